@@ -1,0 +1,84 @@
+//! Content hashes: how a Version, a segment, a layer and an envelope are told apart.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+/// The sha256 of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hash([u8; 32]);
+
+impl Hash {
+    /// Hashes `bytes`.
+    pub fn of(bytes: impl AsRef<[u8]>) -> Self {
+        Self(Sha256::digest(bytes.as_ref()).into())
+    }
+
+    /// The first eight hex digits: enough to tell two things apart on a screen.
+    pub fn short(&self) -> String {
+        self.to_string()[..8].to_owned()
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hash({self})")
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A hash over parts joined by a blank line, kept while parts are added: adding one costs its own length only.
+#[derive(Clone, Debug, Default)]
+pub struct JoinedHash {
+    state: Sha256,
+    started: bool,
+}
+
+impl JoinedHash {
+    /// Adds one part.
+    pub fn push(&mut self, part: &str) {
+        self.push_parts(&[part]);
+    }
+
+    /// Adds one part that is given in several pieces.
+    pub fn push_parts(&mut self, pieces: &[&str]) {
+        if self.started {
+            self.state.update(b"\n\n");
+        }
+        self.started = true;
+        for piece in pieces {
+            self.state.update(piece.as_bytes());
+        }
+    }
+
+    /// The hash so far; the empty hash where nothing was added.
+    pub fn get(&self) -> Hash {
+        Hash(self.state.clone().finalize().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_is_the_hash_of_the_joined_text() {
+        let mut joined = JoinedHash::default();
+        assert_eq!(joined.get(), Hash::of(""));
+        joined.push("a");
+        joined.push_parts(&["b", "c"]);
+        assert_eq!(joined.get(), Hash::of("a\n\nbc"));
+    }
+}

@@ -1,0 +1,118 @@
+//! Canonical JSON: the same value always gives the same bytes.
+//!
+//! Keys are sorted here, not by the map behind [`Value`], because another crate in a build can turn on `preserve_order` for
+//! everybody. Whole numbers keep all their digits (RFC 8785 would round ids above 2^53).
+
+use serde_json::Value;
+
+/// Appends `value` to `out`: sorted keys, no spaces, only what must be escaped is escaped.
+pub fn write(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            out.push(b'{');
+            for (index, (key, value)) in entries.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write_str(out, key);
+                out.push(b':');
+                write(out, value);
+            }
+            out.push(b'}');
+        }
+        Value::Array(values) => {
+            out.push(b'[');
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    out.push(b',');
+                }
+                write(out, value);
+            }
+            out.push(b']');
+        }
+        Value::String(text) => write_str(out, text),
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+    }
+}
+
+/// `value` as a string.
+pub fn to_string(value: &Value) -> String {
+    let mut out = Vec::new();
+    write(&mut out, value);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends `text` as a JSON string, quotes included.
+pub fn write_str(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+/// Appends `text` as the inside of a JSON string: stretches that need no escape are copied whole.
+pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len());
+    let mut copied = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let short = match byte {
+            b'"' => b'"',
+            b'\\' => b'\\',
+            b'\n' => b'n',
+            b'\r' => b'r',
+            b'\t' => b't',
+            0x08 => b'b',
+            0x0c => b'f',
+            0x00..=0x1f => b'u',
+            _ => continue,
+        };
+        out.extend_from_slice(&bytes[copied..at]);
+        copied = at + 1;
+        out.extend_from_slice(&[b'\\', short]);
+        if short == b'u' {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
+            out.extend_from_slice(&[
+                b'0',
+                b'0',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
+        }
+    }
+    out.extend_from_slice(&bytes[copied..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn sorted_exact_and_minimal() {
+        let value = json!({"b": [1, 2.5, null, true], "a": {"z": "x\n\"\\\u{1}é", "y": 9_007_199_254_740_993_u64}});
+        assert_eq!(
+            to_string(&value),
+            r#"{"a":{"y":9007199254740993,"z":"x\n\"\\\u0001é"},"b":[1,2.5,null,true]}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<Value>(&to_string(&value)).unwrap(),
+            value
+        );
+    }
+
+    #[test]
+    fn every_control_character_is_escaped_as_serde_json_does() {
+        let all: String = (0..0x80_u8).map(char::from).collect();
+        let mut ours = Vec::new();
+        write_str(&mut ours, &all);
+        assert_eq!(
+            String::from_utf8(ours).unwrap(),
+            serde_json::to_string(&all).unwrap()
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! The five layers of a request.
+
+use serde::{Serialize, Serializer};
+
+/// Which layer a piece of a request belongs to, from the most stable to the most volatile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LayerId {
+    /// System prompt, user memory, project prompt and context, session rules.
+    L1,
+    /// The context library.
+    L2,
+    /// This turn's context.
+    L3,
+    /// History.
+    L4,
+    /// The user's words.
+    L5,
+}
+
+impl LayerId {
+    /// All of them, in order.
+    pub const ALL: [Self; 5] = [Self::L1, Self::L2, Self::L3, Self::L4, Self::L5];
+
+    /// The name on the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::L1 => "L1_SYSTEM",
+            Self::L2 => "L2_LIBRARY",
+            Self::L3 => "L3_TURN",
+            Self::L4 => "L4_HISTORY",
+            Self::L5 => "L5_USER",
+        }
+    }
+
+    /// Its place in [`Self::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl Serialize for LayerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

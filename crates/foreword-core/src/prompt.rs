@@ -1,0 +1,79 @@
+//! What the core hands to step 6: messages, tools and the facts a dialect needs to place its cache marks.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::hash::Hash;
+use crate::item::ItemId;
+use crate::message::Message;
+use crate::tokens::Tokens;
+
+/// How the choice of tools is told to the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolStyle {
+    /// The list holds every tool; the request says which of them are allowed.
+    Allowed,
+    /// The list holds `useTool` alone; the chosen tools' schemas stand in L3.
+    UseTool,
+    /// The list is the choice.
+    Native,
+}
+
+/// A tool as a provider is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// `tool:server/name`; none for the engine's own `useTool`.
+    pub id: Option<ItemId>,
+    /// The name on the wire.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// JSON schema of its arguments.
+    pub schema: Value,
+}
+
+/// The tools of one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolPlan {
+    /// How the choice is told.
+    pub style: ToolStyle,
+    /// The list that goes out, sorted by name; fixed for an epoch unless `native`.
+    pub list: Arc<Vec<ToolSpec>>,
+    /// Wire names of the tools this request may use, sorted.
+    pub allowed: Vec<String>,
+    /// Size of the list.
+    pub tokens: Tokens,
+}
+
+/// One request, before it is put into a provider's words.
+#[derive(Clone, Debug)]
+pub struct Prompt<'a> {
+    /// All messages in order. The first is the system message, where there is one: its L1 pieces, then its L2 pieces.
+    pub messages: &'a [Arc<Message>],
+    /// The tools.
+    pub tools: &'a ToolPlan,
+    /// How many of the messages the next turn's request will begin with, if nothing else changes.
+    pub settled: usize,
+    /// Names the session; never a time or a counter.
+    pub session: &'a str,
+    /// Hash of L1.
+    pub l1: Hash,
+    /// Hash of L2.
+    pub l2: Hash,
+    /// Room for the reply.
+    pub reply_tokens: Tokens,
+}
+
+/// What tokens cost and how long a provider remembers them: all that the core needs to know of a provider to decide a fold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CachePrices {
+    /// One token that is neither read from nor written to the cache.
+    pub input: f64,
+    /// One token read from the cache.
+    pub read: f64,
+    /// One token written to the cache.
+    pub write: f64,
+    /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
+    pub lifetime_s: Option<u64>,
+}

@@ -1,0 +1,1 @@
+//! Envelope to request body.
