@@ -1,2 +1,102 @@
-//! The project's own chores.
-fn main() {}
+//! The project's own chores, so that testing, linting and measuring are one command each on any machine.
+
+mod bench;
+mod callgrind;
+mod cargo;
+mod lint;
+mod setup;
+mod step;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::cargo::Cargo;
+use crate::step::Steps;
+
+/// The project's own chores: test, lint, bench
+///
+/// Each chore prints every command before it runs it, so that any of them can be repeated by hand. A chore goes on after a
+/// failed step and names all that failed at the end; it then exits with 1. It writes no files of its own, so Ctrl-C is safe at
+/// any point.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run all tests of the workspace, doc tests included
+    ///
+    /// Uses cargo-nextest where it is installed and `cargo test` where it is not.
+    #[command(
+        after_help = "Examples:\n  cargo xtask test\n  cargo xtask test --cases 5000   a longer search for counterexamples"
+    )]
+    Test(test::Args),
+
+    /// Check formatting, lints, and the dependencies' licences and sources
+    ///
+    /// The dependencies are checked against deny.toml where cargo-deny is installed.
+    #[command(after_help = "Examples:\n  cargo xtask lint\n  cargo xtask lint --advisories   also ask for known vulnerabilities")]
+    Lint(lint::Args),
+
+    /// Build a benchmark in release mode and run it
+    ///
+    /// After `core`, where valgrind is installed, the instructions that one more envelope takes are counted in sessions of 100,
+    /// 1,000 and 10,000 turns. Instructions, unlike seconds, are the same whatever else the machine is doing.
+    #[command(
+        after_help = "Examples:\n  cargo xtask bench core\n  cargo xtask bench cost -- --help   the benchmark's own options"
+    )]
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not by returning it from `main`: that would add a backtrace for whoever has them on, and bury the message.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let cargo = Cargo::from_environment()?;
+    let mut steps = Steps::on_stderr();
+    match &cli.chore {
+        Chore::Test(args) => test::run(args, &cargo, &mut steps)?,
+        Chore::Lint(args) => lint::run(args, &cargo, &mut steps)?,
+        Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
+    }
+    steps.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::Cli;
+
+    fn check(line: &str, accepted: bool) {
+        assert_eq!(Cli::try_parse_from(line.split(' ')).is_ok(), accepted, "{line}");
+    }
+
+    #[test]
+    fn command_line() {
+        Cli::command().debug_assert();
+        check("xtask test", true);
+        check("xtask test --cases 64", true);
+        check("xtask test --cases 0", false);
+        check("xtask lint --advisories", true);
+        check("xtask bench core", true);
+        check("xtask bench cost -- --anything 3", true);
+        check("xtask bench cost --anything", false);
+        check("xtask bench", false);
+        check("xtask", false);
+    }
+}

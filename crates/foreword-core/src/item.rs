@@ -66,10 +66,7 @@ pub struct ItemId {
 impl ItemId {
     /// An id from its two parts.
     pub fn new(kind: Kind, name: impl AsRef<str>) -> Self {
-        Self {
-            kind,
-            name: Arc::from(name.as_ref()),
-        }
+        Self { kind, name: Arc::from(name.as_ref()) }
     }
 
     /// `note:path`
@@ -138,10 +135,7 @@ impl FromStr for ItemId {
     fn from_str(text: &str) -> Result<Self, NotAnItemId> {
         let not = || NotAnItemId(text.to_owned());
         let (word, name) = text.split_once(':').ok_or_else(not)?;
-        let (kind, _) = KINDS
-            .iter()
-            .find(|(_, known)| *known == word)
-            .ok_or_else(not)?;
+        let (kind, _) = KINDS.iter().find(|(_, known)| *known == word).ok_or_else(not)?;
         if name.is_empty() {
             return Err(not());
         }
@@ -168,18 +162,10 @@ mod tests {
 
     #[test]
     fn ids_read_back() {
-        for text in [
-            "note:Piano Lessons/Lesson 4.md",
-            "url:https://a.example/x",
-            "tool:fs/read_file",
-            "rule:a",
-        ] {
+        for text in ["note:Piano Lessons/Lesson 4.md", "url:https://a.example/x", "tool:fs/read_file", "rule:a"] {
             assert_eq!(text.parse::<ItemId>().unwrap().to_string(), text);
         }
-        assert_eq!(
-            ItemId::selection("a.md", 10, 24).to_string(),
-            "selection:a.md#L10-L24"
-        );
+        assert_eq!(ItemId::selection("a.md", 10, 24).to_string(), "selection:a.md#L10-L24");
         assert!("rule:".parse::<ItemId>().is_err());
         assert!("colour:blue".parse::<ItemId>().is_err());
         for (index, (kind, word)) in KINDS.iter().enumerate() {

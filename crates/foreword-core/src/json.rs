@@ -76,12 +76,7 @@ pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
         out.extend_from_slice(&[b'\\', short]);
         if short == b'u' {
             const HEX: &[u8; 16] = b"0123456789abcdef";
-            out.extend_from_slice(&[
-                b'0',
-                b'0',
-                HEX[usize::from(byte >> 4)],
-                HEX[usize::from(byte & 15)],
-            ]);
+            out.extend_from_slice(&[b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
         }
     }
     out.extend_from_slice(&bytes[copied..]);
@@ -95,14 +90,8 @@ mod tests {
     #[test]
     fn sorted_exact_and_minimal() {
         let value = json!({"b": [1, 2.5, null, true], "a": {"z": "x\n\"\\\u{1}é", "y": 9_007_199_254_740_993_u64}});
-        assert_eq!(
-            to_string(&value),
-            r#"{"a":{"y":9007199254740993,"z":"x\n\"\\\u0001é"},"b":[1,2.5,null,true]}"#
-        );
-        assert_eq!(
-            serde_json::from_str::<Value>(&to_string(&value)).unwrap(),
-            value
-        );
+        assert_eq!(to_string(&value), r#"{"a":{"y":9007199254740993,"z":"x\n\"\\\u0001é"},"b":[1,2.5,null,true]}"#);
+        assert_eq!(serde_json::from_str::<Value>(&to_string(&value)).unwrap(), value);
     }
 
     #[test]
@@ -110,9 +99,6 @@ mod tests {
         let all: String = (0..0x80_u8).map(char::from).collect();
         let mut ours = Vec::new();
         write_str(&mut ours, &all);
-        assert_eq!(
-            String::from_utf8(ours).unwrap(),
-            serde_json::to_string(&all).unwrap()
-        );
+        assert_eq!(String::from_utf8(ours).unwrap(), serde_json::to_string(&all).unwrap());
     }
 }

@@ -2,10 +2,23 @@
 //!
 //! Steps 2 to 5 of a turn: items go in, an envelope comes out. No IO, no clock, no randomness, no async, no global state.
 
+pub mod budget;
+pub mod catalog;
+pub mod envelope;
 pub mod hash;
+pub mod history;
 pub mod item;
 pub mod json;
 pub mod layer;
+pub mod library;
 pub mod message;
+pub mod pairing;
+pub mod plan;
 pub mod prompt;
+pub mod select;
+pub mod session;
+pub mod settings;
+pub mod summary;
+pub mod text;
 pub mod tokens;
+pub mod version;

@@ -103,14 +103,7 @@ pub struct Message {
 impl Message {
     /// A message of text alone.
     pub fn text(role: Role, pieces: Vec<Piece>) -> Self {
-        Self {
-            role,
-            pieces,
-            images: Vec::new(),
-            calls: Vec::new(),
-            answers: None,
-            extra_tokens: Tokens::ZERO,
-        }
+        Self { role, pieces, images: Vec::new(), calls: Vec::new(), answers: None, extra_tokens: Tokens::ZERO }
     }
 
     /// Its text in one string.

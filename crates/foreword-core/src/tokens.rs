@@ -68,10 +68,15 @@ pub trait Tokenizer: Send + Sync + fmt::Debug {
 
     /// The size of `text`.
     fn count(&self, text: &str) -> Tokens;
+}
 
-    /// What a message costs beside its text (role and separators).
-    fn per_message(&self) -> Tokens {
-        Tokens::ZERO
+impl<T: Tokenizer + ?Sized> Tokenizer for &T {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn count(&self, text: &str) -> Tokens {
+        (**self).count(text)
     }
 }
 
@@ -84,15 +89,9 @@ pub struct Chars {
 
 impl Chars {
     /// Four characters a token.
-    pub const FOUR: Self = Self {
-        name: "chars4",
-        per_token: 4,
-    };
+    pub const FOUR: Self = Self { name: "chars4", per_token: 4 };
     /// Three characters a token: careful, for models whose tokenizer is not public and fine-grained.
-    pub const THREE: Self = Self {
-        name: "chars3",
-        per_token: 3,
-    };
+    pub const THREE: Self = Self { name: "chars3", per_token: 3 };
 }
 
 impl Tokenizer for Chars {
@@ -114,15 +113,9 @@ pub struct OpenAi {
 
 impl OpenAi {
     /// GPT-4o and later.
-    pub const O200K: Self = Self {
-        name: "o200k",
-        vocabulary: bpe_openai::o200k_base,
-    };
+    pub const O200K: Self = Self { name: "o200k", vocabulary: bpe_openai::o200k_base };
     /// GPT-4 and GPT-3.5.
-    pub const CL100K: Self = Self {
-        name: "cl100k",
-        vocabulary: bpe_openai::cl100k_base,
-    };
+    pub const CL100K: Self = Self { name: "cl100k", vocabulary: bpe_openai::cl100k_base };
 }
 
 impl fmt::Debug for OpenAi {
@@ -139,10 +132,6 @@ impl Tokenizer for OpenAi {
     fn count(&self, text: &str) -> Tokens {
         Tokens((self.vocabulary)().count(text) as u64)
     }
-
-    fn per_message(&self) -> Tokens {
-        Tokens(4)
-    }
 }
 
 #[cfg(test)]
@@ -154,10 +143,7 @@ mod tests {
         assert_eq!(Chars::FOUR.count("You are a helpful assistant."), Tokens(7));
         assert_eq!(Chars::FOUR.count(""), Tokens(0));
         assert_eq!(Chars::FOUR.count("ééééé"), Tokens(2));
-        assert_eq!(
-            OpenAi::O200K.count("You are a helpful assistant."),
-            Tokens(6)
-        );
+        assert_eq!(OpenAi::O200K.count("You are a helpful assistant."), Tokens(6));
         assert_eq!(OpenAi::CL100K.count("hello world"), Tokens(2));
     }
 }

@@ -1,0 +1,286 @@
+//! The budget: one planner fits the whole request.
+//!
+//! Candidates come in their fixed order, most important first, and are taken until the first that does not fit; that one is cut
+//! to the room that is left where it can be cut, and everything behind it stays out. Skipping a large one to take a small one
+//! behind it would use the room better, but then a larger budget could push out what a smaller one held. Taking a prefix keeps
+//! the planner monotone: with more room, everything that was in stays in, and a new candidate never moves one before it.
+
+use std::collections::BTreeMap;
+
+use crate::layer::LayerId;
+use crate::tokens::Tokens;
+
+/// How much room there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// For the whole request.
+    pub prompt: Tokens,
+    /// Kept free for the reply.
+    pub reply: Tokens,
+    /// For one item; half of the prompt where it is left out.
+    pub item: Option<Tokens>,
+    /// For one tool output, its marker included.
+    pub output_chars: usize,
+    /// For the outputs of single tools.
+    pub output_chars_by_tool: BTreeMap<String, usize>,
+    /// For single layers; only L2, L3 and L4 can be held to one.
+    pub layers: BTreeMap<LayerId, Tokens>,
+    /// How far a fold goes down, as a share of the prompt.
+    pub low_water: f64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            prompt: Tokens(8000),
+            reply: Tokens(1000),
+            item: None,
+            output_chars: 8000,
+            output_chars_by_tool: BTreeMap::new(),
+            layers: BTreeMap::new(),
+            low_water: 0.6,
+        }
+    }
+}
+
+impl Budget {
+    /// The most one item gets.
+    pub fn item_cap(&self) -> Tokens {
+        self.item.unwrap_or(Tokens(self.prompt.0 / 2))
+    }
+
+    /// The most characters one output of `tool` gets.
+    pub fn output_cap(&self, tool: &str) -> usize {
+        self.output_chars_by_tool.get(tool).copied().unwrap_or(self.output_chars)
+    }
+
+    /// Where a fold stops.
+    pub fn low_water_mark(&self) -> Tokens {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Tokens((self.prompt.0 as f64 * self.low_water.clamp(0.0, 1.0)) as u64)
+    }
+}
+
+/// Up to where a candidate may fill the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// All of the budget: what this turn needs.
+    Budget,
+    /// The low-water mark: what is kept of earlier turns, so that the next fold is some way off.
+    LowWater,
+}
+
+/// Something that gives way when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Where it would stand.
+    pub layer: LayerId,
+    /// Its size.
+    pub tokens: Tokens,
+    /// Whether a part of it is of use.
+    pub cuttable: bool,
+    /// Up to where it may fill the prompt.
+    pub limit: Limit,
+}
+
+/// What a candidate gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// All it asked for.
+    Full,
+    /// This much of it.
+    Cut(Tokens),
+    /// Nothing.
+    Out,
+}
+
+/// Less than this of an item is no use to anybody.
+const LEAST_CUT: Tokens = Tokens(32);
+
+/// What may not be given up, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mandatory {
+    /// The tool list.
+    pub tools: Tokens,
+    /// System prompt, memory, project, rules.
+    pub l1: Tokens,
+    /// The user's words and the lines around them.
+    pub l5: Tokens,
+    /// The current step's directive.
+    pub directive: Tokens,
+    /// The open tool calls of the running turn.
+    pub open_calls: Tokens,
+    /// What stands already and is not up for a decision now.
+    pub standing: Tokens,
+}
+
+impl Mandatory {
+    /// All together.
+    pub fn total(&self) -> Tokens {
+        self.tools + self.l1 + self.l5 + self.directive + self.open_calls + self.standing
+    }
+}
+
+/// What may not be given up does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the request does not fit its budget: {} tokens may not be dropped (tools {}, L1 {}, L5 {}, directive {}, open tool calls {}), \
+     the budget is {budget}; nothing was sent. Raise the prompt budget, or shorten the largest of these",
+    mandatory.total(), mandatory.tools, mandatory.l1, mandatory.l5, mandatory.directive, mandatory.open_calls
+)]
+pub struct OverBudget {
+    /// What was asked to fit.
+    pub mandatory: Mandatory,
+    /// The room for it.
+    pub budget: Tokens,
+}
+
+/// Gives each candidate its share.
+pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> Result<Vec<Share>, OverBudget> {
+    let mut used = mandatory.total();
+    if used > budget.prompt {
+        return Err(OverBudget { mandatory, budget: budget.prompt });
+    }
+    let mut used_by_layer: BTreeMap<LayerId, Tokens> = BTreeMap::new();
+    let mut closed = false;
+    let mut closed_layers: Vec<LayerId> = Vec::new();
+    let mut shares = Vec::with_capacity(candidates.len());
+    for candidate in candidates {
+        if closed || closed_layers.contains(&candidate.layer) {
+            shares.push(Share::Out);
+            continue;
+        }
+        let of_layer = used_by_layer.entry(candidate.layer).or_default();
+        let global = match candidate.limit {
+            Limit::Budget => budget.prompt - used,
+            Limit::LowWater => budget.low_water_mark() - used,
+        };
+        let layer = budget.layers.get(&candidate.layer).map(|cap| *cap - *of_layer);
+        let room = layer.map_or(global, |layer| layer.min(global));
+        let share = if candidate.tokens <= room {
+            Share::Full
+        } else if candidate.cuttable && room >= LEAST_CUT {
+            Share::Cut(room)
+        } else {
+            Share::Out
+        };
+        if share != Share::Full {
+            if candidate.tokens > global {
+                closed = true;
+            } else {
+                closed_layers.push(candidate.layer);
+            }
+        }
+        let taken = match share {
+            Share::Full => candidate.tokens,
+            Share::Cut(tokens) => tokens,
+            Share::Out => Tokens::ZERO,
+        };
+        used += taken;
+        *of_layer += taken;
+        shares.push(share);
+    }
+    Ok(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn budget(prompt: u64) -> Budget {
+        Budget { prompt: Tokens(prompt), ..Budget::default() }
+    }
+
+    fn fixed(tokens: u64) -> Candidate {
+        Candidate { layer: LayerId::L3, tokens: Tokens(tokens), cuttable: false, limit: Limit::Budget }
+    }
+
+    #[test]
+    fn a_prefix_is_taken() {
+        let shares = plan(&budget(100), Mandatory::default(), &[fixed(40), fixed(70), fixed(10)]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Out, Share::Out]);
+        let cut = Candidate { cuttable: true, ..fixed(70) };
+        let shares = plan(&budget(100), Mandatory::default(), &[fixed(40), cut, fixed(10)]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Cut(Tokens(60)), Share::Out]);
+    }
+
+    #[test]
+    fn low_water_holds_back_what_is_kept() {
+        let kept = Candidate { limit: Limit::LowWater, ..fixed(30) };
+        let shares = plan(&budget(100), Mandatory::default(), &[fixed(40), kept]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Out]);
+    }
+
+    #[test]
+    fn a_full_layer_closes_that_layer_only() {
+        let mut budget = budget(100);
+        budget.layers.insert(LayerId::L3, Tokens(20));
+        let history = Candidate { layer: LayerId::L4, ..fixed(10) };
+        let shares = plan(&budget, Mandatory::default(), &[fixed(15), fixed(10), fixed(1), history]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Out, Share::Out, Share::Full]);
+    }
+
+    #[test]
+    fn what_may_not_be_dropped_is_named() {
+        let mandatory = Mandatory { l1: Tokens(90), l5: Tokens(20), ..Mandatory::default() };
+        let error = plan(&budget(100), mandatory, &[]).unwrap_err().to_string();
+        assert!(error.contains("L1 90") && error.contains("L5 20") && error.contains("budget is 100"), "{error}");
+    }
+
+    fn candidates() -> impl proptest::strategy::Strategy<Value = Vec<Candidate>> {
+        let one = (0..3_usize, 0..200_u64, any::<bool>(), any::<bool>()).prop_map(|(layer, tokens, cuttable, kept)| Candidate {
+            layer: LayerId::ALL[layer + 1],
+            tokens: Tokens(tokens),
+            cuttable,
+            limit: if kept { Limit::LowWater } else { Limit::Budget },
+        });
+        proptest::collection::vec(one, 0..20)
+    }
+
+    fn worth(share: Share, candidate: &Candidate) -> Tokens {
+        match share {
+            Share::Full => candidate.tokens + Tokens(1),
+            Share::Cut(tokens) => tokens,
+            Share::Out => Tokens::ZERO,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn monotone_in_the_budget(candidates in candidates(), small in 1..2000_u64, more in 0..2000_u64, cap in proptest::option::of(0..300_u64)) {
+            let (mut tight, mut wide) = (budget(small), budget(small + more));
+            for budget in [&mut tight, &mut wide] {
+                budget.layers.extend(cap.map(|cap| (LayerId::L2, Tokens(cap))));
+            }
+            let tight = plan(&tight, Mandatory::default(), &candidates).unwrap();
+            let wide = plan(&wide, Mandatory::default(), &candidates).unwrap();
+            for ((tight, wide), candidate) in tight.into_iter().zip(wide).zip(&candidates) {
+                prop_assert!(worth(tight, candidate) <= worth(wide, candidate));
+            }
+        }
+
+        #[test]
+        fn a_new_candidate_never_moves_one_before_it(candidates in candidates(), at in 0..20_usize, tokens in 0..300_u64, room in 1..2000_u64) {
+            let at = at.min(candidates.len());
+            let mut more = candidates.clone();
+            more.insert(at, fixed(tokens));
+            let without = plan(&budget(room), Mandatory::default(), &candidates).unwrap();
+            let with = plan(&budget(room), Mandatory::default(), &more).unwrap();
+            prop_assert_eq!(&without[..at], &with[..at]);
+        }
+
+        #[test]
+        fn bounded(candidates in candidates(), room in 1..2000_u64) {
+            let shares = plan(&budget(room), Mandatory::default(), &candidates).unwrap();
+            let used: Tokens = shares.into_iter().zip(&candidates).map(|(share, candidate)| match share {
+                Share::Full => candidate.tokens,
+                Share::Cut(tokens) => tokens,
+                Share::Out => Tokens::ZERO,
+            }).sum();
+            prop_assert!(used <= Tokens(room));
+        }
+    }
+}

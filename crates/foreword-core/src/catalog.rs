@@ -1,0 +1,332 @@
+//! The agent: the source of truth for what a session may hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::item::{ItemId, Kind};
+
+/// How an item may come in, and, on a request, how it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Include {
+    /// Joins every session when it is created.
+    Always,
+    /// Joins a session when the user says so.
+    Manual,
+    /// Joins single requests, when the search chooses it.
+    Agent,
+}
+
+/// Whether the user is asked before a tool runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// The user is asked.
+    Required,
+    /// It runs unasked.
+    NotRequired,
+}
+
+/// A place in the order of items: 0 comes first, 999 last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u16")]
+pub struct Priority(u16);
+
+impl Priority {
+    /// Where nothing is said.
+    pub const DEFAULT: Self = Self(500);
+
+    /// The number.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl TryFrom<u16> for Priority {
+    type Error = String;
+
+    fn try_from(number: u16) -> Result<Self, String> {
+        if number > 999 { Err(format!("a priority is a whole number from 0 to 999, not {number}")) } else { Ok(Self(number)) }
+    }
+}
+
+fn manual() -> Include {
+    Include::Manual
+}
+
+/// A rule or a reference: a text under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Unique among its kind.
+    pub name: String,
+    /// What it is about; the search reads it.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// What the model is told.
+    pub text: String,
+    /// Its place in the order.
+    #[serde(default)]
+    pub priority: Priority,
+    /// How it may come in.
+    #[serde(default = "manual")]
+    pub include: Include,
+}
+
+/// A tool server and what holds for its tools where they say nothing themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// Unique.
+    pub name: String,
+    /// Default include mode of its tools.
+    #[serde(default)]
+    pub include: Option<Include>,
+    /// Default permission of its tools.
+    #[serde(default)]
+    pub permission: Option<Permission>,
+}
+
+/// A tool of a server.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tool {
+    /// The server that runs it.
+    pub server: String,
+    /// Unique on its server.
+    pub name: String,
+    /// What it is for.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// JSON schema of its arguments.
+    #[serde(default)]
+    pub schema: Value,
+    /// How it may come in; the server's where it is left out.
+    #[serde(default)]
+    pub include: Option<Include>,
+    /// Whether the user is asked; the server's where it is left out.
+    #[serde(default)]
+    pub permission: Option<Permission>,
+    /// Whether it only reads. What it gives back is then no news for the session summary.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+impl Tool {
+    /// `tool:server/name`
+    pub fn id(&self) -> ItemId {
+        ItemId::tool(&self.server, &self.name)
+    }
+}
+
+/// A project that joins L1.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Project {
+    /// Its instructions.
+    pub system_prompt: Option<String>,
+    /// Its material; where there is none, there is no block for it.
+    pub context: Option<String>,
+}
+
+/// Everything an agent brings.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Agent {
+    /// What the model is and how it behaves.
+    pub system_prompt: String,
+    /// What the user asked to be remembered.
+    pub memory: Option<String>,
+    /// The project at work.
+    pub project: Option<Project>,
+    /// Rules.
+    pub rules: Vec<Entry>,
+    /// References.
+    pub references: Vec<Entry>,
+    /// Tool servers.
+    pub servers: Vec<Server>,
+    /// Tools.
+    pub tools: Vec<Tool>,
+}
+
+/// An agent that contradicts itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AgentError {
+    /// Two items of one kind with one name.
+    #[error("{0} is defined twice; names are unique among their kind")]
+    Twice(String),
+    /// A name that is empty.
+    #[error("a {0} has an empty name")]
+    Nameless(&'static str),
+}
+
+/// A catalog item that can stand in a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Catalogued<'a> {
+    /// Its name.
+    pub id: ItemId,
+    /// How it may come in, tool and server settings resolved.
+    pub include: Include,
+    /// Its place in the order; tools have none of their own.
+    pub priority: Priority,
+    /// The thing itself.
+    pub body: CatalogBody<'a>,
+}
+
+/// What a catalog item is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CatalogBody<'a> {
+    /// A rule.
+    Rule(&'a Entry),
+    /// A reference.
+    Reference(&'a Entry),
+    /// A tool.
+    Tool(&'a Tool),
+}
+
+impl Agent {
+    /// Checks that names are there and unique.
+    pub fn check(&self) -> Result<(), AgentError> {
+        let mut seen = BTreeSet::new();
+        for server in &self.servers {
+            if server.name.is_empty() {
+                return Err(AgentError::Nameless("server"));
+            }
+            if !seen.insert(format!("server {}", server.name)) {
+                return Err(AgentError::Twice(format!("server {}", server.name)));
+            }
+        }
+        for item in self.items() {
+            let (name, kind) = match item.body {
+                CatalogBody::Rule(entry) => (&entry.name, "rule"),
+                CatalogBody::Reference(entry) => (&entry.name, "reference"),
+                CatalogBody::Tool(tool) => (&tool.name, "tool"),
+            };
+            if name.is_empty() {
+                return Err(AgentError::Nameless(kind));
+            }
+            if !seen.insert(item.id.to_string()) {
+                return Err(AgentError::Twice(item.id.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every item: references, rules, then tools; each by priority, then name (tools by server, then name).
+    pub fn items(&self) -> Vec<Catalogued<'_>> {
+        let entry = |kind, entry: &'_ Entry| (ItemId::new(kind, &entry.name), entry.include, entry.priority);
+        let mut items = Vec::with_capacity(self.references.len() + self.rules.len() + self.tools.len());
+        for reference in &self.references {
+            let (id, include, priority) = entry(Kind::Reference, reference);
+            items.push(Catalogued { id, include, priority, body: CatalogBody::Reference(reference) });
+        }
+        for rule in &self.rules {
+            let (id, include, priority) = entry(Kind::Rule, rule);
+            items.push(Catalogued { id, include, priority, body: CatalogBody::Rule(rule) });
+        }
+        for tool in &self.tools {
+            let include = self.tool_include(tool);
+            items.push(Catalogued { id: tool.id(), include, priority: Priority::DEFAULT, body: CatalogBody::Tool(tool) });
+        }
+        let rank = |item: &Catalogued<'_>| match item.id.kind() {
+            Kind::Reference => 0,
+            Kind::Rule => 1,
+            _ => 2,
+        };
+        items.sort_by(|a, b| (rank(a), a.priority, &a.id).cmp(&(rank(b), b.priority, &b.id)));
+        items
+    }
+
+    /// The item under `id`.
+    pub fn find(&self, id: &ItemId) -> Option<Catalogued<'_>> {
+        self.items().into_iter().find(|item| item.id == *id)
+    }
+
+    /// A tool's include mode: its own, else its server's, else `always`.
+    pub fn tool_include(&self, tool: &Tool) -> Include {
+        tool.include.or_else(|| self.server(&tool.server)?.include).unwrap_or(Include::Always)
+    }
+
+    /// A tool's permission: its own, else its server's, else required.
+    pub fn tool_permission(&self, tool: &Tool) -> Permission {
+        tool.permission.or_else(|| self.server(&tool.server)?.permission).unwrap_or(Permission::Required)
+    }
+
+    fn server(&self, name: &str) -> Option<&Server> {
+        self.servers.iter().find(|server| server.name == name)
+    }
+
+    /// The name each tool goes by on the wire: its own where no other server has it too, else `server_name`.
+    pub fn wire_names(&self) -> BTreeMap<ItemId, String> {
+        let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
+        for tool in &self.tools {
+            *holders.entry(&tool.name).or_default() += 1;
+        }
+        let wire = |tool: &Tool| match holders.get(tool.name.as_str()) {
+            Some(1) => tool.name.clone(),
+            _ => format!("{}_{}", tool.server, tool.name),
+        };
+        self.tools.iter().map(|tool| (tool.id(), wire(tool))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn agent(value: Value) -> Agent {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn tool_mode_is_the_tools_then_the_servers_then_always() {
+        let agent = agent(json!({
+            "servers": [{"name": "fs", "include": "agent", "permission": "not_required"}, {"name": "db"}],
+            "tools": [
+                {"server": "fs", "name": "a"}, {"server": "fs", "name": "b", "include": "manual", "permission": "required"},
+                {"server": "db", "name": "c"}, {"server": "nowhere", "name": "d"}],
+        }));
+        let modes: Vec<_> = agent.tools.iter().map(|tool| (agent.tool_include(tool), agent.tool_permission(tool))).collect();
+        assert_eq!(
+            modes,
+            [
+                (Include::Agent, Permission::NotRequired),
+                (Include::Manual, Permission::Required),
+                (Include::Always, Permission::Required),
+                (Include::Always, Permission::Required),
+            ]
+        );
+    }
+
+    #[test]
+    fn order_is_priority_then_name() {
+        let agent = agent(json!({"rules": [
+            {"name": "b", "text": "x"}, {"name": "a", "text": "x"}, {"name": "z", "text": "x", "priority": 1}]}));
+        let names: Vec<_> = agent.items().iter().map(|item| item.id.name().to_owned()).collect();
+        assert_eq!(names, ["z", "a", "b"]);
+    }
+
+    #[test]
+    fn wire_names_name_the_server_only_where_they_must() {
+        let agent = agent(json!({"tools": [
+            {"server": "fs", "name": "read"}, {"server": "db", "name": "read"}, {"server": "db", "name": "query"}]}));
+        let names: Vec<_> = agent.wire_names().into_values().collect();
+        assert_eq!(names, ["query", "db_read", "fs_read"]);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let twice = agent(json!({"rules": [{"name": "a", "text": "x"}, {"name": "a", "text": "y"}]}));
+        assert_eq!(twice.check(), Err(AgentError::Twice("rule:a".into())));
+        assert!(serde_json::from_value::<Agent>(json!({"rules": [{"name": "a", "text": "x", "priority": 1000}]})).is_err());
+    }
+}

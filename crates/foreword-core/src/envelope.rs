@@ -1,0 +1,195 @@
+//! The record of one request: what was in it, why, and the hashes that prove it.
+
+use serde::Serialize;
+
+use crate::catalog::Include;
+use crate::hash::{Hash, JoinedHash};
+use crate::item::ItemId;
+use crate::layer::LayerId;
+use crate::prompt::ToolPlan;
+use crate::select::Reason;
+use crate::tokens::Tokens;
+
+/// In which form an item stands in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// Its text (cut where it was over its cap).
+    Full,
+    /// A line that says where its text stands.
+    Reference,
+    /// A line in place of its text, with a pointer to it.
+    Stub,
+    /// What changed since the text above.
+    Diff,
+}
+
+/// An item of a request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ContextEntry {
+    /// Which.
+    pub item: ItemId,
+    /// How it came in.
+    pub include: Include,
+    /// What the search gave it.
+    pub score: Option<f64>,
+    /// Where it stands; `None` for a tool in the tool list.
+    #[serde(serialize_with = "layer_or_tools")]
+    pub layer: Option<LayerId>,
+    /// How it stands there.
+    pub form: Form,
+    /// Its size there.
+    pub tokens: Tokens,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option)] // the shape serde asks for
+fn layer_or_tools<S: serde::Serializer>(layer: &Option<LayerId>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(layer.map_or("TOOLS", LayerId::as_str))
+}
+
+/// A candidate that is not in a request.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Which.
+    pub item: ItemId,
+    /// Why.
+    pub reason: Reason,
+    /// What the search gave it.
+    pub score: Option<f64>,
+}
+
+/// Something a person should know about a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// A word to filter by: `capped`, `fold`, `orphan_result` …
+    pub kind: &'static str,
+    /// The item it is about.
+    pub item: Option<ItemId>,
+    /// What happened.
+    pub text: String,
+}
+
+/// Why the prefix was rewritten: what began the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FoldReason {
+    /// The next request would not fit the budget.
+    Budget,
+    /// The history would not fit its window.
+    Window,
+    /// The user asked.
+    Asked,
+    /// The user removed an item.
+    ItemRemoved,
+    /// The provider's cache is cold anyway.
+    CacheCold,
+    /// The rent has reached what the fold costs.
+    Pays,
+    /// The user undid a fold.
+    Undone,
+    /// The system prompt, the memory or the project changed.
+    AgentChanged,
+    /// A rule joined or left L1.
+    RulesChanged,
+    /// A tool joined the list.
+    ToolsChanged,
+}
+
+impl FoldReason {
+    /// The word on the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Budget => "budget",
+            Self::Window => "window",
+            Self::Asked => "asked",
+            Self::ItemRemoved => "item_removed",
+            Self::CacheCold => "cache_cold",
+            Self::Pays => "fold_pays",
+            Self::Undone => "fold_undone",
+            Self::AgentChanged => "agent_changed",
+            Self::RulesChanged => "rules_changed",
+            Self::ToolsChanged => "tools_changed",
+        }
+    }
+}
+
+/// A layer's hash and size, kept while it grows.
+#[derive(Clone, Debug, Default)]
+pub struct LayerSum {
+    hash: JoinedHash,
+    tokens: Tokens,
+}
+
+impl LayerSum {
+    /// Adds one segment.
+    pub fn push(&mut self, pieces: &[&str], tokens: Tokens) {
+        self.hash.push_parts(pieces);
+        self.tokens += tokens;
+    }
+
+    /// Adds size that belongs to no segment: headings and joins.
+    pub fn add_frame(&mut self, tokens: Tokens) {
+        self.tokens += tokens;
+    }
+
+    /// Its record now.
+    pub fn record(&self) -> LayerRecord {
+        LayerRecord { hash: self.hash.get(), tokens: self.tokens }
+    }
+
+    /// Its size now.
+    pub fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+}
+
+/// A layer in an envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayerRecord {
+    /// Hash of its segments, joined by blank lines.
+    pub hash: Hash,
+    /// Its size, headings and joins included.
+    pub tokens: Tokens,
+}
+
+/// The record of one request. The bytes are the session's messages at that time.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// Which request of the session, from 0.
+    pub index: usize,
+    /// Which turn, from 0.
+    pub turn: usize,
+    /// Which epoch, from 0.
+    pub epoch: usize,
+    /// What began the epoch, on its first request.
+    pub fold: Option<FoldReason>,
+    /// L1 to L5.
+    pub layers: [LayerRecord; 5],
+    /// Hash over the layers' hashes.
+    pub combined: Hash,
+    /// The tools.
+    pub tools: ToolPlan,
+    /// How many messages it has.
+    pub messages: usize,
+    /// How many of them the next turn begins with if nothing changes.
+    pub settled: usize,
+    /// The whole size.
+    pub tokens: Tokens,
+    /// This turn's items. What stands from earlier turns is listed by the session on demand.
+    pub turn_context: Vec<ContextEntry>,
+    /// What did not come in.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub notes: Vec<Note>,
+}
+
+impl Envelope {
+    /// Hash over the layers' hashes.
+    pub fn combine(layers: &[LayerRecord; 5]) -> Hash {
+        let mut combined = JoinedHash::default();
+        for layer in layers {
+            combined.push(&layer.hash.to_string());
+        }
+        combined.get()
+    }
+}

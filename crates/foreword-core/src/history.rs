@@ -1,0 +1,171 @@
+//! History: what was said, in units that are kept or left whole.
+//!
+//! The raw history is never rewritten. What a request shows of it is a cut (the unit it begins with) and a line before which
+//! tool outputs are stubs; both move only forward, and only where a layout allows.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::message::Message;
+use crate::pairing::OpenCalls;
+use crate::plan::Plan;
+use crate::text::output::cap;
+use crate::tokens::{Tokenizer, Tokens};
+
+/// A tool's output in the two forms it can be sent in.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// As it came, reduced and capped.
+    pub full: Arc<Message>,
+    /// One line that says where to find it.
+    pub stub: Arc<Message>,
+    /// Its place among all outputs of the session.
+    pub sequence: usize,
+}
+
+impl Output {
+    /// The form to send when outputs before `stubs_before` are stubs. A stub that saves nothing is not used.
+    pub fn message(&self, stubs_before: usize) -> &Arc<Message> {
+        if self.sequence < stubs_before && self.saving() > Tokens::ZERO { &self.stub } else { &self.full }
+    }
+
+    /// What a stub saves.
+    pub fn saving(&self) -> Tokens {
+        self.full.tokens() - self.stub.tokens()
+    }
+}
+
+/// A part of the history that is kept or left as a whole.
+#[derive(Clone, Debug)]
+pub enum Unit {
+    /// What the user typed, without the context that was attached.
+    User(Arc<Message>),
+    /// What the model said.
+    Said(Arc<Message>),
+    /// Calls with their results.
+    Calls(Arc<Message>, Vec<Output>),
+    /// What the engine told the model after results; it is of no use once the run is over.
+    Engine(Arc<Message>),
+}
+
+impl Unit {
+    /// Its messages.
+    pub fn messages(&self, stubs_before: usize) -> Vec<Arc<Message>> {
+        match self {
+            Self::User(message) | Self::Said(message) | Self::Engine(message) => vec![Arc::clone(message)],
+            Self::Calls(assistant, outputs) => {
+                let outputs = outputs.iter().map(|output| Arc::clone(output.message(stubs_before)));
+                std::iter::once(Arc::clone(assistant)).chain(outputs).collect()
+            }
+        }
+    }
+
+    /// Its size.
+    pub fn tokens(&self, stubs_before: usize) -> Tokens {
+        self.messages(stubs_before).iter().map(|message| message.tokens()).sum()
+    }
+}
+
+/// The raw history and what is open in it.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// All units, oldest first.
+    pub units: Vec<Unit>,
+    /// The user unit of the running turn.
+    pub current_user: Option<usize>,
+    /// Calls that wait for results, with the assistant message that made them.
+    pub open: Option<(Arc<Message>, OpenCalls)>,
+    /// All call ids so far.
+    pub used_ids: BTreeSet<String>,
+    /// How many tool outputs there were.
+    pub outputs: usize,
+    /// What the engine says after the next results.
+    pub directive: Option<String>,
+    /// The plan at work, and the unit whose call brought it.
+    pub plan: Option<(Plan, usize)>,
+}
+
+/// The part of the history a request shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The first unit.
+    pub cut: usize,
+    /// Outputs before this one are stubs.
+    pub stubs_before: usize,
+    /// Whether there was no room even for a summary of what is not shown.
+    pub no_summary: bool,
+}
+
+impl History {
+    /// Where the run that is `back` runs before the end begins, not counting a running turn.
+    pub fn runs_back(&self, back: usize) -> usize {
+        let end = self.current_user.unwrap_or(self.units.len());
+        let mut starts = (0..end).rev().filter(|at| matches!(self.units[*at], Unit::User(_)));
+        if back == 0 { end } else { starts.nth(back - 1).unwrap_or(0) }
+    }
+
+    /// The first unit of the newest ones that fit a window; the running turn's newest calls always do.
+    pub fn window_cut(&self, messages: usize, chars: usize, message_chars: usize) -> usize {
+        let newest = self.units.len().saturating_sub(1);
+        let size = |unit: &Unit| {
+            let messages = unit.messages(0);
+            let chars: usize = messages.iter().map(|message| window_chars(message).min(message_chars)).sum();
+            (messages.len(), chars)
+        };
+        // The user's message of the running turn, and the summary of what is cut.
+        let mut used = (2, 0);
+        let mut cut = self.units.len();
+        for (at, unit) in self.units.iter().enumerate().rev() {
+            if Some(at) == self.current_user {
+                cut = at;
+                continue;
+            }
+            let (more_messages, more_chars) = size(unit);
+            // Nothing is cut once the first unit is reached, so its place need not be shared with a summary.
+            let spare = usize::from(at == 0);
+            let fits = used.0 + more_messages <= messages + spare && used.1 + more_chars <= chars;
+            if !fits && at != newest {
+                return cut;
+            }
+            used = (used.0 + more_messages, used.1 + more_chars);
+            cut = at;
+        }
+        cut
+    }
+
+    /// The messages of a past unit, held to a size each.
+    pub fn past_messages(
+        &self,
+        at: usize,
+        stubs_before: usize,
+        message_chars: Option<usize>,
+        tokenizer: &dyn Tokenizer,
+    ) -> Vec<Arc<Message>> {
+        let unit = &self.units[at];
+        if matches!(unit, Unit::Engine(_)) {
+            return Vec::new();
+        }
+        let messages = unit.messages(stubs_before);
+        match message_chars {
+            None => messages,
+            Some(limit) => messages.into_iter().map(|message| held_to(message, limit, tokenizer)).collect(),
+        }
+    }
+}
+
+/// What a message counts for in a window.
+fn window_chars(message: &Message) -> usize {
+    let calls: usize = message.calls.iter().map(|call| crate::json::to_string(&call.arguments).len() + call.name.len()).sum();
+    message.content().chars().count() + calls
+}
+
+fn held_to(message: Arc<Message>, limit: usize, tokenizer: &dyn Tokenizer) -> Arc<Message> {
+    let Some(capped) = cap(&message.content(), limit, "this message in the session's record") else { return message };
+    let mut shorter = Message::clone(&message);
+    if let Some(first) = shorter.pieces.first_mut() {
+        first.text = Arc::from(capped.text.as_str());
+        first.tokens = tokenizer.count(&capped.text);
+    }
+    shorter.pieces.truncate(1);
+    Arc::new(shorter)
+}

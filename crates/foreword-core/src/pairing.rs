@@ -1,0 +1,170 @@
+//! Pairing: every tool call is followed directly by exactly its results.
+//!
+//! A group of calls is held back until each call has its result, so that what leaves is always whole. Results nobody asked for
+//! and results that come twice are reported and never sent.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::message::{Message, Role, ToolCall};
+
+/// The result of a call that the user stopped.
+pub const INTERRUPTED: &str = "Operation interrupted by user";
+
+/// A call that waits for its result.
+#[derive(Clone, Debug)]
+struct Waiting {
+    call: ToolCall,
+    /// The id as the model gave it; several calls may share it.
+    given: String,
+    output: Option<String>,
+}
+
+/// The calls of one assistant message, until all are answered.
+#[derive(Clone, Debug)]
+pub struct OpenCalls {
+    waiting: Vec<Waiting>,
+}
+
+/// What became of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Taken; others are still missing.
+    Taken,
+    /// Taken, and it was the last one.
+    Complete,
+    /// No open call has this id.
+    Unasked,
+}
+
+impl OpenCalls {
+    /// Opens a group. Ids that were used before are made unique; `used` remembers all.
+    pub fn new(calls: &[ToolCall], used: &mut BTreeSet<String>) -> Self {
+        let waiting = calls.iter().map(|call| {
+            let mut call = call.clone();
+            let given = call.id.clone();
+            let mut copy = 2;
+            while !used.insert(call.id.clone()) {
+                call.id = format!("{given}-{copy}");
+                copy += 1;
+            }
+            Waiting { call, given, output: None }
+        });
+        Self { waiting: waiting.collect() }
+    }
+
+    /// The calls, ids unique.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.waiting.iter().map(|waiting| &waiting.call)
+    }
+
+    /// Takes a result for the first open call with this id.
+    pub fn answer(&mut self, id: &str, output: &str) -> Answer {
+        match self.waiting.iter_mut().find(|waiting| waiting.given == id && waiting.output.is_none()) {
+            None => Answer::Unasked,
+            Some(waiting) => {
+                waiting.output = Some(output.to_owned());
+                if self.is_complete() { Answer::Complete } else { Answer::Taken }
+            }
+        }
+    }
+
+    /// Whether a call of that name is open, and its id as given.
+    pub fn open_call(&self, name: &str) -> Option<&str> {
+        let mut open = self.waiting.iter().filter(|waiting| waiting.output.is_none());
+        open.find(|waiting| waiting.call.name == name).map(|waiting| waiting.given.as_str())
+    }
+
+    /// The last open call, and its id as given.
+    pub fn last_open(&self) -> Option<&str> {
+        self.waiting.iter().rev().find(|waiting| waiting.output.is_none()).map(|waiting| waiting.given.as_str())
+    }
+
+    /// Whether every call has its result.
+    pub fn is_complete(&self) -> bool {
+        self.waiting.iter().all(|waiting| waiting.output.is_some())
+    }
+
+    /// The calls with their results, in the order of the calls; the placeholder for those that have none.
+    pub fn close(self) -> Vec<(ToolCall, String)> {
+        let closed =
+            self.waiting.into_iter().map(|waiting| (waiting.call, waiting.output.unwrap_or_else(|| INTERRUPTED.to_owned())));
+        closed.collect()
+    }
+}
+
+/// A break of the pairing rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unpaired {
+    /// A call without its result directly behind it.
+    #[error("message {0}: call {1:?} is not answered directly behind it")]
+    Dangling(usize, String),
+    /// A result without its call.
+    #[error("message {0}: a result for {1:?}, which was not asked for or is answered already")]
+    Orphan(usize, String),
+    /// An id used by two calls.
+    #[error("message {0}: call id {1:?} is used twice")]
+    Reused(usize, String),
+}
+
+/// Checks the rule over a whole request.
+pub fn check(messages: &[Arc<Message>]) -> Result<(), Unpaired> {
+    let mut used = BTreeSet::new();
+    let mut open: Vec<&str> = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        if let (Role::Tool, Some(id)) = (message.role, &message.answers) {
+            let Some(position) = open.iter().position(|open| open == id) else {
+                return Err(Unpaired::Orphan(at, id.clone()));
+            };
+            open.remove(position);
+            continue;
+        }
+        if let Some(id) = open.first() {
+            return Err(Unpaired::Dangling(at, (*id).to_owned()));
+        }
+        for call in &message.calls {
+            if !used.insert(&call.id) {
+                return Err(Unpaired::Reused(at, call.id.clone()));
+            }
+            open.push(&call.id);
+        }
+    }
+    open.first().map_or(Ok(()), |id| Err(Unpaired::Dangling(messages.len(), (*id).to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calls(ids: &[&str]) -> Vec<ToolCall> {
+        ids.iter().map(|id| ToolCall { id: (*id).to_owned(), name: "t".to_owned(), arguments: serde_json::json!({}) }).collect()
+    }
+
+    #[test]
+    fn results_close_a_group_in_the_order_of_its_calls() {
+        let mut open = OpenCalls::new(&calls(&["a", "b"]), &mut BTreeSet::new());
+        assert_eq!(open.answer("x", ""), Answer::Unasked);
+        assert_eq!(open.answer("b", "2"), Answer::Taken);
+        assert_eq!(open.answer("b", "again"), Answer::Unasked);
+        assert_eq!(open.answer("a", "1"), Answer::Complete);
+        let closed: Vec<_> = open.close().into_iter().map(|(call, output)| (call.id, output)).collect();
+        assert_eq!(closed, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
+    }
+
+    #[test]
+    fn ids_that_come_again_are_made_unique_and_still_find_their_results() {
+        let mut used = BTreeSet::new();
+        OpenCalls::new(&calls(&["a"]), &mut used);
+        let mut open = OpenCalls::new(&calls(&["a", "a"]), &mut used);
+        assert_eq!(open.calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a-2", "a-3"]);
+        assert_eq!(open.answer("a", "1"), Answer::Taken);
+        assert_eq!(open.answer("a", "2"), Answer::Complete);
+    }
+
+    #[test]
+    fn an_interrupt_answers_what_is_open() {
+        let mut open = OpenCalls::new(&calls(&["a", "b"]), &mut BTreeSet::new());
+        open.answer("a", "1");
+        assert_eq!(open.close()[1].1, INTERRUPTED);
+    }
+}

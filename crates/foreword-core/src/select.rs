@@ -1,0 +1,184 @@
+//! Which of the `agent`-mode items one request gets, by the scores the search gave them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::ItemId;
+
+/// How items are chosen from their scores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// The best `top_k` chunks first, then the best per item.
+    Semantic,
+    /// The best chunk per item first, then the best `top_k` items; nothing below the floor.
+    #[default]
+    Hybrid,
+}
+
+/// Settings of the choice.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Select {
+    /// How.
+    pub strategy: Strategy,
+    /// How many matches are looked at.
+    pub top_k: usize,
+    /// How many items are wanted.
+    pub top_n: usize,
+    /// Items with at least this score come in even beyond `top_n`.
+    pub include_score: f64,
+    /// Items below this score never come in; the strategy's own where it is left out.
+    pub floor: Option<f64>,
+}
+
+impl Default for Select {
+    fn default() -> Self {
+        Self { strategy: Strategy::Hybrid, top_k: 20, top_n: 5, include_score: 0.7, floor: None }
+    }
+}
+
+impl Select {
+    /// Unrelated texts score up to about 0.15 with the embedding model in use, related ones 0.3 and more.
+    const HYBRID_FLOOR: f64 = 0.2;
+
+    fn floor(&self) -> f64 {
+        self.floor.unwrap_or(match self.strategy {
+            Strategy::Semantic => 0.0,
+            Strategy::Hybrid => Self::HYBRID_FLOOR,
+        })
+    }
+}
+
+/// Why a candidate is not in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Its score is zero or below the floor.
+    BelowFloor,
+    /// Other matches filled `top_k`.
+    OutsideTopK,
+    /// Better items filled `top_n`.
+    OutsideTopN,
+    /// There was no room.
+    OverBudget,
+    /// The user removed it.
+    Removed,
+    /// Its images are left out because it is not the active note.
+    ImageNotActive,
+}
+
+/// The outcome: what came in, best first, and what did not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Chosen items with their scores.
+    pub chosen: Vec<(ItemId, f64)>,
+    /// The others, in the order of the candidates.
+    pub left_out: Vec<(ItemId, Reason, f64)>,
+}
+
+/// Chooses among `candidates`, each with the scores of its chunks (none counts as one of 0). Ties go to the earlier candidate.
+pub fn select(settings: &Select, candidates: &[(ItemId, Vec<f64>)]) -> Selection {
+    let passes = |score: f64| score > 0.0 && score >= settings.floor();
+    let best = |scores: &[f64]| scores.iter().copied().fold(0.0, f64::max);
+
+    let mut matches: Vec<(usize, f64)> = match settings.strategy {
+        Strategy::Semantic => {
+            let chunks = candidates.iter().enumerate().flat_map(|(at, (_, scores))| scores.iter().map(move |score| (at, *score)));
+            chunks.filter(|(_, score)| passes(*score)).collect()
+        }
+        Strategy::Hybrid => {
+            let items = candidates.iter().enumerate().map(|(at, (_, scores))| (at, best(scores)));
+            items.filter(|(_, score)| passes(*score)).collect()
+        }
+    };
+    matches.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    matches.truncate(settings.top_k);
+
+    let mut ranked: Vec<(usize, f64)> = Vec::new();
+    for (at, score) in matches {
+        if !ranked.iter().any(|(seen, _)| *seen == at) {
+            ranked.push((at, score));
+        }
+    }
+    let looked_at = ranked.clone();
+    let mut rank = 0;
+    ranked.retain(|(_, score)| {
+        rank += 1;
+        *score >= settings.include_score || rank <= settings.top_n
+    });
+
+    let chosen = ranked.iter().map(|(at, score)| (candidates[*at].0.clone(), *score)).collect();
+    let left_out = candidates.iter().enumerate().filter(|(at, _)| !ranked.iter().any(|(kept, _)| kept == at));
+    let left_out = left_out.map(|(at, (id, scores))| {
+        let score = best(scores);
+        let reason = if !passes(score) {
+            Reason::BelowFloor
+        } else if looked_at.iter().any(|(seen, _)| *seen == at) {
+            Reason::OutsideTopN
+        } else {
+            Reason::OutsideTopK
+        };
+        (id.clone(), reason, score)
+    });
+    Selection { left_out: left_out.collect(), chosen }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(settings: Select, scores: &[(&str, &[f64])], chosen: &[&str], left_out: &[(&str, Reason)]) {
+        let id = |name: &str| format!("rule:{name}").parse::<ItemId>().unwrap();
+        let candidates: Vec<_> = scores.iter().map(|(name, scores)| (id(name), scores.to_vec())).collect();
+        let selection = select(&settings, &candidates);
+        let names: Vec<_> = selection.chosen.iter().map(|(id, _)| id.name().to_owned()).collect();
+        assert_eq!(names, chosen);
+        let out: Vec<_> = selection.left_out.iter().map(|(id, reason, _)| (id.name().to_owned(), *reason)).collect();
+        let expected: Vec<_> = left_out.iter().map(|(name, reason)| ((*name).to_owned(), *reason)).collect();
+        assert_eq!(out, expected);
+    }
+
+    fn semantic() -> Select {
+        Select { strategy: Strategy::Semantic, ..Select::default() }
+    }
+
+    #[test]
+    fn best_per_item_then_filled_to_top_n() {
+        check(
+            Select { top_n: 2, ..semantic() },
+            &[("a", &[0.1, 0.5]), ("b", &[0.4]), ("c", &[0.3]), ("d", &[])],
+            &["a", "b"],
+            &[("c", Reason::OutsideTopN), ("d", Reason::BelowFloor)],
+        );
+    }
+
+    #[test]
+    fn high_scores_exceed_top_n() {
+        check(
+            Select { top_n: 1, ..semantic() },
+            &[("a", &[0.7]), ("b", &[0.9]), ("c", &[0.69])],
+            &["b", "a"],
+            &[("c", Reason::OutsideTopN)],
+        );
+    }
+
+    #[test]
+    fn semantic_lets_one_item_take_all_chunks_and_hybrid_does_not() {
+        let scores: &[(&str, &[f64])] = &[("long", &[0.6, 0.59, 0.58]), ("short", &[0.57])];
+        check(Select { top_k: 3, ..semantic() }, scores, &["long"], &[("short", Reason::OutsideTopK)]);
+        check(Select { top_k: 3, ..Select::default() }, scores, &["long", "short"], &[]);
+    }
+
+    #[test]
+    fn hybrid_has_a_floor() {
+        let scores: &[(&str, &[f64])] = &[("a", &[0.3]), ("b", &[0.14])];
+        check(Select::default(), scores, &["a"], &[("b", Reason::BelowFloor)]);
+        check(semantic(), scores, &["a", "b"], &[]);
+        check(Select { floor: Some(0.31), ..semantic() }, scores, &[], &[("a", Reason::BelowFloor), ("b", Reason::BelowFloor)]);
+    }
+
+    #[test]
+    fn ties_go_to_the_earlier_candidate() {
+        check(Select { top_n: 1, ..semantic() }, &[("a", &[0.5]), ("b", &[0.5])], &["a"], &[("b", Reason::OutsideTopN)]);
+    }
+}

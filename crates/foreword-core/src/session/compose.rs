@@ -1,0 +1,388 @@
+//! Steps 3 and 4 for one turn: each item gets its text or a line that refers to it, and the user message is put together.
+
+use std::sync::Arc;
+
+use super::draft::{Draft, JOIN};
+use super::{Session, Turn, Wanted, push_message};
+use crate::budget::{Candidate, Limit, Mandatory, Share, plan};
+use crate::envelope::{ContextEntry, FoldReason, Form, LeftOut};
+use crate::item::{ItemId, Kind};
+use crate::layer::LayerId;
+use crate::library::{Place, Standing};
+use crate::message::{Message, Origin, Role};
+use crate::prompt::ToolStyle;
+use crate::select::Reason;
+use crate::settings::Layout;
+use crate::text::diff::unified;
+use crate::text::fence::one_line;
+use crate::text::output::cap_tokens;
+use crate::tokens::Tokens;
+use crate::version::Version;
+
+const RESULTS_HEADING: &str = "# Additional context:";
+const REFERENCES_HEADING: &str = "Context attached to this message:";
+const QUERY_HEADING: &str = "---\n\n[User query]:\n";
+
+/// What an image costs where the provider has no public rule for it.
+const IMAGE_TOKENS: Tokens = Tokens(1100);
+
+/// Where the model finds what a line refers to.
+fn find_them(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Library => "Find them in the Context Library in the system prompt above.",
+        Layout::Log => {
+            "Find them in the Context Library in the system prompt above, or where they first stand in this conversation."
+        }
+    }
+}
+
+/// How an item is shown in this turn.
+#[derive(Clone, Debug)]
+pub(super) enum How {
+    /// A line that refers to it.
+    Reference(Arc<str>),
+    /// Its text, or what changed in it.
+    Text { block: Arc<str>, form: Form, cut: bool },
+    /// In the tool list.
+    Listed,
+}
+
+/// An item with its place in this turn.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) wanted: Wanted,
+    pub(super) how: How,
+    pub(super) tokens: Tokens,
+}
+
+impl Session {
+    /// A Version's block, cut where it is larger than `cap`.
+    pub(super) fn capped_block(
+        &mut self,
+        version: &Version,
+        active: bool,
+        supersedes: bool,
+        cap: Tokens,
+    ) -> (Arc<str>, Tokens, bool) {
+        let whole = version.block(&mut self.fence, &version.content, active, supersedes);
+        let tokens = self.count(&whole);
+        if tokens <= cap {
+            return (whole.into(), tokens, false);
+        }
+        let frame = version.block(&mut self.fence, "", active, supersedes);
+        let mut room = cap - self.count(&frame);
+        let tokenizer = Arc::clone(&self.tokenizer);
+        // Escaping can lengthen a text, so the room for it is found by trying.
+        for _ in 0..8 {
+            let Some(capped) = cap_tokens(&version.content, room, &*tokenizer, &version.id.to_string()) else { break };
+            let block = version.block(&mut self.fence, &capped.text, active, supersedes);
+            let tokens = self.count(&block);
+            if tokens <= cap {
+                return (block.into(), tokens, true);
+            }
+            room = room - (tokens - cap) - Tokens(1);
+        }
+        let tokens = self.count(&frame);
+        (frame.into(), tokens, true)
+    }
+
+    /// How an item is shown, given what stands.
+    pub(super) fn place_item(&mut self, wanted: &Wanted, active: Option<&ItemId>) -> Placed {
+        let version = Arc::clone(&wanted.version);
+        let placed = |how, tokens| Placed { wanted: wanted.clone(), how, tokens };
+        if version.id.kind() == Kind::Tool && self.settings.tools != ToolStyle::UseTool {
+            return placed(How::Listed, Tokens::ZERO);
+        }
+        if let Some((number, of)) = self.library.find(&version.id, version.hash) {
+            let name = one_line(version.id.name());
+            let line = if number == of {
+                format!("- {name}")
+            } else {
+                format!("- {name} (version {number} of {of} above is current again)")
+            };
+            let tokens = self.count(&line);
+            return placed(How::Reference(line.into()), tokens);
+        }
+        let cap = self.settings.budget.item_cap();
+        let newest = self.library.newest(&version.id).cloned();
+        let (block, tokens, cut) = self.capped_block(&version, active == Some(&version.id), newest.is_some(), cap);
+        if let (Layout::Log, Some(old)) = (self.settings.layout, newest.filter(|old| !old.cut && !cut)) {
+            let name = one_line(version.id.name());
+            if let Some(diff) = unified(&old.version.content, &version.content, &name) {
+                let diff = format!(
+                    "<note_diff>\n<path>{name}</path>\n<content>\n{}\n</content>\n</note_diff>",
+                    self.fence.escape(diff.trim_end())
+                );
+                let diff_tokens = self.count(&diff);
+                if diff_tokens < tokens {
+                    return placed(How::Text { block: diff.into(), form: Form::Diff, cut: false }, diff_tokens);
+                }
+            }
+        }
+        placed(How::Text { block, form: Form::Full, cut }, tokens)
+    }
+
+    /// How everything this turn asks for is shown: attached items, then chosen ones.
+    pub(super) fn place_items(&mut self, turn: &Turn) -> Vec<Placed> {
+        let wanted = turn.attached.iter().chain(&turn.chosen);
+        wanted.map(|wanted| self.place_item(wanted, turn.active.as_ref())).collect()
+    }
+
+    /// What a turn's items and results ask for, in the order in which they are served: attached, results, chosen.
+    pub(super) fn turn_candidates(&self, turn: &Turn, placed: &[Placed]) -> Vec<Candidate> {
+        let join = self.count(JOIN);
+        let item = |placed: &Placed| Candidate {
+            layer: LayerId::L3,
+            tokens: placed.tokens + join,
+            cuttable: matches!(placed.how, How::Text { form: Form::Full, .. }),
+            limit: Limit::Budget,
+        };
+        let result =
+            |tokens: Tokens| Candidate { layer: LayerId::L3, tokens: tokens + join, cuttable: false, limit: Limit::Budget };
+        let (attached, chosen) = placed.split_at(turn.attached.len());
+        let results = turn.results.iter().map(|block| result(block.tokens));
+        attached.iter().map(item).chain(results).chain(chosen.iter().map(item)).collect()
+    }
+
+    /// What the words of a turn and the lines around them need at the least.
+    pub(super) fn turn_mandatory(&self, turn: &Turn) -> Mandatory {
+        let join = self.count(JOIN);
+        let frames = [RESULTS_HEADING, REFERENCES_HEADING, find_them(self.settings.layout), QUERY_HEADING];
+        let has_context =
+            !(turn.attached.is_empty() && turn.results.is_empty() && turn.chosen.is_empty() && turn.notices.is_empty());
+        let directive = self.history.plan.as_ref().map(|(plan, _)| self.count(&plan.directive()) + join);
+        let frames = if has_context || directive.is_some() {
+            frames.iter().map(|text| self.count(text) + join).sum()
+        } else {
+            Tokens::ZERO
+        };
+        let notices: Tokens = turn.notices.iter().map(|notice| notice.tokens + join).sum();
+        let images = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
+        Mandatory {
+            l5: self.count(&turn.words) + frames + notices + images,
+            directive: directive.unwrap_or_default(),
+            ..Mandatory::default()
+        }
+    }
+
+    /// Shows the turn behind what stands. Gives back why that cannot be done without a fold.
+    pub(super) fn place(&mut self) -> Option<FoldReason> {
+        self.settle_past();
+        let turn = self.turn.clone()?;
+        let placed = self.place_items(&turn);
+        let candidates = self.turn_candidates(&turn, &placed);
+        self.epoch.tools = Some(self.tool_plan(&chosen_tools(&turn)));
+        let mandatory = Mandatory { standing: self.total(), ..self.turn_mandatory(&turn) };
+        let Ok(shares) = plan(&self.settings.budget, mandatory, &candidates) else { return Some(FoldReason::Budget) };
+        if shares.iter().any(|share| *share != Share::Full)
+            && (self.epoch.messages.len() > 1 || !self.library.entries().is_empty())
+        {
+            return Some(FoldReason::Budget);
+        }
+        if self.settings.layout == Layout::Log && self.over_window() {
+            return Some(FoldReason::Window);
+        }
+        self.commit(placed, &shares);
+        None
+    }
+
+    /// Before a turn is shown: in `library` the prompt is laid out anew, in `log` the last turn becomes history as it was sent.
+    pub(super) fn settle_past(&mut self) {
+        match self.settings.layout {
+            Layout::Library => {
+                self.library.promote(self.turn.as_ref().map_or(self.turns, |turn| turn.number));
+                self.epoch.shown.cut = self.policy_cut();
+                self.lay_out();
+            }
+            Layout::Log => {
+                for message in &self.epoch.messages[self.epoch.absorbed..] {
+                    push_message(&mut self.epoch.past, message);
+                }
+                self.epoch.absorbed = self.epoch.messages.len();
+                self.epoch.now = self.epoch.past.clone();
+            }
+        }
+    }
+
+    /// Puts the user message together from the shares the planner gave, and appends it.
+    pub(super) fn commit(&mut self, placed: Vec<Placed>, shares: &[Share]) {
+        let Some(mut turn) = self.turn.take() else { return };
+        turn.context.clear();
+        turn.left_out_for_room.clear();
+        let (shown, results) = self.share_out(&mut turn, placed, shares);
+        let message = self.user_message(&turn, &shown, &results);
+        let message = match turn.message.take() {
+            // The same bytes stay the same message, so that what was cached of it still counts.
+            Some(old) if *old == message => old,
+            _ => Arc::new(message),
+        };
+        self.rent_starts_turn(turn.number);
+        let before = self.total();
+        let notices = turn.notices.clone();
+        for (notice, version) in notices.iter().filter_map(|notice| Some((notice, notice.version.as_ref()?))) {
+            let wanted = Wanted { version: Arc::clone(version), include: crate::catalog::Include::Manual, score: None };
+            let how = How::Text { block: Arc::clone(&notice.text), form: Form::Full, cut: false };
+            self.enter(&mut turn, Placed { wanted, how, tokens: notice.tokens }, before);
+        }
+        for placed in shown {
+            self.enter(&mut turn, placed, before);
+        }
+        for (block, _) in turn.results.iter().zip(&results).filter(|(_, shown)| **shown) {
+            let entry = ContextEntry {
+                item: block.id.clone(),
+                include: crate::catalog::Include::Manual,
+                score: None,
+                layer: Some(LayerId::L3),
+                form: Form::Full,
+                tokens: block.tokens,
+            };
+            turn.context.push(entry);
+        }
+        turn.message = Some(Arc::clone(&message));
+        self.turn = Some(turn);
+        self.append_running();
+    }
+
+    /// Applies the planner's shares: cuts what must be cut, leaves out what has no room. Which results stay is told by a list.
+    fn share_out(&mut self, turn: &mut Turn, placed: Vec<Placed>, shares: &[Share]) -> (Vec<Placed>, Vec<bool>) {
+        let join = self.count(JOIN);
+        let attached = turn.attached.len();
+        let results = turn.results.len();
+        let of_results: Vec<bool> = shares[attached..attached + results].iter().map(|share| *share == Share::Full).collect();
+        for (block, _) in turn.results.iter().zip(&of_results).filter(|(_, shown)| !**shown) {
+            turn.left_out_for_room.push(LeftOut { item: block.id.clone(), reason: Reason::OverBudget, score: None });
+        }
+        let of_items = shares[..attached].iter().chain(&shares[attached + results..]);
+        let mut shown = Vec::new();
+        for (mut placed, share) in placed.into_iter().zip(of_items) {
+            let version = Arc::clone(&placed.wanted.version);
+            match share {
+                Share::Full => {}
+                Share::Cut(room) => {
+                    let active = turn.active.as_ref() == Some(&version.id);
+                    let supersedes = self.library.contains(&version.id);
+                    let (block, tokens, cut) = self.capped_block(&version, active, supersedes, *room - join);
+                    placed.tokens = tokens;
+                    placed.how = How::Text { block, form: Form::Full, cut };
+                }
+                Share::Out => {
+                    let left_out = LeftOut { item: version.id.clone(), reason: Reason::OverBudget, score: placed.wanted.score };
+                    turn.left_out_for_room.push(left_out);
+                    continue;
+                }
+            }
+            if let How::Text { cut: true, .. } = placed.how {
+                self.note("capped", Some(version.id.clone()), format!("{} was cut to {} tokens", version.id, placed.tokens));
+            }
+            shown.push(placed);
+        }
+        (shown, of_results)
+    }
+
+    /// The user message: notices, results, references, new texts, the current step, the user's words.
+    fn user_message(&self, turn: &Turn, shown: &[Placed], results: &[bool]) -> Message {
+        let mut draft = Draft::new(&*self.tokenizer);
+        for notice in &turn.notices {
+            let origin = notice.version.as_ref().map_or(Origin::Engine("notice"), |version| Origin::Item(version.id.clone()));
+            draft.part(LayerId::L3, origin, Arc::clone(&notice.text));
+        }
+        let mut results = turn.results.iter().zip(results).filter(|(_, shown)| **shown).map(|(block, _)| block).peekable();
+        if results.peek().is_some() {
+            draft.part(LayerId::L3, Origin::Engine("heading"), RESULTS_HEADING);
+        }
+        for block in results {
+            draft.part(LayerId::L3, Origin::Item(block.id.clone()), Arc::clone(&block.block));
+        }
+        let lines = shown.iter().filter_map(|placed| match &placed.how {
+            How::Reference(line) => Some((placed.wanted.version.id.clone(), line)),
+            _ => None,
+        });
+        let lines: Vec<_> = lines.collect();
+        if !lines.is_empty() {
+            draft.part(LayerId::L3, Origin::Engine("heading"), REFERENCES_HEADING);
+            for (id, line) in lines {
+                draft.push(LayerId::L3, Origin::Item(id.clone()), "\n");
+                draft.push(LayerId::L3, Origin::Item(id), Arc::clone(line));
+            }
+            draft.part(LayerId::L3, Origin::Engine("heading"), find_them(self.settings.layout));
+        }
+        for placed in shown {
+            if let How::Text { block, .. } = &placed.how {
+                draft.part(LayerId::L3, Origin::Item(placed.wanted.version.id.clone()), Arc::clone(block));
+            }
+        }
+        if let Some((plan, _)) = &self.history.plan {
+            draft.part(LayerId::L3, Origin::Engine("directive"), plan.directive());
+        }
+        if !draft.pieces.is_empty() {
+            draft.part(LayerId::L3, Origin::Engine("heading"), QUERY_HEADING);
+        }
+        if !turn.words.is_empty() {
+            draft.push(LayerId::L5, Origin::User, Arc::clone(&turn.words));
+        }
+        let mut message = Message::text(Role::User, draft.pieces);
+        message.images.clone_from(&turn.images);
+        message.extra_tokens = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
+        message
+    }
+
+    /// Writes an item into the library and on the record of the turn.
+    fn enter(&mut self, turn: &mut Turn, placed: Placed, at: Tokens) {
+        let Placed { wanted, how, tokens } = placed;
+        let id = wanted.version.id.clone();
+        let entry =
+            |layer, form| ContextEntry { item: id.clone(), include: wanted.include, score: wanted.score, layer, form, tokens };
+        match how {
+            How::Reference(_) => {
+                self.library.touch(&id, wanted.version.hash, turn.number);
+                turn.context.push(entry(Some(LayerId::L3), Form::Reference));
+            }
+            How::Listed => {
+                let size = self
+                    .tool_specs()
+                    .iter()
+                    .find(|spec| spec.id.as_ref() == Some(&id))
+                    .map_or(Tokens::ZERO, |spec| self.spec_tokens(spec));
+                turn.context.push(ContextEntry { tokens: size, ..entry(None, Form::Full) });
+            }
+            How::Text { block, form, cut } => {
+                turn.context.push(entry(Some(LayerId::L3), form));
+                self.rent_superseded(&id);
+                let promotable = self.is_promotable(&wanted);
+                self.library.push(Standing {
+                    version: Arc::clone(&wanted.version),
+                    block,
+                    tokens,
+                    include: wanted.include,
+                    form,
+                    place: Place::Message,
+                    promotable,
+                    since: turn.number,
+                    last_used: turn.number,
+                    cut,
+                    at,
+                });
+            }
+        }
+    }
+
+    /// Whether an item may go to L2 after its turn.
+    fn is_promotable(&self, wanted: &Wanted) -> bool {
+        use crate::catalog::Include;
+        let version = &wanted.version;
+        let of_kind = match version.id.kind() {
+            Kind::Note => !version.has_images(),
+            Kind::Url | Kind::Reference | Kind::Query => true,
+            Kind::Selection => self.settings.promote_selections,
+            Kind::Tool => self.settings.tools == ToolStyle::UseTool,
+            _ => false,
+        };
+        of_kind && wanted.include != Include::Agent
+    }
+}
+
+/// The tools the search chose for a turn.
+pub(super) fn chosen_tools(turn: &Turn) -> Vec<ItemId> {
+    let tools = turn.chosen.iter().map(|wanted| &wanted.version.id).filter(|id| id.kind() == Kind::Tool);
+    tools.cloned().collect()
+}

@@ -1,0 +1,124 @@
+//! Small hands for making messages: pieces, joins, tool outputs.
+
+use std::sync::Arc;
+
+use crate::hash::Hash;
+use crate::history::Output;
+use crate::item::ItemId;
+use crate::json;
+use crate::layer::LayerId;
+use crate::message::{Message, Origin, Piece, Role, ToolCall};
+use crate::text::output::{cap, reduce};
+use crate::tokens::{Tokenizer, Tokens};
+
+use super::Session;
+
+/// Between two parts of a message.
+pub(super) const JOIN: &str = "\n\n";
+
+/// A call as it counts and hashes.
+pub(super) fn call_text(call: &ToolCall) -> String {
+    format!("{}({})", call.name, json::to_string(&call.arguments))
+}
+
+/// Pieces of one message, joined as they come.
+pub(super) struct Draft<'a> {
+    tokenizer: &'a dyn Tokenizer,
+    pub(super) pieces: Vec<Piece>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(tokenizer: &'a dyn Tokenizer) -> Self {
+        Self { tokenizer, pieces: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, layer: LayerId, origin: Origin, text: impl Into<Arc<str>>) {
+        let text = text.into();
+        let tokens = self.tokenizer.count(&text);
+        self.pieces.push(Piece { layer, origin, text, tokens });
+    }
+
+    /// A part behind a blank line; the blank line belongs to what it introduces.
+    pub(super) fn part(&mut self, layer: LayerId, origin: Origin, text: impl Into<Arc<str>>) {
+        if !self.pieces.is_empty() {
+            self.push(layer, origin.clone(), JOIN);
+        }
+        self.push(layer, origin, text);
+    }
+}
+
+impl Session {
+    /// A message of one piece.
+    pub(super) fn plain(&self, role: Role, origin: Origin, text: impl Into<Arc<str>>) -> Arc<Message> {
+        let mut draft = Draft::new(&*self.tokenizer);
+        draft.push(LayerId::L4, origin, text);
+        Arc::new(Message::text(role, draft.pieces))
+    }
+
+    /// Reduces and caps a tool's output, so that it fits once it is escaped. What is left out, or was reduced away, goes to the Outbox.
+    pub(super) fn settle_output(&mut self, tool: &str, output: &str) -> (ItemId, String) {
+        let id = ItemId::output(Hash::of(output));
+        let reduced = reduce(output);
+        let limit = self.settings.budget.output_cap(tool);
+        let mut settled = reduced.to_string();
+        let mut left_out = 0;
+        // Escaping can lengthen a text; what it adds is taken from the room of the next try.
+        let mut room = limit;
+        let mut tried = false;
+        loop {
+            let over = self.fence.escape(&settled).chars().count().saturating_sub(limit);
+            if over == 0 {
+                break;
+            }
+            if tried {
+                room = room.saturating_sub(over);
+            }
+            tried = true;
+            if let Some(capped) = cap(&reduced, room, &id.to_string()) {
+                (settled, left_out) = (capped.text, capped.left_out_chars);
+            }
+            if room == 0 {
+                settled.clear();
+                break;
+            }
+        }
+        if left_out > 0 {
+            self.note(
+                "capped",
+                Some(id.clone()),
+                format!("{left_out} characters of the output of {tool} were left out; the whole is {id}"),
+            );
+        }
+        if left_out > 0 || reduced.len() != output.len() {
+            self.keep_whole(&id, output);
+        }
+        (id, settled)
+    }
+
+    /// Hands the whole output to the caller, once.
+    fn keep_whole(&mut self, id: &ItemId, output: &str) {
+        if self.outbox.last().is_none_or(|(last, _)| last != id) {
+            self.outbox.push((id.clone(), Arc::from(output)));
+        }
+    }
+
+    /// A tool message and its stub; what a stub may come to stand for is kept whole.
+    pub(super) fn output_of(&mut self, call: &ToolCall, output: &str) -> Output {
+        let (id, text) = self.settle_output(&call.name, output);
+        let text = self.fence.escape(&text).into_owned();
+        let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
+        let chars = output.chars().count();
+        let stub = format!("[Output of {name} left out: {chars} characters. Read it again with readOutput(\"{id}\").]");
+        let answer = |text: &str| {
+            let message = self.plain(Role::Tool, Origin::Item(id.clone()), text);
+            Arc::new(Message { answers: Some(call.id.clone()), ..Message::clone(&message) })
+        };
+        let (full, stub) = (answer(&text), answer(&stub));
+        let made = Output { full, stub, sequence: self.history.outputs };
+        if made.saving() > Tokens::ZERO {
+            self.keep_whole(&id, output);
+        }
+        self.history.outputs += 1;
+        made
+    }
+}

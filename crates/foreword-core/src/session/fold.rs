@@ -1,0 +1,300 @@
+//! Folds: the only place where the prefix is rewritten, and what decides that it is time for one.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::fold_plan::FoldPlan;
+use super::{Epoch, Session, push_message};
+use crate::budget::OverBudget;
+use crate::envelope::{FoldReason, Form, LayerSum};
+use crate::history::{Output, Unit};
+use crate::item::{ItemId, Kind};
+use crate::library::{Library, Standing};
+use crate::settings::{HistoryPolicy, Layout};
+use crate::tokens::Tokens;
+
+/// What foldable tokens cost in cache reads since the last fold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rent {
+    paid: f64,
+    /// What a fold would leave out.
+    foldable: Tokens,
+    /// Size of the prompt before the first of it.
+    first_at: Option<Tokens>,
+    /// Outputs that are still too new to be stubs: where they stand and what a stub would save.
+    recent: VecDeque<(Tokens, Tokens)>,
+    /// Where the runs of this epoch begin, for policies that leave old ones out.
+    runs: VecDeque<Tokens>,
+    /// Whether texts stand in messages that a fold would move to L2.
+    moves: bool,
+}
+
+impl Rent {
+    fn add(&mut self, at: Tokens, tokens: Tokens) {
+        if tokens > Tokens::ZERO {
+            self.foldable += tokens;
+            self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
+        }
+    }
+}
+
+/// What a fold replaced.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    epoch: Epoch,
+    library: Library,
+    /// How many messages of the new epoch stand for the old ones.
+    replaced_by: usize,
+    /// The first turn whose items came after it.
+    turn: usize,
+    /// The running turn's message as it was, where the fold came in the middle of it.
+    message: Option<Arc<crate::message::Message>>,
+}
+
+impl Session {
+    /// Why the next request should begin a new epoch, if it should.
+    pub(super) fn fold_reason(&mut self) -> Option<FoldReason> {
+        if let Some(reason) = self.pending_fold.take() {
+            if reason != FoldReason::Asked || self.requests > 0 {
+                return Some(reason);
+            }
+            self.note("nothing_to_fold", None, "there is nothing to fold before the first request");
+        }
+        let cold = self.settings.prices.lifetime_s.is_some_and(|lifetime| self.idle_s > lifetime);
+        let grown = match self.settings.layout {
+            Layout::Log => self.epoch.messages.len() > self.epoch.base,
+            Layout::Library => self.epoch.rent.foldable > Tokens::ZERO,
+        };
+        if cold && grown && self.requests > 0 {
+            return Some(FoldReason::CacheCold);
+        }
+        (self.settings.layout == Layout::Log && self.fold_pays()).then_some(FoldReason::Pays)
+    }
+
+    /// Ski rental: renting (reading foldable tokens from the cache) has cost as much as buying (rewriting without them) would.
+    fn fold_pays(&self) -> bool {
+        let rent = &self.epoch.rent;
+        let prices = self.settings.prices;
+        let Some(first) = rent.first_at else { return false };
+        let system = self.epoch.l1.tokens() + self.epoch.l2.tokens();
+        let from = if rent.moves { system } else { first };
+        let rewritten = self.epoch.total - rent.foldable - from;
+        let cost = rewritten * (prices.write - prices.read);
+        prices.write > prices.read && rent.foldable > Tokens::ZERO && rent.paid >= cost
+    }
+
+    /// Each request pays for what it could have left out.
+    pub(super) fn pay_rent(&mut self) {
+        self.epoch.rent.paid += self.epoch.rent.foldable * self.settings.prices.read;
+    }
+
+    /// A new output stands at the end; the one that is now too old to stay whole becomes foldable.
+    pub(super) fn rent_output(&mut self, output: &Output) {
+        let at = self.epoch.total;
+        self.epoch.rent.recent.push_back((at, output.saving()));
+        if self.epoch.rent.recent.len() > self.settings.keep_outputs
+            && let Some((at, saving)) = self.epoch.rent.recent.pop_front()
+        {
+            self.epoch.rent.add(at, saving);
+        }
+    }
+
+    /// The Version before this one is out of date.
+    pub(super) fn rent_superseded(&mut self, id: &ItemId) {
+        self.epoch.rent.moves = true;
+        if let Some(old) = self.library.newest(id) {
+            let (at, tokens) = (old.at, old.tokens);
+            self.epoch.rent.add(at, tokens);
+        }
+    }
+
+    /// A run begins; one that the policy would leave out becomes foldable.
+    pub(super) fn rent_starts_turn(&mut self, turn: usize) {
+        let HistoryPolicy::Strip { keep_runs, .. } = self.settings.history else { return };
+        let at = self.epoch.total;
+        if turn == 0 || self.epoch.rent.runs.back() == Some(&at) {
+            return;
+        }
+        self.epoch.rent.runs.push_back(at);
+        if self.epoch.rent.runs.len() > keep_runs + 1
+            && let Some(begins) = self.epoch.rent.runs.pop_front()
+        {
+            let ends = self.epoch.rent.runs.front().copied().unwrap_or(at);
+            self.epoch.rent.add(begins, ends - begins);
+        }
+    }
+
+    /// A running turn whose results no longer fit.
+    pub(super) fn outgrown(&mut self) -> Option<FoldReason> {
+        if self.total() > self.settings.budget.prompt {
+            return Some(FoldReason::Budget);
+        }
+        if !self.over_window() {
+            return None;
+        }
+        match self.settings.layout {
+            Layout::Log => Some(FoldReason::Window),
+            Layout::Library => {
+                self.epoch.shown.cut = self.policy_cut();
+                self.lay_out();
+                self.append_running();
+                None
+            }
+        }
+    }
+
+    /// Rewrites the prompt: current Versions go to L2, stale and unused ones leave, old outputs become stubs, old runs the summary.
+    pub(super) fn fold(&mut self, reason: FoldReason) -> Result<(), OverBudget> {
+        let fresh = !self.is_placed();
+        if fresh {
+            self.settle_past();
+        }
+        // What had no room before may have it now.
+        let roomless = self.library.clone();
+        if let Some(turn) = &mut self.turn {
+            // A rule that joined stands in L1 from here on.
+            turn.notices.retain(|notice| notice.item.kind() != Kind::Rule || notice.version.is_none());
+        }
+        self.seat_members();
+        let fold = match self.plan_fold() {
+            Ok(fold) => fold,
+            Err(over) => {
+                self.library = roomless;
+                return Err(over);
+            }
+        };
+        let message = self.turn.as_ref().and_then(|turn| turn.message.clone());
+        let turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number + usize::from(!fresh));
+        let undo = Undo { epoch: self.epoch.clone(), library: roomless, replaced_by: 0, turn, message };
+        let before = self.total();
+        self.apply_fold(&fold);
+        self.epoch.number += 1;
+        self.epoch.began = Some(reason);
+        let base = self.epoch.messages.len();
+        if let Some(turn) = self.turn.clone() {
+            let placed = self.place_items(&turn);
+            self.commit(placed, &fold.shares);
+        }
+        self.rest_rent();
+        let replaced_by = if fresh { base } else { self.epoch.messages.len() };
+        self.undo = (reason != FoldReason::ItemRemoved).then(|| Box::new(Undo { replaced_by, ..undo }));
+        self.note(
+            "fold",
+            None,
+            format!("epoch {} begins ({}): {} tokens before, {} now", self.epoch.number, reason.as_str(), before, self.total()),
+        );
+        Ok(())
+    }
+
+    fn apply_fold(&mut self, fold: &FoldPlan) {
+        let (current, dropped): (Vec<_>, Vec<_>) =
+            self.library.current_versions().into_iter().cloned().partition(|entry| fold.keep.contains(&entry.version.id));
+        self.dropped = dropped.into_iter().filter(|entry| entry.promotable).map(|entry| entry.version.id.clone()).collect();
+        self.library = Library::default();
+        for entry in current {
+            let standing = self.standing(&entry.version, entry.include, entry.last_used);
+            self.library.push(Standing { since: entry.since, ..standing });
+        }
+        self.epoch.shown = fold.shown;
+        self.epoch.tools = Some(fold.tools.clone());
+        self.lay_out();
+    }
+
+    /// Counts again what is foldable in a prompt that was laid out anew.
+    fn rest_rent(&mut self) {
+        self.epoch.rent = Rent::default();
+        let units = self.history.units.iter().skip(self.epoch.shown.cut);
+        let outputs = units.filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten();
+        let savings: BTreeMap<*const crate::message::Message, Tokens> =
+            outputs.map(|output| (Arc::as_ptr(&output.full), output.saving())).collect();
+        let mut recent = VecDeque::new();
+        let mut at = Tokens::ZERO;
+        for message in &self.epoch.messages {
+            if let Some(saving) = savings.get(&Arc::as_ptr(message)) {
+                recent.push_back((at, *saving));
+            }
+            at += message.tokens();
+        }
+        let excess = recent.len().saturating_sub(self.settings.keep_outputs);
+        for (at, saving) in recent.drain(..excess) {
+            self.epoch.rent.add(at, saving);
+        }
+        self.epoch.rent.recent = recent;
+    }
+
+    /// The session as a fold now would leave it: for asking what another time for it would have cost.
+    pub fn folded(&self) -> Option<Self> {
+        let mut trial = self.clone();
+        trial.fold(FoldReason::Asked).ok()?;
+        Some(trial)
+    }
+
+    /// Takes the last fold back: everything it left out stands again, with what was said since behind it.
+    pub(super) fn undo_fold(&mut self) {
+        if self.pending_fold == Some(FoldReason::Asked) {
+            self.pending_fold = None;
+            return;
+        }
+        let Some(undo) = self.undo.take() else {
+            self.note("nothing_to_undo", None, "there is no fold to undo");
+            return;
+        };
+        let Undo { epoch: old, library, replaced_by, turn, message } = *undo;
+        let since: Vec<_> = self.library.entries().iter().filter(|entry| entry.since >= turn).cloned().collect();
+        let appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
+        // What came again since would stand beside what it replaced; then the prompt is laid out anew.
+        let twice = since.iter().any(|entry| library.contains(&entry.version.id));
+        let number = self.epoch.number + 1;
+        self.library = library;
+        for entry in since {
+            if self.library.find(&entry.version.id, entry.version.hash).is_some() {
+                self.library.touch(&entry.version.id, entry.version.hash, entry.last_used);
+                continue;
+            }
+            let supersedes = self.library.contains(&entry.version.id);
+            let (block, tokens, cut) = self.capped_block(&entry.version, false, supersedes, self.settings.budget.item_cap());
+            let again = if supersedes { Standing { block, tokens, cut, form: Form::Full, ..entry } } else { entry };
+            self.library.push(again);
+        }
+        if let (Some(message), Some(running)) = (message, &mut self.turn)
+            && running.number < turn
+        {
+            running.message = Some(message);
+        }
+        if self.settings.layout == Layout::Log && !twice {
+            self.epoch = old;
+            for message in &appended {
+                self.append(message);
+            }
+            self.sum_history();
+        } else {
+            (self.epoch.shown, self.epoch.tools) = (old.shown, old.tools);
+            self.library.promote(self.turn.as_ref().map_or(self.turns, |turn| turn.number));
+            self.lay_out();
+            self.append_running();
+        }
+        self.epoch.number = number;
+        self.epoch.began = Some(FoldReason::Undone);
+        self.rest_rent();
+        self.note("fold_undone", None, format!("epoch {number} begins: the fold was undone"));
+    }
+
+    /// Sums L4 anew from the messages.
+    fn sum_history(&mut self) {
+        let system = usize::from(self.epoch.messages.first().is_some_and(|message| message.role == crate::message::Role::System));
+        let current = self.turn.as_ref().and_then(|turn| turn.message.clone());
+        let user =
+            self.epoch.messages.iter().rposition(|message| current.as_ref().is_some_and(|current| Arc::ptr_eq(current, message)));
+        let user = user.unwrap_or(self.epoch.messages.len());
+        let mut past = LayerSum::default();
+        for message in &self.epoch.messages[system..user] {
+            push_message(&mut past, message);
+        }
+        self.epoch.now = past.clone();
+        self.epoch.past = past;
+        self.epoch.absorbed = user;
+        for message in self.epoch.messages[(user + 1).min(self.epoch.messages.len())..].to_vec() {
+            push_message(&mut self.epoch.now, &message);
+        }
+    }
+}

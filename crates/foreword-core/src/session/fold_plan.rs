@@ -1,0 +1,209 @@
+//! What a fold keeps: everything that could stand is put in one order and handed to the planner.
+//!
+//! Order of giving way, last to first: the newest results whole instead of as stubs; what this turn attaches, its tool results and
+//! the items chosen for it; the session's references; the running turn's earlier steps; a summary; the recent runs; other library
+//! items, by last use; older runs. Never given up: tools, L1, L5, the current step, the newest calls.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::compose::{How, Placed, chosen_tools};
+use super::draft::JOIN;
+use super::system::LIBRARY_HEADING;
+use super::{Session, Turn};
+use crate::budget::{Candidate, Limit, Mandatory, OverBudget, Share, plan};
+use crate::envelope::Form;
+use crate::hash::Hash;
+use crate::history::Shown;
+use crate::item::ItemId;
+use crate::layer::LayerId;
+use crate::library::{Library, Place, Standing};
+use crate::prompt::ToolPlan;
+use crate::tokens::Tokens;
+
+/// A fold that fits: what stays of what stands, and what the turn's items get.
+pub(super) struct FoldPlan {
+    pub(super) keep: BTreeSet<ItemId>,
+    pub(super) shown: Shown,
+    pub(super) shares: Vec<Share>,
+    pub(super) tools: ToolPlan,
+}
+
+/// Who asks for room.
+enum Seat {
+    /// The newest results, whole.
+    Newest,
+    /// An item or result of the turn; where it stands in L2, its id.
+    Turn(Option<ItemId>),
+    /// An item that stands and is not asked for now.
+    Library(ItemId),
+    /// A unit of the history.
+    Unit(usize),
+    /// The summary of what is cut.
+    Summary,
+}
+
+/// A Version that may stand in L2 after the fold.
+struct Resident {
+    id: ItemId,
+    hash: Hash,
+    tokens: Tokens,
+    last_used: usize,
+}
+
+/// The candidates in their order.
+#[derive(Default)]
+struct Ballot {
+    seats: Vec<Seat>,
+    candidates: Vec<Candidate>,
+}
+
+impl Ballot {
+    fn push(&mut self, seat: Seat, layer: LayerId, tokens: Tokens, limit: Limit) {
+        self.seats.push(seat);
+        self.candidates.push(Candidate { layer, tokens, cuttable: false, limit });
+    }
+}
+
+impl Session {
+    /// Decides what a fold keeps.
+    pub(super) fn plan_fold(&mut self) -> Result<FoldPlan, OverBudget> {
+        let turn = self.turn.clone();
+        let tools = self.tools_after_fold(turn.as_ref());
+        let residents = self.residents(turn.as_ref());
+        let placed = self.placed_after_fold(turn.as_ref(), &residents);
+        let ballot = self.ballot(turn.as_ref(), &placed, &residents);
+        let mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
+        let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
+
+        let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools };
+        let user = self.current_user().unwrap_or(self.history.units.len());
+        let newest = self.newest_calls().map(|(at, _)| at).filter(|at| *at > user + 1);
+        // Where no unit fits, the newest calls stay with the user's words, or these alone.
+        let mut cut = newest.unwrap_or(user);
+        fold.shown.stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
+        for (seat, share) in ballot.seats.into_iter().zip(shares) {
+            let taken = share == Share::Full;
+            match seat {
+                Seat::Newest if !taken => fold.shown.stubs_before = self.history.outputs,
+                Seat::Summary => fold.shown.no_summary = !taken,
+                Seat::Unit(at) if taken => cut = cut.min(at),
+                Seat::Library(id) if taken => {
+                    fold.keep.insert(id);
+                }
+                Seat::Turn(resident) => {
+                    fold.keep.extend(resident.filter(|_| taken));
+                    fold.shares.push(share);
+                }
+                Seat::Newest | Seat::Unit(_) | Seat::Library(_) => {}
+            }
+        }
+        fold.shown.cut = if cut == user + 1 { user } else { cut }.max(self.policy_cut());
+        Ok(fold)
+    }
+
+    /// The tool list is made anew with an epoch.
+    fn tools_after_fold(&mut self, turn: Option<&Turn>) -> ToolPlan {
+        let standing = self.epoch.tools.take();
+        let tools = self.tool_plan(&turn.map(chosen_tools).unwrap_or_default());
+        self.epoch.tools = standing;
+        tools
+    }
+
+    /// What may stand in L2: one Version an item. What this turn itself brought stays with the turn.
+    fn residents(&mut self, turn: Option<&Turn>) -> Vec<Resident> {
+        let join = self.count(JOIN);
+        let cap = self.settings.budget.item_cap();
+        let of_turn = |entry: &Standing| turn.is_some_and(|turn| turn.number == entry.since) && entry.place == Place::Message;
+        let standing: Vec<Standing> =
+            self.library.current_versions().into_iter().filter(|entry| entry.promotable && !of_turn(entry)).cloned().collect();
+        let resident = |entry: &Standing| {
+            let (_, tokens, _) = self.capped_block(&entry.version, false, false, cap);
+            Resident { id: entry.version.id.clone(), hash: entry.version.hash, tokens: tokens + join, last_used: entry.last_used }
+        };
+        standing.iter().map(resident).collect()
+    }
+
+    /// How the turn's items would be shown if the residents stood.
+    fn placed_after_fold(&mut self, turn: Option<&Turn>, residents: &[Resident]) -> Vec<Placed> {
+        let Some(turn) = turn else { return Vec::new() };
+        let mut kept = Library::default();
+        let stays = |entry: &Standing| {
+            residents.iter().any(|resident| resident.id == entry.version.id && resident.hash == entry.version.hash)
+        };
+        for entry in self.library.current_versions().into_iter().filter(|entry| stays(entry)) {
+            kept.push(Standing { place: Place::Library, form: Form::Full, ..entry.clone() });
+        }
+        let whole = std::mem::replace(&mut self.library, kept);
+        let placed = self.place_items(turn);
+        self.library = whole;
+        placed
+    }
+
+    fn ballot(&self, turn: Option<&Turn>, placed: &[Placed], residents: &[Resident]) -> Ballot {
+        let mut ballot = Ballot::default();
+        let units = &self.history.units;
+        let user = self.current_user().unwrap_or(units.len());
+        let newest = self.newest_calls().map(|(at, _)| at);
+        if let Some(at) = newest {
+            let size = |stubs_before| units[at..].iter().map(|unit| unit.tokens(stubs_before)).sum::<Tokens>();
+            ballot.push(Seat::Newest, LayerId::L4, size(0) - size(usize::MAX), Limit::Budget);
+        }
+        if let Some(turn) = turn {
+            let referred = placed.iter().map(|placed| match placed.how {
+                How::Reference(_) => residents.iter().find(|resident| resident.id == placed.wanted.version.id),
+                _ => None,
+            });
+            let (attached, chosen): (Vec<_>, Vec<_>) = referred.enumerate().partition(|(at, _)| *at < turn.attached.len());
+            let results = turn.results.iter().map(|_| None);
+            let seats = attached
+                .into_iter()
+                .map(|(_, resident)| resident)
+                .chain(results)
+                .chain(chosen.into_iter().map(|(_, resident)| resident));
+            for (resident, mut candidate) in seats.zip(self.turn_candidates(turn, placed)) {
+                candidate.tokens += resident.map_or(Tokens::ZERO, |resident| resident.tokens);
+                ballot.seats.push(Seat::Turn(resident.map(|resident| resident.id.clone())));
+                ballot.candidates.push(candidate);
+            }
+        }
+        let asked_for = |resident: &&Resident| placed.iter().any(|placed| placed.wanted.version.id == resident.id);
+        let idle = residents.iter().filter(|resident| !asked_for(resident));
+        let (members, mut others): (Vec<_>, Vec<_>) = idle.partition(|resident| self.is_member(&resident.id));
+        for resident in members {
+            ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::Budget);
+        }
+        let stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
+        let floor = self.policy_cut();
+        let recent = self.history.runs_back(self.settings.recent_runs);
+        let push_units = |ballot: &mut Ballot, range: Range<usize>, limit| {
+            for at in range.rev().filter(|at| *at >= floor) {
+                ballot.push(Seat::Unit(at), LayerId::L4, units[at].tokens(stubs_before), limit);
+            }
+        };
+        push_units(&mut ballot, (user + 1).min(units.len())..newest.unwrap_or(units.len()), Limit::Budget);
+        ballot.push(Seat::Summary, LayerId::L4, self.summary_cap(), Limit::LowWater);
+        push_units(&mut ballot, recent..user, Limit::LowWater);
+        others.sort_by_key(|resident| std::cmp::Reverse(resident.last_used));
+        for resident in others {
+            ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::LowWater);
+        }
+        push_units(&mut ballot, 0..recent, Limit::LowWater);
+        ballot
+    }
+
+    fn fold_mandatory(&mut self, turn: Option<&Turn>, tools: &ToolPlan, has_residents: bool) -> Mandatory {
+        let l1 = self.l1_tokens();
+        let words = turn.map(|turn| self.turn_mandatory(turn)).unwrap_or_default();
+        let plan_unit = self.history.plan.as_ref().and_then(|(_, unit)| self.history.units.get(*unit));
+        let join = self.count(JOIN);
+        Mandatory {
+            tools: tools.tokens,
+            l1,
+            open_calls: self.newest_calls().map_or(Tokens::ZERO, |(_, tokens)| tokens),
+            directive: words.directive + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
+            standing: if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
+            ..words
+        }
+    }
+}

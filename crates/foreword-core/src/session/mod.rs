@@ -1,0 +1,589 @@
+//! A session: one conversation, carried through steps 2 to 5.
+//!
+//! It is told what happens ([`Input`]) and gives back a request ([`Envelope`]) when one is due. All state lives here; everything
+//! is a function of the inputs, so a fork is a replay and the same inputs give the same bytes anywhere.
+
+mod compose;
+mod draft;
+mod fold;
+mod fold_plan;
+mod input;
+mod reply;
+mod system;
+mod view;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+pub use self::input::{Due, Input, InputError, TurnInput, TurnResult};
+pub use self::view::{LayerView, SegmentView};
+use crate::budget::{Mandatory, OverBudget};
+use crate::catalog::{Agent, CatalogBody, Include};
+use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
+use crate::history::{History, Shown, Unit};
+use crate::item::{ItemId, Kind};
+use crate::layer::LayerId;
+use crate::library::Library;
+use crate::message::{Image, Message};
+use crate::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
+use crate::select::Reason;
+use crate::settings::{HistoryPolicy, Layout, Settings};
+use crate::summary::RollingSummary;
+use crate::text::fence::Fence;
+use crate::tokens::{Tokenizer, Tokens};
+use crate::version::Version;
+
+/// An item a turn asks for.
+#[derive(Clone, Debug)]
+struct Wanted {
+    version: Arc<Version>,
+    include: Include,
+    score: Option<f64>,
+}
+
+/// A tool output in the user message.
+#[derive(Clone, Debug)]
+struct ResultBlock {
+    id: ItemId,
+    block: Arc<str>,
+    tokens: Tokens,
+}
+
+/// An engine-written block in front of a turn, in `log`.
+#[derive(Clone, Debug)]
+struct Notice {
+    item: ItemId,
+    /// The text it brings; none where it only tells of something.
+    version: Option<Arc<Version>>,
+    text: Arc<str>,
+    tokens: Tokens,
+}
+
+/// The running turn.
+#[derive(Clone, Debug)]
+struct Turn {
+    number: usize,
+    words: Arc<str>,
+    active: Option<ItemId>,
+    attached: Vec<Wanted>,
+    results: Vec<ResultBlock>,
+    chosen: Vec<Wanted>,
+    notices: Vec<Notice>,
+    images: Vec<Image>,
+    left_out: Vec<LeftOut>,
+    /// The user message as it was sent; none before the first request of the turn.
+    message: Option<Arc<Message>>,
+    context: Vec<ContextEntry>,
+    left_out_for_room: Vec<LeftOut>,
+}
+
+/// A stretch of requests in which the prefix only grows.
+#[derive(Clone, Debug, Default)]
+struct Epoch {
+    number: usize,
+    /// What began it, until its first request is out.
+    began: Option<FoldReason>,
+    shown: Shown,
+    /// The messages of the request.
+    messages: Vec<Arc<Message>>,
+    /// How many of them the epoch began with.
+    base: usize,
+    /// Size of all messages.
+    total: Tokens,
+    l1: LayerSum,
+    l2: LayerSum,
+    l1_context: Vec<ContextEntry>,
+    l1_segments: Vec<SegmentView>,
+    /// L4 up to the user message of this turn, and with the steps behind it.
+    past: LayerSum,
+    now: LayerSum,
+    /// How many messages are in `past`.
+    absorbed: usize,
+    tools: Option<ToolPlan>,
+    rent: fold::Rent,
+}
+
+/// One conversation.
+#[derive(Clone, Debug)]
+pub struct Session {
+    settings: Settings,
+    tokenizer: Arc<dyn Tokenizer>,
+    first_agent: Agent,
+    agent: Agent,
+    members: Vec<(ItemId, Include)>,
+    /// What the user removed: the search may not bring it back.
+    removed: BTreeSet<ItemId>,
+    inputs: Vec<Arc<Input>>,
+    fence: Fence,
+    history: History,
+    summary: RollingSummary,
+    library: Library,
+    epoch: Epoch,
+    turn: Option<Turn>,
+    turns: usize,
+    requests: usize,
+    pending_fold: Option<FoldReason>,
+    pending_notices: Vec<Notice>,
+    pending_members: Vec<ItemId>,
+    undo: Option<Box<fold::Undo>>,
+    /// What the last fold had no room for.
+    dropped: Vec<ItemId>,
+    outbox: Vec<(ItemId, Arc<str>)>,
+    notes: Vec<Note>,
+    idle_s: u64,
+    managed_summary: Option<String>,
+}
+
+impl Session {
+    /// Begins a session: the agent's `always` items join.
+    pub fn new(agent: Agent, settings: Settings, tokenizer: Arc<dyn Tokenizer>) -> Result<Self, InputError> {
+        agent.check()?;
+        let mut fence = Fence::new();
+        for tool in &agent.tools {
+            fence.know_tool(&tool.name);
+        }
+        let always = agent.items().into_iter().filter(|item| item.include == Include::Always);
+        let members = always.map(|item| (item.id, Include::Always)).collect();
+        let managed_summary = match &settings.history {
+            HistoryPolicy::Managed { summary, .. } => summary.clone(),
+            _ => None,
+        };
+        let mut session = Self {
+            settings,
+            tokenizer,
+            first_agent: agent.clone(),
+            agent,
+            members,
+            removed: BTreeSet::new(),
+            inputs: Vec::new(),
+            fence,
+            history: History::default(),
+            summary: RollingSummary::default(),
+            library: Library::default(),
+            epoch: Epoch::default(),
+            turn: None,
+            turns: 0,
+            requests: 0,
+            pending_fold: None,
+            pending_notices: Vec::new(),
+            pending_members: Vec::new(),
+            undo: None,
+            dropped: Vec::new(),
+            outbox: Vec::new(),
+            notes: Vec::new(),
+            idle_s: 0,
+            managed_summary,
+        };
+        session.seat_members();
+        session.lay_out();
+        Ok(session)
+    }
+
+    /// Tells it what happened.
+    pub fn apply(&mut self, input: Input) -> Result<Due, InputError> {
+        self.check(&input)?;
+        self.inputs.push(Arc::new(input.clone()));
+        Ok(match input {
+            Input::Turn(turn) => {
+                self.begin_turn(turn);
+                Due::Request
+            }
+            Input::Assistant { text, calls } => self.assistant(&text, &calls),
+            Input::ToolResult { id, output } => self.tool_result(&id, &output),
+            Input::Plan { steps, answered } => self.plan(&steps, answered),
+            Input::TaskComplete { answered } => self.task_complete(answered),
+            Input::ActionPrompt => self.action_prompt(),
+            Input::Interrupt => {
+                self.close_open_calls();
+                Due::Nothing
+            }
+            Input::Add(id) => {
+                self.add(&id);
+                Due::Nothing
+            }
+            Input::Remove(id) => {
+                self.remove(&id);
+                Due::Nothing
+            }
+            Input::Agent(agent) => {
+                self.change_agent(*agent);
+                Due::Nothing
+            }
+            Input::Summary(summary) => {
+                self.managed_summary = summary;
+                Due::Nothing
+            }
+            Input::Idle(seconds) => {
+                self.idle_s = self.idle_s.saturating_add(seconds);
+                Due::Nothing
+            }
+            Input::Fold => {
+                self.pending_fold = self.pending_fold.or(Some(FoldReason::Asked));
+                Due::Nothing
+            }
+            Input::UndoFold => {
+                self.undo_fold();
+                Due::Nothing
+            }
+        })
+    }
+
+    fn check(&self, input: &Input) -> Result<(), InputError> {
+        match input {
+            Input::Turn(turn) => {
+                let unknown = turn.scores.keys().find(|id| self.agent.find(id).is_none());
+                unknown.map_or(Ok(()), |id| Err(InputError::UnknownItem(id.clone())))
+            }
+            Input::Add(id) | Input::Remove(id) => {
+                let known = self.agent.find(id).is_some() || self.library.contains(id) || self.is_member(id);
+                if known { Ok(()) } else { Err(InputError::UnknownItem(id.clone())) }
+            }
+            Input::Agent(agent) => Ok(agent.check()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// Builds the request that is due. On an error nothing is lost: the turn is still there.
+    pub fn request(&mut self) -> Result<Envelope, OverBudget> {
+        if self.epoch.tools.is_none() {
+            self.epoch.tools = Some(self.tool_plan(&[]));
+        }
+        let reason = self.fold_reason();
+        let reason = match reason {
+            Some(reason) => Some(reason),
+            None if self.is_placed() => self.outgrown(),
+            None => self.place(),
+        };
+        if let Some(reason) = reason {
+            self.fold(reason)?;
+        }
+        if self.total() > self.settings.budget.prompt {
+            let mandatory = Mandatory { standing: self.total(), ..Mandatory::default() };
+            return Err(OverBudget { mandatory, budget: self.settings.budget.prompt });
+        }
+        self.pay_rent();
+        Ok(self.record())
+    }
+
+    /// The size of the request, tools included.
+    fn total(&self) -> Tokens {
+        self.epoch.total + self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens)
+    }
+
+    fn is_placed(&self) -> bool {
+        self.turn.as_ref().is_none_or(|turn| turn.message.is_some())
+    }
+
+    fn record(&mut self) -> Envelope {
+        let (mut l3, mut l5) = (LayerSum::default(), LayerSum::default());
+        let message = self.turn.as_ref().and_then(|turn| turn.message.clone());
+        for (layer, sum) in [(LayerId::L3, &mut l3), (LayerId::L5, &mut l5)] {
+            let pieces = message.iter().flat_map(|message| &message.pieces).filter(|piece| piece.layer == layer);
+            let (texts, tokens): (Vec<&str>, Vec<Tokens>) = pieces.map(|piece| (&*piece.text, piece.tokens)).unzip();
+            if !texts.is_empty() {
+                sum.push(&texts, tokens.into_iter().sum());
+            }
+        }
+        l3.add_frame(message.as_ref().map_or(Tokens::ZERO, |message| message.extra_tokens));
+        let layers = [&self.epoch.l1, &self.epoch.l2, &l3, &self.epoch.now, &l5].map(LayerSum::record);
+        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[]));
+        let turn_context = self.turn.as_ref().map(|turn| turn.context.clone()).unwrap_or_default();
+        let left_out = self.left_out();
+        let envelope = Envelope {
+            index: self.requests,
+            turn: self.turn.as_ref().map_or(0, |turn| turn.number),
+            epoch: self.epoch.number,
+            fold: self.epoch.began.take(),
+            layers,
+            combined: Envelope::combine(&layers),
+            messages: self.epoch.messages.len(),
+            settled: self.settled(),
+            tokens: self.total(),
+            tools,
+            turn_context,
+            left_out,
+            notes: std::mem::take(&mut self.notes),
+        };
+        self.requests += 1;
+        self.idle_s = 0;
+        envelope
+    }
+
+    /// What is not in this request: what the search or the budget left out, and what belongs to the session but has no room.
+    fn left_out(&mut self) -> Vec<LeftOut> {
+        let dropped = std::mem::take(&mut self.dropped);
+        let turn = self.turn.as_ref();
+        let mut left_out = turn.map(|turn| [&turn.left_out[..], &turn.left_out_for_room[..]].concat()).unwrap_or_default();
+        let roomless =
+            self.members.iter().map(|(id, _)| id).filter(|id| self.stands_in_library(id) && !self.library.contains(id));
+        let roomless: Vec<ItemId> = roomless.cloned().chain(dropped).collect();
+        for item in roomless {
+            if !left_out.iter().any(|known| known.item == item) && !self.library.contains(&item) {
+                left_out.push(LeftOut { item, reason: Reason::OverBudget, score: None });
+            }
+        }
+        left_out
+    }
+
+    /// Whether a session item has its place in L2.
+    fn stands_in_library(&self, id: &ItemId) -> bool {
+        match id.kind() {
+            Kind::Reference => true,
+            Kind::Tool => self.settings.tools == ToolStyle::UseTool,
+            _ => false,
+        }
+    }
+
+    /// How many messages the next turn's request begins with if nothing else changes.
+    fn settled(&self) -> usize {
+        let sheds = |turn: &Turn| {
+            turn.message.as_ref().is_some_and(|message| message.pieces.iter().any(|piece| piece.layer == LayerId::L3))
+        };
+        let rewritten = self.settings.layout == Layout::Library && self.turn.as_ref().is_some_and(sheds);
+        if rewritten { self.epoch.absorbed } else { self.epoch.messages.len() }
+    }
+
+    /// The messages of the last request.
+    pub fn messages(&self) -> &[Arc<Message>] {
+        &self.epoch.messages
+    }
+
+    /// The last request, for step 6.
+    pub fn prompt<'a>(&'a self, envelope: &'a Envelope) -> Prompt<'a> {
+        Prompt {
+            messages: &self.epoch.messages,
+            tools: &envelope.tools,
+            settled: envelope.settled,
+            session: &self.settings.session,
+            l1: envelope.layers[LayerId::L1.index()].hash,
+            l2: envelope.layers[LayerId::L2.index()].hash,
+            reply_tokens: self.settings.budget.reply,
+        }
+    }
+
+    /// Full tool outputs since the last call, for the Outbox.
+    pub fn take_outbox(&mut self) -> Vec<(ItemId, Arc<str>)> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// The agent it runs with.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// The settings it runs with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How many turns it had.
+    pub fn turns(&self) -> usize {
+        self.turns
+    }
+
+    /// The session as it was at the end of a turn: the same inputs, told again.
+    pub fn fork(&self, at_turn: usize) -> Result<Self, InputError> {
+        if at_turn >= self.turns {
+            return Err(InputError::NoSuchTurn(at_turn, self.turns));
+        }
+        let mut fork = Self::new(self.first_agent.clone(), self.settings.clone(), Arc::clone(&self.tokenizer))?;
+        for input in &self.inputs {
+            if matches!(**input, Input::Turn(_)) && fork.turns > at_turn {
+                break;
+            }
+            // An over-full request failed the first time too; the turn stayed, and so it does here.
+            if fork.apply(Input::clone(input))? == Due::Request {
+                let _ = fork.request();
+            }
+        }
+        Ok(fork)
+    }
+
+    fn note(&mut self, kind: &'static str, item: Option<ItemId>, text: impl Into<String>) {
+        self.notes.push(Note { kind, item, text: text.into() });
+    }
+
+    fn count(&self, text: &str) -> Tokens {
+        self.tokenizer.count(text)
+    }
+
+    fn is_member(&self, id: &ItemId) -> bool {
+        self.members.iter().any(|(member, _)| member == id)
+    }
+
+    /// Adds an item by hand: it is `manual` from now on, whatever its own mode.
+    fn add(&mut self, id: &ItemId) {
+        self.removed.remove(id);
+        if self.is_member(id) {
+            self.note("already_in_session", Some(id.clone()), format!("{id} is in the session already"));
+            return;
+        }
+        let Some(item) = self.agent.find(id) else {
+            self.note("already_in_session", Some(id.clone()), format!("{id} stands in the prompt already"));
+            return;
+        };
+        let version = Version::catalogued(&item);
+        let is_rule = matches!(item.body, CatalogBody::Rule(_));
+        self.members.push((id.clone(), Include::Manual));
+        if is_rule {
+            self.announce_rule(&version);
+        } else {
+            self.pending_members.push(id.clone());
+        }
+    }
+
+    fn announce_rule(&mut self, version: &Version) {
+        if self.requests == 0 {
+            self.lay_out();
+            return;
+        }
+        match self.settings.layout {
+            Layout::Library => self.want_fold(FoldReason::RulesChanged),
+            Layout::Log => self.notice(version, "A rule joined this session:"),
+        }
+    }
+
+    /// Removes an item by hand: it must not be sent again.
+    fn remove(&mut self, id: &ItemId) {
+        let member = self.is_member(id);
+        self.members.retain(|(member, _)| member != id);
+        self.removed.insert(id.clone());
+        self.pending_members.retain(|member| member != id);
+        self.pending_notices.retain(|notice| notice.item != *id);
+        let stands = self.library.contains(id) || self.epoch.l1_context.iter().any(|entry| entry.item == *id);
+        if !member && !stands {
+            self.note("not_in_session", Some(id.clone()), format!("{id} was not in the session"));
+            return;
+        }
+        self.library.remove(id);
+        if let Some(turn) = &mut self.turn {
+            if turn.attached.iter().chain(&turn.chosen).any(|wanted| wanted.version.id == *id) {
+                turn.attached.retain(|wanted| wanted.version.id != *id);
+                turn.chosen.retain(|wanted| wanted.version.id != *id);
+                turn.left_out.push(LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
+            }
+            turn.notices.retain(|notice| notice.item != *id);
+        }
+        self.undo = None;
+        if self.requests == 0 {
+            self.lay_out();
+            return;
+        }
+        if stands {
+            self.want_fold(FoldReason::ItemRemoved);
+        }
+        if self.settings.layout == Layout::Log {
+            let text = format!(
+                "<engine_notice>\nRemoved by the user and no longer part of this session: {}\n</engine_notice>",
+                crate::text::fence::one_line(&id.to_string())
+            );
+            let tokens = self.count(&text);
+            self.pending_notices.push(Notice { item: id.clone(), version: None, text: text.into(), tokens });
+        }
+    }
+
+    fn notice(&mut self, version: &Version, what: &str) {
+        let block = version.block(&mut self.fence, &version.content, false, false);
+        let text = format!("<engine_notice>\n{what}\n{block}\n</engine_notice>");
+        let tokens = self.count(&text);
+        self.pending_notices.push(Notice {
+            item: version.id.clone(),
+            version: Some(Arc::new(version.clone())),
+            text: text.into(),
+            tokens,
+        });
+    }
+
+    fn want_fold(&mut self, reason: FoldReason) {
+        self.pending_fold = Some(match (self.pending_fold, reason) {
+            // What a person removed must go whatever else happens, and cannot be undone.
+            (Some(FoldReason::ItemRemoved), _) => FoldReason::ItemRemoved,
+            _ => reason,
+        });
+    }
+
+    fn change_agent(&mut self, agent: Agent) {
+        let before = self.l1_text();
+        let old_tools = self.tool_specs();
+        let member_text = |agent: &Agent, id: &ItemId| agent.find(id).map(|item| Version::catalogued(&item));
+        let old = std::mem::replace(&mut self.agent, agent);
+        for tool in &self.agent.tools {
+            self.fence.know_tool(&tool.name);
+        }
+        let gone: Vec<ItemId> =
+            self.members.iter().map(|(id, _)| id.clone()).filter(|id| self.agent.find(id).is_none()).collect();
+        for id in gone {
+            self.note("left_agent", Some(id.clone()), format!("{id} is no longer in the agent and leaves the session"));
+            self.remove(&id);
+        }
+        for (id, _) in self.members.clone() {
+            let changed = member_text(&old, &id) != member_text(&self.agent, &id);
+            if changed && id.kind() == Kind::Reference && !self.pending_members.contains(&id) {
+                self.pending_members.push(id);
+            }
+        }
+        if self.requests == 0 {
+            self.library = Library::default();
+            self.pending_members.clear();
+            self.seat_members();
+            self.lay_out();
+            return;
+        }
+        if self.l1_text() != before {
+            self.want_fold(FoldReason::AgentChanged);
+        }
+        self.tools_changed(&old_tools);
+    }
+
+    /// A tool list that is sent whole can only change with an epoch; behind `useTool` a new tool is announced.
+    fn tools_changed(&mut self, old: &[ToolSpec]) {
+        let new = self.tool_specs();
+        match self.settings.tools {
+            ToolStyle::Allowed if new != old => self.want_fold(FoldReason::ToolsChanged),
+            ToolStyle::Allowed | ToolStyle::Native => {}
+            ToolStyle::UseTool => {
+                let added: Vec<ItemId> = new
+                    .iter()
+                    .filter_map(|spec| spec.id.clone())
+                    .filter(|id| !old.iter().any(|old| old.id.as_ref() == Some(id)))
+                    .collect();
+                for id in added {
+                    let Some(version) = self.agent.find(&id).map(|item| Version::catalogued(&item)) else { continue };
+                    if self.settings.layout == Layout::Log {
+                        self.notice(&version, "A tool was added; useTool reaches it once it is chosen:");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The units that are shown, newest last, as indices.
+    fn current_user(&self) -> Option<usize> {
+        self.history.current_user
+    }
+
+    fn push_unit(&mut self, unit: Unit) -> usize {
+        self.history.units.push(unit);
+        self.history.units.len() - 1
+    }
+
+    /// Appends a message to the request.
+    fn append(&mut self, message: &Arc<Message>) {
+        self.epoch.total += message.tokens();
+        self.epoch.messages.push(Arc::clone(message));
+    }
+
+    /// Appends a message of the running turn behind its user message.
+    fn append_step(&mut self, message: &Arc<Message>) {
+        self.append(message);
+        push_message(&mut self.epoch.now, message);
+    }
+}
+
+/// Adds a whole message to a layer as one segment.
+fn push_message(sum: &mut LayerSum, message: &Message) {
+    let texts: Vec<&str> = message.pieces.iter().map(|piece| &*piece.text).collect();
+    let calls: Vec<String> = message.calls.iter().map(draft::call_text).collect();
+    let parts: Vec<&str> = texts.into_iter().chain(calls.iter().map(String::as_str)).collect();
+    sum.push(&parts, message.tokens());
+}

@@ -1,0 +1,293 @@
+//! What comes in: the user's turns, the model's answers, the tools' results, plans.
+
+use std::sync::Arc;
+
+use super::draft::{Draft, call_text};
+use super::input::{Due, TurnInput, TurnResult};
+use super::{ResultBlock, Session, Turn, Wanted};
+use crate::catalog::Include;
+use crate::envelope::LeftOut;
+use crate::history::Unit;
+use crate::item::{ItemId, Kind};
+use crate::layer::LayerId;
+use crate::message::{Message, Origin, Role, ToolCall};
+use crate::pairing::{Answer, OpenCalls};
+use crate::plan::{ACTION_PROMPT, Plan};
+use crate::select::{Reason, select};
+use crate::tokens::Tokens;
+use crate::version::{Version, tool_result_block};
+
+impl Session {
+    /// A turn begins: what is open is closed, items are chosen, and the user's words become history.
+    pub(super) fn begin_turn(&mut self, input: TurnInput) {
+        self.close_open_calls();
+        self.add_mentioned(&input.words);
+        let words: Arc<str> = Arc::from(input.words.as_str());
+        let unit = self.history.units.len();
+        self.summary.asked(unit, &words);
+        let mut draft = Draft::new(&*self.tokenizer);
+        if !words.is_empty() {
+            draft.push(LayerId::L4, Origin::User, Arc::clone(&words));
+        }
+        let message = Arc::new(Message::text(Role::User, draft.pieces));
+        self.history.current_user = Some(self.push_unit(Unit::User(message)));
+        self.history.directive = None;
+
+        let (chosen, mut left_out) = self.choose(&input);
+        let attached = self.attached(input.attached);
+        for wanted in &attached {
+            self.removed.remove(&wanted.version.id);
+            self.pending_notices.retain(|notice| notice.version.is_some() || notice.item != wanted.version.id);
+        }
+        let mut images = Vec::new();
+        for version in attached.iter().map(|wanted| &wanted.version) {
+            if input.active_note.as_ref() == Some(&version.id) {
+                images.extend(version.images.iter().cloned());
+            } else {
+                let out = |image: &crate::message::Image| LeftOut {
+                    item: image.id.clone(),
+                    reason: Reason::ImageNotActive,
+                    score: None,
+                };
+                left_out.extend(version.images.iter().map(out));
+            }
+        }
+        let results = input.results.iter().map(|result| self.result_block(result)).collect();
+        self.turn = Some(Turn {
+            number: self.turns,
+            words,
+            active: input.active_note,
+            attached,
+            results,
+            chosen,
+            notices: std::mem::take(&mut self.pending_notices),
+            images,
+            left_out,
+            message: None,
+            context: Vec::new(),
+            left_out_for_room: Vec::new(),
+        });
+        self.turns += 1;
+    }
+
+    /// `@rule:x` and `@ref:y` in the user's words bring the item into the session; the words stay as they are.
+    fn add_mentioned(&mut self, words: &str) {
+        for (at, _) in words.match_indices('@') {
+            let rest = &words[at + 1..];
+            let named = [("rule:", Kind::Rule), ("ref:", Kind::Reference)];
+            let Some((rest, kind)) = named.iter().find_map(|(word, kind)| Some((rest.strip_prefix(word)?, *kind))) else {
+                continue;
+            };
+            let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).unwrap_or(rest.len());
+            let id = ItemId::new(kind, &rest[..end]);
+            if self.agent.find(&id).is_none() {
+                self.note("unknown_mention", Some(id.clone()), format!("the agent has no {id}; the words were left as they are"));
+            } else if !self.is_member(&id) {
+                self.add(&id);
+            }
+        }
+    }
+
+    /// Items of this turn: those that joined the session since the last one, then the attached. The last of an item counts.
+    fn attached(&mut self, versions: Vec<Version>) -> Vec<Wanted> {
+        let joined: Vec<Version> = std::mem::take(&mut self.pending_members)
+            .iter()
+            .filter_map(|id| Some(Version::catalogued(&self.agent.find(id)?)))
+            .collect();
+        let mut attached: Vec<Wanted> = Vec::new();
+        for version in joined.into_iter().chain(versions) {
+            let wanted = Wanted { version: Arc::new(version), include: Include::Manual, score: None };
+            match attached.iter_mut().find(|earlier| earlier.version.id == wanted.version.id) {
+                Some(earlier) => *earlier = wanted,
+                None => attached.push(wanted),
+            }
+        }
+        attached
+    }
+
+    /// Chooses among the agent's items that wait for the search.
+    fn choose(&mut self, input: &TurnInput) -> (Vec<Wanted>, Vec<LeftOut>) {
+        let items = self.agent.items();
+        let searched = items.iter().filter(|item| item.include == Include::Agent && !self.is_member(&item.id));
+        let (removed, waiting): (Vec<_>, Vec<_>) = searched.partition(|item| self.removed.contains(&item.id));
+        let candidates: Vec<_> =
+            waiting.iter().map(|item| (item.id.clone(), input.scores.get(&item.id).cloned().unwrap_or_default())).collect();
+        let selection = select(&self.settings.select, &candidates);
+        let mut chosen: Vec<_> = selection
+            .chosen
+            .into_iter()
+            .filter_map(|(id, score)| Some((waiting.iter().find(|item| item.id == id)?, score)))
+            .collect();
+        chosen.sort_by(|(a, score_a), (b, score_b)| {
+            a.priority.cmp(&b.priority).then(score_b.total_cmp(score_a)).then(a.id.cmp(&b.id))
+        });
+        let chosen = chosen.into_iter().map(|(item, score)| Wanted {
+            version: Arc::new(Version::catalogued(item)),
+            include: Include::Agent,
+            score: Some(score),
+        });
+        let left_out = selection.left_out.into_iter().map(|(item, reason, score)| LeftOut { item, reason, score: Some(score) });
+        let removed = removed.into_iter().map(|item| LeftOut { item: item.id.clone(), reason: Reason::Removed, score: None });
+        (chosen.collect(), left_out.chain(removed).collect())
+    }
+
+    fn result_block(&mut self, result: &TurnResult) -> ResultBlock {
+        let (id, output) = self.settle_output(&result.tool, &result.output);
+        let block = tool_result_block(&mut self.fence, &result.tool, &result.attributes, &output);
+        ResultBlock { id, tokens: self.count(&block), block: block.into() }
+    }
+
+    /// The model answers.
+    pub(super) fn assistant(&mut self, text: &str, calls: &[ToolCall]) -> Due {
+        self.close_open_calls();
+        if text.is_empty() && calls.is_empty() {
+            self.note("empty_reply", None, "the model answered nothing; the message is not sent again");
+            return Due::Nothing;
+        }
+        let open = OpenCalls::new(calls, &mut self.history.used_ids);
+        let mut draft = Draft::new(&*self.tokenizer);
+        if !text.is_empty() {
+            draft.push(LayerId::L4, Origin::Model, text);
+        }
+        let mut message = Message::text(Role::Assistant, draft.pieces);
+        message.calls = open.calls().cloned().collect();
+        message.extra_tokens = message.calls.iter().map(|call| self.count(&call_text(call))).sum();
+        let message = Arc::new(message);
+        if calls.is_empty() {
+            let unit = self.push_unit(Unit::Said(Arc::clone(&message)));
+            self.summary.answered(unit, text);
+            self.append_step(&message);
+        } else {
+            self.history.open = Some((message, open));
+        }
+        Due::Nothing
+    }
+
+    /// A tool answers.
+    pub(super) fn tool_result(&mut self, id: &str, output: &str) -> Due {
+        let answer = self.history.open.as_mut().map_or(Answer::Unasked, |(_, open)| open.answer(id, output));
+        match answer {
+            Answer::Taken => Due::Nothing,
+            Answer::Complete => {
+                self.close_open_calls();
+                Due::Request
+            }
+            Answer::Unasked => {
+                let kind = if self.history.used_ids.contains(id) { "duplicate_result" } else { "orphan_result" };
+                let shown: String = id.chars().map(|c| if c.is_control() { ' ' } else { c }).take(80).collect();
+                self.note(kind, None, format!("a result for call {shown:?} was not asked for or came before; it is not sent"));
+                Due::Nothing
+            }
+        }
+    }
+
+    /// Sends what is open on its way, with a placeholder for each result that never came.
+    pub(super) fn close_open_calls(&mut self) {
+        let Some((assistant, open)) = self.history.open.take() else { return };
+        if !open.is_complete() {
+            self.note("interrupted", None, "calls without a result were answered with a placeholder");
+        }
+        let unit = self.history.units.len();
+        let mut outputs = Vec::new();
+        for (call, output) in open.close() {
+            if !self.is_read_only(&call.name) {
+                self.summary.changed(unit, &call.name, &output);
+            }
+            outputs.push(self.output_of(&call, &output));
+        }
+        self.append_step(&assistant);
+        for output in &outputs {
+            self.rent_output(output);
+            self.append_step(&output.full);
+        }
+        self.push_unit(Unit::Calls(assistant, outputs));
+        if let Some(directive) = self.history.directive.take() {
+            self.engine_says("directive", &directive);
+        }
+    }
+
+    fn is_read_only(&self, name: &str) -> bool {
+        self.agent.tools.iter().any(|tool| tool.read_only && tool.name == name)
+    }
+
+    fn engine_says(&mut self, what: &'static str, text: &str) {
+        let message = self.plain(Role::User, Origin::Engine(what), text);
+        self.append_step(&message);
+        self.push_unit(Unit::Engine(message));
+    }
+
+    /// The model handed over a plan. The step it is on is told after the results, never before.
+    pub(super) fn plan(&mut self, steps: &[String], answered: bool) -> Due {
+        let unit = self.history.units.len();
+        let call = self
+            .history
+            .open
+            .as_ref()
+            .and_then(|(_, open)| open.open_call("plan").or_else(|| open.last_open()))
+            .map(str::to_owned);
+        let plan = match Plan::new(steps, self.settings.plan) {
+            Ok(plan) => plan,
+            Err(refused) => {
+                self.note("plan_refused", None, refused.to_string());
+                return call.map_or(Due::Nothing, |call| self.tool_result(&call, &refused.to_string()));
+            }
+        };
+        self.summary.planned(unit, plan.steps().len());
+        self.history.directive = Some(plan.directive());
+        let accepted = plan.accepted();
+        self.history.plan = Some((plan, unit));
+        match call {
+            Some(call) if !answered => self.tool_result(&call, &accepted),
+            _ => Due::Nothing,
+        }
+    }
+
+    /// The current step is done.
+    pub(super) fn task_complete(&mut self, answered: bool) -> Due {
+        let unit = self.history.units.len();
+        let Some((plan, plan_unit)) = self.history.plan.take() else {
+            self.note("no_plan", None, "a step was completed where no plan is at work");
+            return Due::Nothing;
+        };
+        let (step, of) = plan.position();
+        self.summary.finished(unit, step, of);
+        let next = plan.advance();
+        self.history.directive = next.as_ref().map(Plan::directive);
+        self.history.plan = next.map(|plan| (plan, plan_unit));
+        let call = self
+            .history
+            .open
+            .as_ref()
+            .and_then(|(_, open)| open.open_call("task_complete").or_else(|| open.last_open()))
+            .map(str::to_owned);
+        match call {
+            Some(call) if !answered => self.tool_result(&call, &format!("Step {step} of {of} is complete.")),
+            _ => Due::Nothing,
+        }
+    }
+
+    /// Tells the model once to act; it is not told again before it has called a tool.
+    pub(super) fn action_prompt(&mut self) -> Due {
+        let since_calls = self.history.units.iter().rev().take_while(|unit| !matches!(unit, Unit::Calls(..) | Unit::User(_)));
+        let told =
+            since_calls.into_iter().any(|unit| matches!(unit, Unit::Engine(message) if *message.content() == *ACTION_PROMPT));
+        if told || self.history.open.is_some() || self.turn.is_none() {
+            self.note("action_prompt_skipped", None, "the model was told to act already, or calls are open");
+            return Due::Nothing;
+        }
+        self.engine_says("action_prompt", ACTION_PROMPT);
+        Due::Request
+    }
+
+    /// Size of what the newest calls of the running turn need at the least, and the unit they are.
+    pub(super) fn newest_calls(&self) -> Option<(usize, Tokens)> {
+        let user = self.current_user()?;
+        let at = self.history.units.iter().rposition(|unit| !matches!(unit, Unit::Engine(_)))?;
+        if at <= user {
+            return None;
+        }
+        let stubs_before = usize::MAX;
+        let units = &self.history.units[at..];
+        Some((at, units.iter().map(|unit| unit.tokens(stubs_before)).sum()))
+    }
+}

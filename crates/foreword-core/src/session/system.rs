@@ -1,0 +1,320 @@
+//! The head of the prompt: tools, L1 and L2, and the history an epoch begins with.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::draft::{Draft, JOIN};
+use super::view::SegmentView;
+use super::{Epoch, Session, push_message};
+use crate::catalog::{CatalogBody, Include};
+use crate::envelope::{ContextEntry, Form, LayerSum};
+use crate::hash::Hash;
+use crate::item::{ItemId, Kind};
+use crate::json;
+use crate::layer::LayerId;
+use crate::library::{Place, Standing};
+use crate::message::{Message, Origin, Role};
+use crate::prompt::{ToolPlan, ToolSpec, ToolStyle};
+use crate::settings::{HistoryPolicy, Layout};
+use crate::text::normalise::normalise;
+use crate::tokens::Tokens;
+use crate::version::{Version, plain_block};
+
+/// What introduces L2.
+pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";
+
+/// The one tool that reaches all others where a choice cannot be told otherwise.
+const USE_TOOL: &str = "useTool";
+
+/// A part of L1: where it came from and its text.
+type Part = (Origin, Include, String);
+
+impl Session {
+    fn l1_parts(&mut self) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::new();
+        let agent = self.agent.clone();
+        let prompt = normalise(&agent.system_prompt);
+        if !prompt.is_empty() {
+            parts.push((Origin::Engine("system_prompt"), Include::Always, prompt.into_owned()));
+        }
+        let project = agent.project.unwrap_or_default();
+        let blocks = [
+            (ItemId::new(Kind::Memory, "user"), "user_memory", agent.memory),
+            (ItemId::new(Kind::Project, "system_prompt"), "project_system_prompt", project.system_prompt),
+            (ItemId::new(Kind::Project, "context"), "project_context", project.context),
+        ];
+        for (id, tag, text) in blocks {
+            if let Some(text) = text.filter(|text| !text.trim().is_empty()) {
+                parts.push((Origin::Item(id), Include::Always, plain_block(&mut self.fence, tag, &text)));
+            }
+        }
+        for item in self.agent.items() {
+            if !matches!(item.body, CatalogBody::Rule(_)) {
+                continue;
+            }
+            if let Some((_, include)) = self.members.iter().find(|(id, _)| *id == item.id) {
+                let version = Version::catalogued(&item);
+                let block = version.block(&mut self.fence, &version.content, false, false);
+                parts.push((Origin::Item(item.id.clone()), *include, block));
+            }
+        }
+        parts
+    }
+
+    /// L1 in one string: what tells whether it changed.
+    pub(super) fn l1_text(&mut self) -> String {
+        let parts: Vec<String> = self.l1_parts().into_iter().map(|(_, _, text)| text).collect();
+        parts.join(JOIN)
+    }
+
+    /// The size of L1 as it would be sent.
+    pub(super) fn l1_tokens(&mut self) -> Tokens {
+        let parts = self.l1_parts();
+        let joins = Tokens(self.count(JOIN).0 * parts.len() as u64);
+        parts.iter().map(|(_, _, text)| self.count(text)).sum::<Tokens>() + joins
+    }
+
+    /// Lets references (and, behind `useTool`, tools) that joined at creation stand in L2 from the first request on.
+    pub(super) fn seat_members(&mut self) {
+        for (id, include) in self.members.clone() {
+            let Some(item) = self.agent.find(&id) else { continue };
+            let version = Arc::new(Version::catalogued(&item));
+            if self.stands_in_library(&id) && !self.library.contains(&id) {
+                let standing = self.standing(&version, include, 0);
+                self.library.push(standing);
+            }
+        }
+    }
+
+    /// A Version as it stands in L2: its block, held to the cap of one item.
+    pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
+        let (block, tokens, cut) = self.capped_block(version, false, false, self.settings.budget.item_cap());
+        Standing {
+            version: Arc::clone(version),
+            block,
+            tokens,
+            include,
+            form: Form::Full,
+            place: Place::Library,
+            promotable: true,
+            since: 0,
+            last_used,
+            cut,
+            at: Tokens::ZERO,
+        }
+    }
+
+    /// Every tool of the agent as a provider is told of it, sorted by name.
+    pub(super) fn tool_specs(&self) -> Vec<ToolSpec> {
+        let names = self.agent.wire_names();
+        let mut specs: Vec<ToolSpec> = self
+            .agent
+            .tools
+            .iter()
+            .map(|tool| {
+                let id = tool.id();
+                let name = names.get(&id).cloned().unwrap_or_else(|| tool.name.clone());
+                let schema = if tool.schema.is_object() { tool.schema.clone() } else { json!({}) };
+                let schema = if schema == json!({}) { json!({"type": "object", "properties": {}}) } else { schema };
+                ToolSpec { id: Some(id), name, description: tool.description.clone().unwrap_or_default(), schema }
+            })
+            .collect();
+        specs.sort_by(|a, b| a.name.cmp(&b.name));
+        specs
+    }
+
+    /// The tools of a request that may use `chosen` beside the session's own.
+    pub(super) fn tool_plan(&self, chosen: &[ItemId]) -> ToolPlan {
+        let specs = self.tool_specs();
+        let is_allowed = |spec: &&ToolSpec| spec.id.as_ref().is_some_and(|id| self.is_member(id) || chosen.contains(id));
+        let allowed: Vec<String> = specs.iter().filter(is_allowed).map(|spec| spec.name.clone()).collect();
+        let style = self.settings.tools;
+        let list = match (style, &self.epoch.tools) {
+            (ToolStyle::Native, _) => Arc::new(specs.iter().filter(is_allowed).cloned().collect()),
+            (_, Some(plan)) => Arc::clone(&plan.list),
+            (ToolStyle::Allowed, None) => Arc::new(specs),
+            (ToolStyle::UseTool, None) if specs.is_empty() => Arc::new(Vec::new()),
+            (ToolStyle::UseTool, None) => Arc::new(vec![use_tool()]),
+        };
+        let tokens = match &self.epoch.tools {
+            Some(plan) if Arc::ptr_eq(&plan.list, &list) => plan.tokens,
+            _ => list.iter().map(|spec| self.spec_tokens(spec)).sum(),
+        };
+        ToolPlan { style, list, allowed, tokens }
+    }
+
+    pub(super) fn spec_tokens(&self, spec: &ToolSpec) -> Tokens {
+        self.count(&format!("{}{}{}", spec.name, spec.description, json::to_string(&spec.schema)))
+    }
+
+    /// Lays the prompt out anew: the system message and the shown part of the history, without the running turn.
+    pub(super) fn lay_out(&mut self) {
+        let old = std::mem::take(&mut self.epoch);
+        self.epoch = Epoch {
+            number: old.number,
+            began: old.began,
+            shown: old.shown,
+            tools: old.tools,
+            rent: old.rent,
+            ..Epoch::default()
+        };
+        self.append_system();
+        self.append_past();
+        self.epoch.base = self.epoch.messages.len();
+        self.epoch.absorbed = self.epoch.base;
+        self.epoch.now = self.epoch.past.clone();
+    }
+
+    fn append_system(&mut self) {
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let mut draft = Draft::new(&*tokenizer);
+        let (mut l1, mut l2) = (LayerSum::default(), LayerSum::default());
+        for (origin, include, text) in self.l1_parts() {
+            let tokens = tokenizer.count(&text);
+            let id = match &origin {
+                Origin::Item(id) => id.to_string(),
+                _ => "system".to_owned(),
+            };
+            if let Origin::Item(item) = &origin {
+                let entry =
+                    ContextEntry { item: item.clone(), include, score: None, layer: Some(LayerId::L1), form: Form::Full, tokens };
+                self.epoch.l1_context.push(entry);
+            }
+            self.epoch.l1_segments.push(SegmentView { id, hash: Hash::of(text.as_bytes()), tokens, form: Form::Full });
+            l1.push(&[&text], tokens);
+            draft.part(LayerId::L1, origin, text);
+        }
+        let entries = self.library.entries().iter().filter(|entry| entry.place == Place::Library);
+        for (at, entry) in entries.enumerate() {
+            let origin = Origin::Item(entry.version.id.clone());
+            if at == 0 {
+                // The heading belongs to the first item: it comes and goes with it.
+                draft.part(LayerId::L2, origin.clone(), LIBRARY_HEADING);
+            }
+            l2.push(&[&entry.block], entry.tokens);
+            draft.part(LayerId::L2, origin, Arc::clone(&entry.block));
+        }
+        if draft.pieces.is_empty() {
+            return;
+        }
+        for (layer, sum) in [(LayerId::L1, &mut l1), (LayerId::L2, &mut l2)] {
+            let whole: Tokens = draft.pieces.iter().filter(|piece| piece.layer == layer).map(|piece| piece.tokens).sum();
+            sum.add_frame(whole - sum.tokens());
+        }
+        let message = Arc::new(Message::text(Role::System, draft.pieces));
+        self.append(&message);
+        (self.epoch.l1, self.epoch.l2) = (l1, l2);
+    }
+
+    fn append_past(&mut self) {
+        let end = self.current_user().unwrap_or(self.history.units.len());
+        let cut = self.epoch.shown.cut;
+        let plan_unit = self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit < cut);
+        let summary = self.summary_message(cut);
+        let pinned = plan_unit.filter(|unit| *unit < end);
+        let mut messages: Vec<Arc<Message>> = summary.into_iter().collect();
+        for unit in pinned.into_iter().chain(cut.min(end)..end) {
+            messages.extend(self.history.past_messages(
+                unit,
+                self.epoch.shown.stubs_before,
+                self.message_chars(),
+                &*self.tokenizer,
+            ));
+        }
+        for message in messages {
+            self.append(&message);
+            push_message(&mut self.epoch.past, &message);
+        }
+    }
+
+    /// Appends the running turn's user message and the steps behind it that are shown.
+    pub(super) fn append_running(&mut self) {
+        let Some(message) = self.turn.as_ref().and_then(|turn| turn.message.clone()) else { return };
+        self.append(&message);
+        let Some(user) = self.current_user() else { return };
+        let shown = self.epoch.shown;
+        let plan_unit = self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit > user && *unit < shown.cut);
+        let steps = plan_unit.into_iter().chain(shown.cut.max(user + 1)..self.history.units.len());
+        for unit in steps.collect::<Vec<_>>() {
+            for message in self.history.units[unit].messages(shown.stubs_before) {
+                self.append_step(&message);
+            }
+        }
+    }
+
+    pub(super) fn message_chars(&self) -> Option<usize> {
+        match self.settings.history {
+            HistoryPolicy::Window { message_chars, .. } => Some(message_chars),
+            _ => None,
+        }
+    }
+
+    pub(super) fn summary_cap(&self) -> Tokens {
+        match self.settings.history {
+            HistoryPolicy::Strip { summary_tokens, .. } => summary_tokens,
+            _ => self.settings.summary_tokens,
+        }
+    }
+
+    /// What stands for the units before `cut`.
+    pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
+        if cut == 0 || self.epoch.shown.no_summary {
+            return None;
+        }
+        if let (HistoryPolicy::Managed { .. }, Some(summary)) = (&self.settings.history, self.managed_summary.clone()) {
+            let text = format!("Context summary (managed):\n{}", self.fence.escape(&normalise(&summary)));
+            return Some(self.plain(Role::System, Origin::Engine("summary"), text));
+        }
+        let cap = self.summary_cap();
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let text = self.summary.before(cut, cap, &*tokenizer, &mut self.fence)?;
+        Some(self.plain(Role::User, Origin::Engine("summary"), text))
+    }
+
+    /// The cut the history policy asks for now, where the layout lets it move with every turn.
+    pub(super) fn policy_cut(&self) -> usize {
+        let now = self.epoch.shown.cut;
+        now.max(match &self.settings.history {
+            HistoryPolicy::Full => 0,
+            HistoryPolicy::Window { messages, chars, message_chars } => {
+                // In `log` a cut costs an epoch, so it makes room for a while.
+                let share = if self.settings.layout == Layout::Log { 2 } else { 1 };
+                self.history.window_cut(messages / share, chars / share, *message_chars)
+            }
+            HistoryPolicy::Strip { keep_runs, .. } => self.history.runs_back(*keep_runs),
+            HistoryPolicy::Managed { passthrough_runs, token_threshold, .. } => {
+                let size: Tokens = self.history.units.iter().map(|unit| unit.tokens(0)).sum();
+                let managed = self.managed_summary.is_some() && size >= *token_threshold;
+                if managed { self.history.runs_back(*passthrough_runs) } else { 0 }
+            }
+        })
+    }
+
+    /// Whether the history is larger than its window allows. What cannot be cut any further is let through.
+    pub(super) fn over_window(&self) -> bool {
+        let HistoryPolicy::Window { messages, chars, message_chars } = self.settings.history else { return false };
+        let user = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
+        let is_user = |message: &Arc<Message>| user.is_some_and(|user| Arc::ptr_eq(user, message));
+        let history = self.epoch.messages.iter().filter(|message| message.role != Role::System && !is_user(message));
+        let (count, size) = history.fold((1, 0), |(count, size), message| (count + 1, size + message.len().min(message_chars)));
+        let shown = self.history.units.len() - self.epoch.shown.cut.min(self.history.units.len());
+        shown > 1 && (count > messages || size > chars)
+    }
+}
+
+fn use_tool() -> ToolSpec {
+    ToolSpec {
+        id: None,
+        name: USE_TOOL.to_owned(),
+        description: "Runs one of the tools whose definitions stand in the conversation as <tool> blocks.".to_owned(),
+        schema: json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "description": "The name of the tool, as its block gives it."},
+                "arguments": {"type": "object", "description": "Arguments that fit the tool's schema."},
+            },
+            "required": ["name", "arguments"],
+        }),
+    }
+}

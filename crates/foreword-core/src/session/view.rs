@@ -1,0 +1,150 @@
+//! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
+//! and not only what is new.
+
+use super::Session;
+use crate::envelope::{ContextEntry, Envelope, Form};
+use crate::hash::Hash;
+use crate::layer::LayerId;
+use crate::library::Place;
+use crate::message::{Message, Origin, Role};
+use crate::prompt::ToolStyle;
+use crate::tokens::Tokens;
+
+/// One rendered Version, or message, inside a layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentView {
+    /// The item, or what else it is.
+    pub id: String,
+    /// Hash of its bytes.
+    pub hash: Hash,
+    /// Its size.
+    pub tokens: Tokens,
+    /// How it stands there.
+    pub form: Form,
+}
+
+/// A layer with its segments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayerView {
+    /// Which.
+    pub id: LayerId,
+    /// Its hash.
+    pub hash: Hash,
+    /// Its size.
+    pub tokens: Tokens,
+    /// What it is made of.
+    pub segments: Vec<SegmentView>,
+}
+
+impl Session {
+    /// The layers of the last request with their segments.
+    pub fn layers(&self, envelope: &Envelope) -> Vec<LayerView> {
+        let view = |id: LayerId, segments| {
+            let record = envelope.layers[id.index()];
+            LayerView { id, hash: record.hash, tokens: record.tokens, segments }
+        };
+        let library = self.library.entries().iter().filter(|entry| entry.place == Place::Library);
+        let library = library.map(|entry| SegmentView {
+            id: entry.version.id.to_string(),
+            hash: Hash::of(entry.block.as_bytes()),
+            tokens: entry.tokens,
+            form: Form::Full,
+        });
+        let user = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
+        let is_user = |message: &Message| user.is_some_and(|user| std::ptr::eq(&raw const **user, message));
+        let history = self.epoch.messages.iter().filter(|message| message.role != Role::System || is_summary(message));
+        let history = history.filter(|message| !is_user(message)).enumerate().map(|(at, message)| message_segment(at, message));
+        vec![
+            view(LayerId::L1, self.epoch.l1_segments.clone()),
+            view(LayerId::L2, library.collect()),
+            view(LayerId::L3, user.map(|message| self.turn_segments(message)).unwrap_or_default()),
+            view(LayerId::L4, history.collect()),
+            view(LayerId::L5, user.map(|message| user_segments(message)).unwrap_or_default()),
+        ]
+    }
+
+    fn turn_segments(&self, message: &Message) -> Vec<SegmentView> {
+        let form_of = |id: &str| {
+            let context = self.turn.as_ref().map(|turn| &turn.context[..]).unwrap_or_default();
+            context.iter().find(|entry| entry.item.to_string() == id).map_or(Form::Full, |entry| entry.form)
+        };
+        let pieces = message.pieces.iter().filter(|piece| piece.layer == LayerId::L3 && !piece.text.trim().is_empty());
+        let items = pieces.filter_map(|piece| match &piece.origin {
+            Origin::Item(id) => Some((id.to_string(), piece)),
+            Origin::Engine(word) if *word != "heading" => Some((format!("engine:{word}"), piece)),
+            _ => None,
+        });
+        items
+            .map(|(id, piece)| SegmentView {
+                form: form_of(&id),
+                hash: Hash::of(piece.text.as_bytes()),
+                tokens: piece.tokens,
+                id,
+            })
+            .collect()
+    }
+
+    /// Every item of the last request: how it came in, where it stands, in which form.
+    pub fn context(&self, envelope: &Envelope) -> Vec<ContextEntry> {
+        let mut entries = self.epoch.l1_context.clone();
+        let is_new = |item: &crate::item::ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
+        for entry in self.library.current_versions() {
+            if !is_new(&entry.version.id) {
+                entries.push(ContextEntry {
+                    item: entry.version.id.clone(),
+                    include: entry.include,
+                    score: None,
+                    layer: Some(if entry.place == Place::Library { LayerId::L2 } else { LayerId::L4 }),
+                    form: entry.form,
+                    tokens: entry.tokens,
+                });
+            }
+        }
+        if envelope.tools.style != ToolStyle::UseTool {
+            let specs = self.tool_specs();
+            for (id, include) in &self.members {
+                let Some(spec) = specs.iter().find(|spec| spec.id.as_ref() == Some(id)) else { continue };
+                if !is_new(id) {
+                    let tokens = self.spec_tokens(spec);
+                    entries.push(ContextEntry {
+                        item: id.clone(),
+                        include: *include,
+                        score: None,
+                        layer: None,
+                        form: Form::Full,
+                        tokens,
+                    });
+                }
+            }
+        }
+        entries.extend(envelope.turn_context.iter().cloned());
+        entries
+    }
+}
+
+fn is_summary(message: &Message) -> bool {
+    message.pieces.first().is_some_and(|piece| piece.origin == Origin::Engine("summary"))
+}
+
+fn message_segment(at: usize, message: &Message) -> SegmentView {
+    let (id, form) = match (&message.role, message.pieces.first().map(|piece| &piece.origin)) {
+        (Role::Tool, Some(Origin::Item(id))) => {
+            (id.to_string(), if message.content().starts_with("[Output of ") { Form::Stub } else { Form::Full })
+        }
+        (_, Some(Origin::Engine(word))) => (format!("engine:{word}"), Form::Full),
+        (role, _) => (format!("message:{at}/{}", role.as_str()), Form::Full),
+    };
+    SegmentView { id, hash: message.hash(), tokens: message.tokens(), form }
+}
+
+fn user_segments(message: &Message) -> Vec<SegmentView> {
+    let words = message.pieces.iter().filter(|piece| piece.layer == LayerId::L5);
+    words
+        .map(|piece| SegmentView {
+            id: "user".to_owned(),
+            hash: Hash::of(piece.text.as_bytes()),
+            tokens: piece.tokens,
+            form: Form::Full,
+        })
+        .collect()
+}

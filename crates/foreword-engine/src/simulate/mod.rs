@@ -1,0 +1,16 @@
+//! `foreword simulate`: conversations through steps 2 to 6, with no model, and what a provider's cache would make of them.
+//!
+//! A scenario file is parsed into plain values ([`scenario`]), checked into what a session needs ([`setup`]), run ([`run`]) and
+//! put on record ([`report`]).
+
+mod hindsight;
+mod load;
+pub mod report;
+mod reuse;
+mod run;
+pub mod scenario;
+mod setup;
+
+pub use self::load::{Loaded, ScenarioError, load};
+pub use self::run::{Failure, run};
+pub use self::setup::Overrides;

@@ -1,0 +1,266 @@
+//! From what a scenario says to what a session needs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use foreword_core::budget::Budget;
+use foreword_core::item::{ItemId, Kind};
+use foreword_core::layer::LayerId;
+use foreword_core::message::Image;
+use foreword_core::prompt::ToolStyle;
+use foreword_core::session::{TurnInput, TurnResult};
+use foreword_core::settings::{HistoryPolicy, Layout, Settings};
+use foreword_core::tokens::{Tokenizer, Tokens};
+use foreword_core::version::Version;
+use foreword_provider::dialect::Dialect;
+use foreword_provider::model::{Model, TokenizerName};
+use foreword_provider::stream::Ttl;
+use foreword_provider::table::ModelTable;
+
+use super::load::{Loaded, ScenarioError};
+use super::scenario::{AttachEvent, AttachKind, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
+
+/// What the command line says over the file.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Another layout.
+    pub layout: Option<Layout>,
+    /// Another provider.
+    pub provider: Option<String>,
+    /// Another model.
+    pub model: Option<String>,
+}
+
+/// Everything a run needs beside the events.
+pub(super) struct Setup {
+    pub(super) settings: Settings,
+    pub(super) tokenizer: Arc<dyn Tokenizer>,
+    pub(super) dialect: Dialect,
+    pub(super) model: Model,
+    pub(super) ttl: Ttl,
+}
+
+/// Used where neither the scenario nor the model says how long a reply may be.
+const DEFAULT_REPLY: u64 = 4096;
+
+pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, ScenarioError> {
+    let given = &loaded.scenario.settings;
+    let table = ModelTable::builtin().map_err(|error| loaded.error("settings.model", error))?;
+    let provider = overrides.provider.as_ref().or(given.provider.as_ref());
+    let dialect: Option<Dialect> = match provider {
+        Some(name) => Some(name.parse().map_err(|error| loaded.error("settings.provider", error))?),
+        None => None,
+    };
+    // Another provider on the command line does not go with the file's model.
+    let model_name = match (&overrides.model, &overrides.provider) {
+        (Some(model), _) => Some(model),
+        (None, Some(_)) => None,
+        (None, None) => given.model.as_ref(),
+    };
+    let model = match (model_name, dialect) {
+        (Some(name), _) => table.find(name),
+        (None, dialect) => table.default_for(dialect.unwrap_or(Dialect::OpenAiChat)),
+    };
+    let model = model.map_err(|error| loaded.error("settings.model", error))?;
+    let dialect = dialect.unwrap_or(if model_name.is_some() { model.dialect } else { Dialect::OpenAiChat });
+    let tokenizer = match &given.tokenizer {
+        Some(name) => name.parse::<TokenizerName>().map_err(|error| loaded.error("settings.tokenizer", error))?,
+        None => model.tokenizer,
+    };
+    let ttl = match given.cache_ttl.as_deref() {
+        None | Some("5m") => Ttl::default(),
+        Some("1h") => Ttl::Long,
+        Some(other) => return Err(loaded.error("settings.cache_ttl", format!("{other:?}; expected \"5m\" or \"1h\""))),
+    };
+    let native = given.tools == ToolSetting::Native;
+    let settings = Settings {
+        layout: overrides.layout.unwrap_or(given.layout),
+        tools: tool_style(dialect, &model, native, loaded.scenario.agent.tools.len()),
+        budget: budget(loaded, &model)?,
+        history: history(loaded, &given.history)?,
+        select: given.select,
+        keep_outputs: given.keep_outputs.unwrap_or(5),
+        promote_selections: given.promote_selections,
+        plan: given.plan,
+        ..Settings::new(&loaded.scenario.name, model.cache_prices())
+    };
+    Ok(Setup { settings, tokenizer: Arc::new(tokenizer.tokenizer()), dialect, model, ttl })
+}
+
+fn tool_style(dialect: Dialect, model: &Model, native: bool, tools: usize) -> ToolStyle {
+    dialect.tool_style(model, native, tools)
+}
+
+fn budget(loaded: &Loaded, model: &Model) -> Result<Budget, ScenarioError> {
+    let given = &loaded.scenario.settings.budget;
+    let reply = given.reply_tokens.unwrap_or_else(|| model.reply_limit.0.min(DEFAULT_REPLY));
+    let window = model.window.0.saturating_sub(reply);
+    let defaults = Budget::default();
+    let mut layers = BTreeMap::new();
+    for (name, tokens) in &given.layer_tokens {
+        let capped = [LayerId::L2, LayerId::L3, LayerId::L4].into_iter().find(|layer| layer.as_str() == name);
+        let Some(layer) = capped else {
+            let path = format!("settings.budget.layer_tokens.{name}");
+            return Err(loaded.error(path, "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 are never cut"));
+        };
+        layers.insert(layer, Tokens(*tokens));
+    }
+    if let Some(share) = given.low_water
+        && !(0.0..=1.0).contains(&share)
+    {
+        return Err(loaded.error("settings.budget.low_water", format!("{share}; expected a share from 0 to 1")));
+    }
+    Ok(Budget {
+        prompt: Tokens(given.prompt_tokens.map_or(window, |tokens| tokens.min(window))),
+        reply: Tokens(reply),
+        item: given.item_tokens.map(Tokens),
+        output_chars: given.tool_output_chars.unwrap_or(defaults.output_chars),
+        output_chars_by_tool: given.tool_output_chars_by_tool.clone(),
+        layers,
+        low_water: given.low_water.unwrap_or(defaults.low_water),
+    })
+}
+
+fn history(loaded: &Loaded, given: &HistorySetting) -> Result<HistoryPolicy, ScenarioError> {
+    use HistoryStrategy::{Full, Managed, Strip, Window};
+    let fields = [
+        ("messages", given.messages.is_some(), Window),
+        ("chars", given.chars.is_some(), Window),
+        ("message_chars", given.message_chars.is_some(), Window),
+        ("keep_runs", given.keep_runs.is_some(), Strip),
+        ("summary_tokens", given.summary_tokens.is_some(), Strip),
+        ("summary", given.summary.is_some(), Managed),
+        ("recent_runs", given.recent_runs.is_some(), Managed),
+        ("passthrough_runs", given.passthrough_runs.is_some(), Managed),
+        ("token_threshold", given.token_threshold.is_some(), Managed),
+    ];
+    for (name, is_given, owner) in fields {
+        if is_given && owner != given.strategy {
+            let message = format!("belongs to the strategy {owner:?}, not to {:?}", given.strategy).to_lowercase();
+            return Err(loaded.error(format!("settings.history.{name}"), message));
+        }
+    }
+    Ok(match given.strategy {
+        Full => HistoryPolicy::Full,
+        Window => HistoryPolicy::Window {
+            messages: given.messages.unwrap_or(40),
+            chars: given.chars.unwrap_or(80_000),
+            message_chars: given.message_chars.unwrap_or(8_000),
+        },
+        Strip => HistoryPolicy::Strip {
+            keep_runs: given.keep_runs.unwrap_or(2),
+            summary_tokens: Tokens(given.summary_tokens.unwrap_or(300)),
+        },
+        // Without recent runs to read there is no manager, and so no summary of its making.
+        Managed => HistoryPolicy::Managed {
+            summary: given.summary.clone().filter(|_| given.recent_runs != Some(0)),
+            passthrough_runs: given.passthrough_runs.unwrap_or(1),
+            token_threshold: Tokens(given.token_threshold.unwrap_or(4000)),
+        },
+    })
+}
+
+/// A turn with everything it attaches.
+pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<TurnInput, ScenarioError> {
+    let mut attached = Vec::new();
+    for (index, attach) in event.attach.iter().enumerate() {
+        attached.push(attachment(loaded, &format!("events[{at}].turn.attach[{index}]"), attach)?);
+    }
+    let active_note = event.active_note.as_deref().map(ItemId::note);
+    if let (Some(id), Some(path)) = (&active_note, &event.active_note)
+        && !attached.iter().any(|version| version.id == *id)
+    {
+        // The open note comes along even where nobody attached it, if it can be read.
+        let place = format!("events[{at}].turn.active_note");
+        if loaded.scenario.vault.is_some() {
+            attached.push(Version::note(path, None, &read(loaded, &place, path)?, Vec::new()));
+        } else {
+            return Err(loaded.error(place, format!("{path:?} is not attached, and there is no vault to read it from")));
+        }
+    }
+    let results = event.tool_results.iter().map(|result| TurnResult {
+        tool: result.tool.clone(),
+        attributes: result.attributes.0.clone(),
+        output: result.output.clone(),
+    });
+    let scores = event.scores.iter().map(|(id, scores)| (id.clone(), scores.clone().into_chunks()));
+    Ok(TurnInput { words: event.user.clone(), attached, active_note, results: results.collect(), scores: scores.collect() })
+}
+
+fn attachment(loaded: &Loaded, place: &str, attach: &AttachEvent) -> Result<Version, ScenarioError> {
+    let needs = |name: &str, value: &Option<String>| {
+        value.clone().ok_or_else(|| {
+            loaded.error(format!("{place}.{name}"), format!("missing; a {:?} needs it", attach.kind).to_lowercase())
+        })
+    };
+    let belongs: &[(&str, bool)] = match attach.kind {
+        AttachKind::Note => {
+            &[("url", attach.url.is_some()), ("lines", attach.lines.is_some()), ("query", attach.query.is_some())]
+        }
+        AttachKind::Url => {
+            &[("path", attach.path.is_some()), ("lines", attach.lines.is_some()), ("query", attach.query.is_some())]
+        }
+        AttachKind::Selection => &[("url", attach.url.is_some()), ("query", attach.query.is_some())],
+        AttachKind::Query => &[("url", attach.url.is_some()), ("lines", attach.lines.is_some())],
+    };
+    if let Some((name, _)) = belongs.iter().find(|(_, is_given)| *is_given) {
+        return Err(loaded.error(format!("{place}.{name}"), format!("a {:?} has no such field", attach.kind).to_lowercase()));
+    }
+    match attach.kind {
+        AttachKind::Note => {
+            let path = needs("path", &attach.path)?;
+            let content = attach.content.clone().map_or_else(|| read(loaded, &format!("{place}.path"), &path), Ok)?;
+            let images = attach.images.iter().map(|image| Image {
+                id: ItemId::new(Kind::Image, &image.name),
+                media_type: image.media_type.clone(),
+                data: Arc::from(image.data.as_str()),
+            });
+            Ok(Version::note(&path, attach.title.as_deref(), &content, images.collect()))
+        }
+        AttachKind::Url => {
+            let content = needs("content", &attach.content)?;
+            Ok(Version::url(&needs("url", &attach.url)?, attach.title.as_deref(), &content))
+        }
+        AttachKind::Selection => {
+            let path = needs("path", &attach.path)?;
+            let [first, last] =
+                attach.lines.ok_or_else(|| loaded.error(format!("{place}.lines"), "missing; a selection needs [first, last]"))?;
+            if first == 0 || last < first {
+                return Err(loaded.error(
+                    format!("{place}.lines"),
+                    format!("[{first}, {last}]; expected a first line from 1 and a last line not before it"),
+                ));
+            }
+            let content = if let Some(content) = &attach.content {
+                content.clone()
+            } else {
+                let whole = read(loaded, &format!("{place}.path"), &path)?;
+                let count = (last - first + 1) as usize;
+                whole.lines().skip(first as usize - 1).take(count).collect::<Vec<_>>().join("\n")
+            };
+            Ok(Version::selection(&path, first, last, &content))
+        }
+        AttachKind::Query => {
+            let content = needs("content", &attach.content)?;
+            Ok(Version::query(&needs("path", &attach.path)?, &needs("query", &attach.query)?, &content))
+        }
+    }
+}
+
+/// A note of the scenario's vault. A path that leads out of it is refused.
+fn read(loaded: &Loaded, place: &str, path: &str) -> Result<String, ScenarioError> {
+    let Some(vault) = &loaded.scenario.vault else {
+        return Err(loaded.error(place, format!("{path:?} has no content, and there is no vault to read it from")));
+    };
+    let cannot = |error: std::io::Error| loaded.error(place, format!("{path:?} cannot be read from the vault: {error}"));
+    let root =
+        fs::canonicalize(loaded.folder.join(vault)).map_err(|error| loaded.error("vault", format!("{vault:?}: {error}")))?;
+    let file = fs::canonicalize(root.join(Path::new(path))).map_err(cannot)?;
+    if !file.starts_with(&root) {
+        return Err(loaded.error(place, format!("{path:?} leads out of the vault")));
+    }
+    let bytes = fs::read(&file).map_err(cannot)?;
+    String::from_utf8(bytes).map_err(|error| loaded.error(place, format!("{path:?} is not UTF-8: {error}")))
+}

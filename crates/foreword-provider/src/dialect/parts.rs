@@ -1,0 +1,158 @@
+//! What a message is made of once it is sent: text, images, calls, a result; or nothing at all.
+
+use std::sync::Arc;
+
+use foreword_core::json;
+use foreword_core::message::{Image, Message, Origin, Role, ToolCall};
+use foreword_core::tokens::Tokens;
+
+use crate::stream::{BlockKind, Source};
+
+/// Stands in front of a conversation that the model opens, where a provider wants the user to speak first.
+pub(crate) const FIRST_WORD: &str = "(The conversation begins with the assistant.)";
+/// Stands for a user message without words, where a provider refuses it.
+pub(crate) const NO_WORDS: &str = "(no text)";
+
+/// What a provider takes for no text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blank {
+    /// Empty text is sent as it is.
+    Sent,
+    /// Empty text is refused.
+    Empty,
+    /// So is text of spaces alone.
+    Spaces,
+}
+
+impl Blank {
+    fn refuses(self, message: &Message) -> bool {
+        let mut pieces = message.pieces.iter().map(|piece| &*piece.text);
+        match self {
+            Self::Sent | Self::Empty => pieces.all(str::is_empty),
+            Self::Spaces => pieces.all(|text| text.trim_start().is_empty()),
+        }
+    }
+}
+
+/// One part of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What<'a> {
+    /// All of its text.
+    Text,
+    /// Words of the engine in place of it.
+    Filler(&'static str),
+    /// An image and its place among them.
+    Image(&'a Image, usize),
+    /// A call.
+    Call(&'a ToolCall),
+    /// The answer to a call: all of its text.
+    Result,
+}
+
+/// One part of a message, and its size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) what: What<'a>,
+    pub(crate) tokens: Tokens,
+}
+
+impl Part<'_> {
+    pub(crate) fn kind(&self) -> BlockKind {
+        match self.what {
+            What::Text | What::Filler(_) => BlockKind::Text,
+            What::Image(..) => BlockKind::Image,
+            What::Call(_) => BlockKind::Call,
+            What::Result => BlockKind::Result,
+        }
+    }
+
+    /// Where its bytes are; a call's are `json`, the bytes that were written for it.
+    pub(crate) fn source(&self, message: &Arc<Message>, json: &[u8]) -> Source {
+        match self.what {
+            What::Text | What::Result => Source::Pieces(Arc::clone(message), 0..message.pieces.len()),
+            What::Filler(text) => Source::Own(Arc::from(text), Origin::Engine("placeholder")),
+            What::Image(_, index) => Source::Image(Arc::clone(message), index),
+            What::Call(_) => Source::Own(Arc::from(String::from_utf8_lossy(json)), Origin::Model),
+        }
+    }
+
+    /// Appends its text, escaped; nothing for images and calls.
+    pub(crate) fn escape(&self, out: &mut Vec<u8>, message: &Message) {
+        match self.what {
+            What::Text | What::Result => {
+                for piece in &message.pieces {
+                    json::write_escaped(out, &piece.text);
+                }
+            }
+            What::Filler(text) => json::write_escaped(out, text),
+            What::Image(..) | What::Call(_) => {}
+        }
+    }
+}
+
+/// Whether a message leaves anything to send.
+pub(crate) fn is_sent(message: &Message, blank: Blank) -> bool {
+    match message.role {
+        Role::Tool | Role::User => true,
+        Role::System => !blank.refuses(message),
+        Role::Assistant => !message.calls.is_empty() || !blank.refuses(message),
+    }
+}
+
+/// The parts of a message that [`is_sent`]: text first, then images or calls.
+pub(crate) fn parts(message: &Message, blank: Blank) -> Vec<Part<'_>> {
+    let text: Tokens = message.pieces.iter().map(|piece| piece.tokens).sum();
+    let part = |what| Part { what, tokens: Tokens::ZERO };
+    let mut list = Vec::with_capacity(1 + message.images.len() + message.calls.len());
+    if message.role == Role::Tool {
+        list.push(part(What::Result));
+    } else if !blank.refuses(message) {
+        list.push(part(What::Text));
+    } else if message.role == Role::User && message.images.is_empty() {
+        list.push(part(match blank {
+            Blank::Sent => What::Text,
+            Blank::Empty | Blank::Spaces => What::Filler(NO_WORDS),
+        }));
+    }
+    let words = list.len();
+    let images = message.images.iter().enumerate();
+    list.extend(images.map(|(index, image)| part(What::Image(image, index))));
+    list.extend(message.calls.iter().map(|call| part(What::Call(call))));
+    let lens: Vec<usize> = list[words..].iter().map(|part| size(part.what)).collect();
+    for (part, tokens) in list[words..].iter_mut().zip(shares(message.extra_tokens, &lens)) {
+        part.tokens = tokens;
+    }
+    if let Some(first) = list.first_mut() {
+        first.tokens += text;
+    }
+    if lens.is_empty()
+        && let Some(last) = list.last_mut()
+    {
+        last.tokens += message.extra_tokens;
+    }
+    list
+}
+
+fn size(what: What<'_>) -> usize {
+    match what {
+        What::Image(image, _) => image.data.len(),
+        What::Call(call) => call.name.len() + json::to_string(&call.arguments).len(),
+        What::Text | What::Filler(_) | What::Result => 0,
+    }
+}
+
+/// `total` shared out by length, without losing a token.
+pub(crate) fn shares(total: Tokens, lens: &[usize]) -> Vec<Tokens> {
+    let whole: u128 = lens.iter().map(|len| *len as u128 + 1).sum();
+    let mut before = 0;
+    let mut given = 0;
+    lens.iter()
+        .map(|len| {
+            before += *len as u128 + 1;
+            let upto = u128::from(total.0) * before / whole;
+            let share = upto - given;
+            given = upto;
+            Tokens(u64::try_from(share).unwrap_or(total.0))
+        })
+        .collect()
+}

@@ -1,0 +1,267 @@
+//! What the engine must know of one model. Everything a provider may change without notice is data of the table, not code.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use foreword_core::prompt::CachePrices;
+use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
+use serde::Deserialize;
+
+use crate::dialect::Dialect;
+
+/// A row of the model table, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// The row's name: identity in settings, on the record and in the cache simulators.
+    pub name: String,
+    /// The name the provider is sent: the row's, or the dated form that was asked for.
+    pub wire: String,
+    /// Other names that find this row.
+    pub aliases: Vec<String>,
+    /// The dialect it is spoken to in unless settings say otherwise.
+    pub dialect: Dialect,
+    /// Room for prompt and reply together.
+    pub window: Tokens,
+    /// The longest reply.
+    pub reply_limit: Tokens,
+    /// How its text is counted.
+    pub tokenizer: TokenizerName,
+    /// How its provider caches prompts.
+    pub cache: CacheRules,
+    /// What it costs; none for models that run at home.
+    pub prices: Option<Prices>,
+    /// What it can do.
+    pub can: BTreeSet<Capability>,
+}
+
+impl Model {
+    /// Whether it has a capability.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.can.contains(&capability)
+    }
+
+    /// The prices and the lifetime that decide a fold, per token.
+    pub fn cache_prices(&self) -> CachePrices {
+        let lifetime_s = self.cache.lifetime_s();
+        let Some(prices) = self.prices else {
+            return CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s };
+        };
+        CachePrices { input: prices.input / PER, read: prices.read() / PER, write: prices.write() / PER, lifetime_s }
+    }
+}
+
+/// Prices are quoted for this many tokens.
+pub(crate) const PER: f64 = 1_000_000.0;
+
+/// Prices in USD for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// A prompt token that no cache serves.
+    pub input: f64,
+    /// A prompt token read from the cache; the input price where there is no cached price.
+    pub read: Option<f64>,
+    /// A prompt token written to the cache; the input price where writing is free.
+    pub write: Option<f64>,
+    /// A prompt token written for the long lifetime.
+    pub write_long: Option<f64>,
+    /// A token of the reply.
+    pub output: f64,
+    /// What changes for a long prompt.
+    pub long: Option<LongContext>,
+}
+
+impl Prices {
+    /// The price of a read.
+    pub fn read(&self) -> f64 {
+        self.read.unwrap_or(self.input)
+    }
+
+    /// The price of a write.
+    pub fn write(&self) -> f64 {
+        self.write.unwrap_or(self.input)
+    }
+
+    /// The price of a write for the long lifetime.
+    pub fn write_long(&self) -> f64 {
+        self.write_long.unwrap_or_else(|| self.write())
+    }
+}
+
+/// A surcharge on the whole request once its prompt is longer than a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongContext {
+    /// Prompts with more tokens than this pay it.
+    pub over: u64,
+    /// Factor on input, reads and writes.
+    pub input: f64,
+    /// Factor on the reply.
+    pub output: f64,
+}
+
+/// What a model or its endpoint can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// `tool_choice` can name an allowed subset of the tools.
+    AllowedTools,
+    /// Text parts can carry `prompt_cache_breakpoint`.
+    Breakpoints,
+    /// Requests can carry `prompt_cache_key`.
+    PromptCacheKey,
+    /// A system message may stand between other messages.
+    MidConversationSystem,
+    /// Chat Completions takes tools for this model.
+    ToolsInChat,
+    /// It sees images.
+    Images,
+    /// A prefix can be cached as a resource of its own.
+    ExplicitCache,
+    /// A cache mark can ask for the long lifetime.
+    LongTtl,
+    /// A function call without a thought signature is refused.
+    ThoughtSignature,
+    /// The room for the reply is called `max_tokens` in Chat Completions.
+    MaxTokens,
+}
+
+/// Which tokenizer counts for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenizerName {
+    /// GPT-4o and later.
+    O200k,
+    /// GPT-4 and GPT-3.5.
+    Cl100k,
+    /// Four characters a token.
+    Chars4,
+    /// Three characters a token.
+    Chars3,
+}
+
+impl TokenizerName {
+    /// The tokenizer of that name.
+    pub fn tokenizer(self) -> &'static dyn Tokenizer {
+        match self {
+            Self::O200k => &OpenAi::O200K,
+            Self::Cl100k => &OpenAi::CL100K,
+            Self::Chars4 => &Chars::FOUR,
+            Self::Chars3 => &Chars::THREE,
+        }
+    }
+}
+
+/// A name that is no tokenizer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a tokenizer: expected one of o200k, cl100k, chars4, chars3")]
+pub struct UnknownTokenizer(String);
+
+impl FromStr for TokenizerName {
+    type Err = UnknownTokenizer;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTokenizer> {
+        [Self::O200k, Self::Cl100k, Self::Chars4, Self::Chars3]
+            .into_iter()
+            .find(|name| name.tokenizer().name() == text)
+            .ok_or_else(|| UnknownTokenizer(text.to_owned()))
+    }
+}
+
+/// How a provider remembers prompts. One variant per kind of memory; its numbers come from the table.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(
+    tag = "regime",
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    expecting = "a cache regime: one of none, breakpoints, interval, marks, slots, blocks"
+)]
+pub enum CacheRules {
+    /// It does not.
+    None {},
+    /// At exact message ends, chosen by the provider and by explicit breakpoints; writes are charged (OpenAI from 5.6 on).
+    Breakpoints {
+        /// Shortest prefix that is kept.
+        minimum: u64,
+        /// Seconds without use until it is gone.
+        lifetime_s: u64,
+        /// Breakpoints a request can write, the implicit one included.
+        writes: usize,
+        /// Explicit breakpoints looked up from the start of the prompt.
+        first_explicit: usize,
+        /// Explicit breakpoints looked up from its end.
+        latest_explicit: usize,
+        /// Earlier message ends that are looked up.
+        earlier_ends: usize,
+    },
+    /// At every so many tokens; writes are free (OpenAI before 5.6, Gemini, DeepSeek).
+    Interval {
+        /// Shortest prefix that is served.
+        minimum: u64,
+        /// Distance between two places where a prefix can end.
+        interval: u64,
+        /// What is reported is rounded down to a multiple of this.
+        #[serde(default = "one")]
+        report: u64,
+        /// Seconds without use until it is gone.
+        lifetime_s: u64,
+    },
+    /// At marks set by the caller, found again by walking back; writes are charged (Anthropic).
+    Marks {
+        /// Shortest prefix that is kept.
+        minimum: u64,
+        /// Seconds without use until a mark's entry is gone.
+        lifetime_s: u64,
+        /// The same for marks with the long lifetime.
+        long_lifetime_s: u64,
+        /// Positions walked back from a mark, the mark's own included.
+        lookback: usize,
+        /// Marks a request may carry.
+        marks: usize,
+    },
+    /// In slots that hold the last prompt each served (llama.cpp, Ollama).
+    Slots {
+        /// Number of slots.
+        slots: usize,
+        /// Share of the prompt a slot must match to be chosen for it.
+        similarity: f64,
+    },
+    /// In full blocks of tokens, shared by all prompts (vLLM).
+    Blocks {
+        /// Tokens a block.
+        block: u64,
+    },
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl CacheRules {
+    /// Shortest prefix that can be cached.
+    pub fn minimum(&self) -> u64 {
+        match *self {
+            Self::Breakpoints { minimum, .. } | Self::Interval { minimum, .. } | Self::Marks { minimum, .. } => minimum,
+            Self::None {} | Self::Slots { .. } | Self::Blocks { .. } => 0,
+        }
+    }
+
+    /// The same rules with another minimum; none where the regime has no minimum.
+    pub(crate) fn with_minimum(mut self, new: u64) -> Option<Self> {
+        match &mut self {
+            Self::Breakpoints { minimum, .. } | Self::Interval { minimum, .. } | Self::Marks { minimum, .. } => *minimum = new,
+            Self::None {} | Self::Slots { .. } | Self::Blocks { .. } => return None,
+        }
+        Some(self)
+    }
+
+    /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
+    pub fn lifetime_s(&self) -> Option<u64> {
+        match *self {
+            Self::Breakpoints { lifetime_s, .. } | Self::Interval { lifetime_s, .. } | Self::Marks { lifetime_s, .. } => {
+                Some(lifetime_s)
+            }
+            Self::None {} | Self::Slots { .. } | Self::Blocks { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! From a prompt to the bytes that go out. A [`Renderer`] keeps what it wrote for a session: the next body costs escaping for
+//! what is new and a copy for the rest.
+
+mod body;
+mod marks;
+
+use std::sync::Arc;
+
+use foreword_core::hash::Hash;
+use foreword_core::json;
+use foreword_core::message::{Message, Role};
+use foreword_core::prompt::Prompt;
+
+use crate::dialect::gemini::GeminiCacheRequest;
+use crate::dialect::openai_chat::{self, Flavour};
+use crate::dialect::parts::{self, Blank};
+use crate::dialect::system::{Frame, System};
+use crate::dialect::tools::{self, Tools};
+use crate::dialect::wire::Wire;
+use crate::dialect::{Dialect, anthropic, gemini, openai_responses};
+use crate::model::{CacheRules, Capability, Model};
+use crate::stream::{PromptStream, Ttl};
+
+pub use body::Body;
+use body::{Assembly, HashState};
+
+/// What the next request is expected to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// The user's next turn: only what is settled stays as it is.
+    #[default]
+    Turn,
+    /// A step of the same turn, which will begin with the whole of this request.
+    Step,
+}
+
+/// What a body needs to know beside the prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BodyOptions {
+    /// How long marks on the system are to be remembered; marks on messages always take the short lifetime.
+    pub ttl: Ttl,
+    /// How many messages of the previous request this one begins with, where all of them are.
+    pub previous_len: Option<usize>,
+    /// What comes after this request.
+    pub next: Next,
+    /// A Gemini cache that holds the tools and the system.
+    pub cached_content: Option<String>,
+    /// Whether the answer is wanted as a stream.
+    pub stream: bool,
+}
+
+/// The body of one request, without a history to build on.
+pub fn body(dialect: Dialect, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
+    Renderer::new(dialect).render(model, prompt, options)
+}
+
+/// The request that makes a Gemini cache of a prompt's tools and system, to live for `ttl_s` seconds.
+pub fn gemini_cache_request(model: &Model, prompt: &Prompt<'_>, ttl_s: u64) -> GeminiCacheRequest {
+    let mut renderer = Renderer::new(Dialect::Gemini);
+    renderer.system.set(gemini::SYSTEM, split(prompt.messages).0);
+    renderer.tools.set(Dialect::Gemini, prompt.tools);
+    let tools = Hash::of(&renderer.tools.bytes);
+    let (session, l1, l2) = (prompt.session, prompt.l1, prompt.l2);
+    let key = Hash::of(format!("{session}\n{}\n{tools}\n{l1}\n{l2}", model.wire));
+    let mut body = Vec::new();
+    body.extend_from_slice(br#"{"displayName":"fw-"#);
+    body.extend_from_slice(key.short().as_bytes());
+    body.extend_from_slice(br#"","model":"#);
+    json::write_str(&mut body, &format!("models/{}", model.wire));
+    if !renderer.system.bytes.is_empty() {
+        body.extend_from_slice(br#","systemInstruction":"#);
+        body.extend_from_slice(&renderer.system.bytes);
+    }
+    if !renderer.tools.bytes.is_empty() {
+        body.extend_from_slice(br#","tools":"#);
+        body.extend_from_slice(&renderer.tools.bytes);
+    }
+    body.extend_from_slice(format!(r#","ttl":"{ttl_s}s"}}"#).as_bytes());
+    GeminiCacheRequest { key, body }
+}
+
+/// Renders the requests of one session in one dialect.
+#[derive(Debug)]
+pub struct Renderer {
+    dialect: Dialect,
+    model: String,
+    tools: Tools,
+    system: System,
+    wire: Wire,
+    hash: HashState,
+}
+
+impl Renderer {
+    /// A renderer that has not written anything yet.
+    pub fn new(dialect: Dialect) -> Self {
+        Self {
+            dialect,
+            model: String::new(),
+            tools: Tools::default(),
+            system: System::default(),
+            wire: Wire::default(),
+            hash: HashState::default(),
+        }
+    }
+
+    /// The dialect it renders.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The body of the session's next request.
+    pub fn render(&mut self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
+        if self.model != model.name {
+            *self = Self::new(self.dialect);
+            self.model.clone_from(&model.name);
+        }
+        let (system, messages) = split(prompt.messages);
+        self.tools.set(self.dialect, prompt.tools);
+        self.system.set(self.frame(model), system);
+        let kept = self.messages(model, messages);
+        let marks = marks::plan(
+            &marks::Input {
+                system: &self.system,
+                wire: &self.wire,
+                tools: prompt.tools.tokens,
+                tool_count: prompt.tools.list.len(),
+                messages: messages.len(),
+                lead: prompt.messages.len() - messages.len(),
+            },
+            self.dialect,
+            model,
+            prompt.settled,
+            options,
+        );
+        let stream = PromptStream::new(Arc::clone(&self.tools.blocks), Arc::clone(&self.system.blocks), &self.wire.blocks)
+            .with_marks(marks.clone());
+        let stream = if self.dialect == Dialect::Gemini && options.cached_content.is_some() {
+            stream.with_explicit(prompt.tools.list.len() + self.system.len())
+        } else {
+            stream
+        };
+        let head = prompt.tools.list.len();
+        let close = self.close();
+        let [lead, middle, tail] = self.fields(model, prompt, options);
+        let mut hash = std::mem::take(&mut self.hash);
+        let body = Assembly {
+            lead: &lead,
+            inner_system: self.inner_system(),
+            system_marks: marks::inserts(&marks, head, self.dialect, |block| self.system.start(block)),
+            generation: self.system.generation,
+            wire: &self.wire.bytes,
+            wire_marks: marks::inserts(&marks, head + self.system.len(), self.dialect, |block| {
+                self.wire.starts.get(block).copied()
+            }),
+            kept,
+            close,
+            middle: &middle,
+            outer_system: self.outer_system(options),
+            tail: &tail,
+        }
+        .finish(&mut hash, stream);
+        self.hash = hash;
+        body
+    }
+
+    fn frame(&self, model: &Model) -> Frame {
+        match self.dialect {
+            Dialect::OpenAiResponses => openai_responses::SYSTEM,
+            Dialect::OpenAiChat if model.has(Capability::Breakpoints) => openai_chat::SYSTEM_PARTS,
+            Dialect::OpenAiChat | Dialect::LlamaCpp => openai_chat::SYSTEM,
+            Dialect::Anthropic => anthropic::SYSTEM,
+            Dialect::Gemini => gemini::SYSTEM,
+        }
+    }
+
+    /// Whether the system message is the first of the messages on the wire.
+    fn system_is_message(&self) -> bool {
+        matches!(self.dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp)
+    }
+
+    fn outer_system(&self, options: &BodyOptions) -> &[u8] {
+        if self.system_is_message() || options.cached_content.is_some() { &[] } else { &self.system.bytes }
+    }
+
+    fn inner_system(&self) -> &[u8] {
+        if self.system_is_message() { &self.system.bytes } else { &[] }
+    }
+
+    fn blank(&self) -> Blank {
+        match self.dialect {
+            Dialect::Anthropic => Blank::Spaces,
+            Dialect::Gemini => Blank::Empty,
+            Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp => Blank::Sent,
+        }
+    }
+
+    fn close(&self) -> &'static str {
+        let open = self.wire.now.open;
+        match self.dialect {
+            Dialect::OpenAiResponses => "",
+            Dialect::OpenAiChat | Dialect::LlamaCpp => openai_chat::close(open),
+            Dialect::Anthropic => anthropic::close(open),
+            Dialect::Gemini => gemini::close(open),
+        }
+    }
+
+    /// Writes what is new of the messages and says how many bytes of the old ones stayed.
+    fn messages(&mut self, model: &Model, messages: &[Arc<Message>]) -> usize {
+        let base = usize::from(self.system_is_message() && !self.system.bytes.is_empty());
+        if self.wire.base != base {
+            self.wire = Wire::default();
+            self.wire.base = base;
+        }
+        let blank = self.blank();
+        let mut keep = self.wire.shared(messages);
+        if self.dialect == Dialect::Anthropic {
+            // How a system message is sent depends on who speaks after it.
+            while keep > 0 && !settles(&messages[keep - 1], blank) {
+                keep -= 1;
+            }
+        }
+        self.wire.truncate(keep);
+        let kept = self.wire.bytes.len();
+        for (index, message) in messages.iter().enumerate().skip(keep) {
+            if parts::is_sent(message, blank) {
+                self.message(model, message, &messages[index + 1..]);
+            }
+            self.wire.done(message);
+        }
+        if self.wire.now.index == 0 {
+            match self.dialect {
+                Dialect::Anthropic => anthropic::first_word(&mut self.wire),
+                Dialect::Gemini => gemini::first_word(&mut self.wire),
+                Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp => {}
+            }
+        }
+        kept
+    }
+
+    fn message(&mut self, model: &Model, message: &Arc<Message>, rest: &[Arc<Message>]) {
+        let blank = self.blank();
+        let parts = parts::parts(message, blank);
+        let wire = &mut self.wire;
+        match self.dialect {
+            Dialect::OpenAiResponses => openai_responses::message(wire, message, &parts),
+            Dialect::OpenAiChat => {
+                openai_chat::message(wire, Flavour::OpenAi, message, &parts);
+            }
+            Dialect::LlamaCpp => openai_chat::message(wire, Flavour::Local, message, &parts),
+            Dialect::Anthropic => {
+                let follower = rest.iter().find(|message| settles(message, blank)).map(|message| message.role);
+                let systems = model.has(Capability::MidConversationSystem);
+                anthropic::message(wire, message, &parts, systems, follower);
+            }
+            Dialect::Gemini => {
+                let signed = model.has(Capability::ThoughtSignature);
+                gemini::message(wire, message, &parts, signed);
+            }
+        }
+    }
+
+    /// The fields in front of the messages, behind them, and behind the system where that is a field of its own.
+    fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> [Vec<u8>; 3] {
+        let reply = prompt.reply_tokens;
+        let mut lead = Fields::default();
+        let mut middle = Fields::default();
+        let mut tail = Fields::default();
+        let messages = match self.dialect {
+            Dialect::OpenAiResponses => "input",
+            Dialect::Gemini => "contents",
+            Dialect::OpenAiChat | Dialect::Anthropic | Dialect::LlamaCpp => "messages",
+        };
+        match self.dialect {
+            Dialect::OpenAiChat | Dialect::LlamaCpp => {
+                let local = self.dialect == Dialect::LlamaCpp;
+                lead.raw_if(local, "cache_prompt", b"true");
+                let name = if local || model.has(Capability::MaxTokens) { "max_tokens" } else { "max_completion_tokens" };
+                lead.number(name, reply.0);
+                tail.text("model", &model.wire);
+                self.cache_key(&mut tail, model, prompt);
+                tail.raw_if(options.stream, "stream", b"true");
+                tail.raw_if(options.stream, "stream_options", br#"{"include_usage":true}"#);
+            }
+            Dialect::OpenAiResponses => {
+                tail.number("max_output_tokens", reply.0);
+                tail.text("model", &model.wire);
+                self.cache_key(&mut tail, model, prompt);
+                tail.raw("store", b"false");
+                tail.raw_if(options.stream, "stream", b"true");
+            }
+            Dialect::Anthropic => {
+                lead.number("max_tokens", reply.0);
+                middle.text("model", &model.wire);
+                middle.raw_if(options.stream, "stream", b"true");
+                if !self.system.bytes.is_empty() {
+                    middle.key("system");
+                }
+            }
+            Dialect::Gemini => {
+                if let Some(name) = &options.cached_content {
+                    lead.text("cachedContent", name);
+                }
+                let config = format!(r#"{{"maxOutputTokens":{}}}"#, reply.0);
+                middle.raw("generationConfig", config.as_bytes());
+                if options.cached_content.is_none() && !self.system.bytes.is_empty() {
+                    middle.key("systemInstruction");
+                }
+            }
+        }
+        if let Some(choice) = tools::choice(self.dialect, prompt.tools) {
+            tail.raw("tool_choice", json::to_string(&choice).as_bytes());
+        }
+        let cached = self.dialect == Dialect::Gemini && options.cached_content.is_some();
+        tail.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
+        lead.key(messages);
+        let mut before = vec![b'{'];
+        before.extend_from_slice(&lead.bytes[1..]);
+        before.push(b'[');
+        [before, middle.bytes, tail.bytes]
+    }
+
+    fn cache_key(&self, fields: &mut Fields, model: &Model, prompt: &Prompt<'_>) {
+        if self.dialect != Dialect::LlamaCpp && model.has(Capability::PromptCacheKey) {
+            fields.text("prompt_cache_key", &prompt_cache_key(prompt.session));
+        }
+    }
+}
+
+/// Whether a message is sent and speaks in a role of its own.
+fn settles(message: &Message, blank: Blank) -> bool {
+    message.role != Role::System && parts::is_sent(message, blank)
+}
+
+/// The system message, and the others.
+fn split(messages: &[Arc<Message>]) -> (Option<&Arc<Message>>, &[Arc<Message>]) {
+    match messages.split_first() {
+        Some((first, rest)) if first.role == Role::System => (Some(first), rest),
+        _ => (None, messages),
+    }
+}
+
+/// The routing key of a session: stable, and it gives nothing of the session's name away.
+pub fn prompt_cache_key(session: &str) -> String {
+    format!("fw-{}", &Hash::of(session).to_string()[..16])
+}
+
+/// Whether a model's cache is told where prefixes end.
+pub(crate) fn takes_marks(dialect: Dialect, model: &Model) -> bool {
+    match dialect {
+        Dialect::Anthropic => matches!(model.cache, CacheRules::Marks { .. }),
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => model.has(Capability::Breakpoints),
+        Dialect::Gemini | Dialect::LlamaCpp => false,
+    }
+}
+
+/// Fields of an object, each with a comma in front.
+#[derive(Debug, Default)]
+struct Fields {
+    bytes: Vec<u8>,
+}
+
+impl Fields {
+    fn key(&mut self, name: &str) {
+        self.bytes.push(b',');
+        json::write_str(&mut self.bytes, name);
+        self.bytes.push(b':');
+    }
+
+    fn raw(&mut self, name: &str, value: &[u8]) {
+        self.key(name);
+        self.bytes.extend_from_slice(value);
+    }
+
+    fn raw_if(&mut self, wanted: bool, name: &str, value: &[u8]) {
+        if wanted {
+            self.raw(name, value);
+        }
+    }
+
+    fn text(&mut self, name: &str, value: &str) {
+        self.key(name);
+        json::write_str(&mut self.bytes, value);
+    }
+
+    fn number(&mut self, name: &str, value: u64) {
+        self.raw(name, value.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,390 @@
+//! A request in the order in which a provider's cache sees it: tools, system, messages. That is not the order of the JSON keys.
+//!
+//! Two streams are compared to find out what a cache could reuse, and where and why it could not. Streams of one session share
+//! what they have in common, so keeping one per request costs little.
+
+mod prefix;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use foreword_core::message::{Message, Origin, Role};
+use foreword_core::tokens::Tokens;
+use sha2::{Digest as _, Sha256};
+
+pub use prefix::{Place, Prefix, common_prefix};
+
+/// How many blocks are shared at a time.
+const CHUNK: usize = 128;
+
+/// Where a block stands in the body, for example `messages[3].content[0].text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    form: &'static str,
+    at: [usize; 2],
+}
+
+impl Path {
+    /// A path whose `#` stand for the given places, in order.
+    pub(crate) fn new(form: &'static str, first: usize, second: usize) -> Self {
+        Self { form, at: [first, second] }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut places = self.at.iter();
+        for (index, part) in self.form.split('#').enumerate() {
+            if index > 0
+                && let Some(place) = places.next()
+            {
+                write!(f, "{place}")?;
+            }
+            f.write_str(part)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a block is to a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    /// A tool's definition.
+    Tool,
+    /// Text of the system message.
+    System,
+    /// Text of a message.
+    Text,
+    /// An image.
+    Image,
+    /// A call of a tool.
+    Call,
+    /// A tool's answer.
+    Result,
+}
+
+/// How long a cache mark asks to be remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ttl {
+    /// The provider's usual lifetime; `5m` at Anthropic.
+    #[default]
+    Short,
+    /// The long one; `1h` at Anthropic.
+    Long,
+}
+
+/// A cache mark: everything up to and including a block is to be remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Index of the block that carries it.
+    pub block: usize,
+    /// For how long.
+    pub ttl: Ttl,
+}
+
+/// Tells the contents of two blocks apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Digest(u128);
+
+impl Digest {
+    /// The digest of a prefix that is `self` followed by `next`.
+    #[must_use]
+    pub(crate) fn then(self, next: Self) -> Self {
+        // Inputs are cryptographic digests already; an odd multiplier per step is enough to make order count.
+        const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        Self((self.0.rotate_left(41) ^ next.0).wrapping_mul(ODD))
+    }
+
+    /// The digest of a name.
+    pub(crate) fn of(text: &str) -> Self {
+        finish(Sha256::new_with_prefix(text))
+    }
+}
+
+/// Where a block's bytes are.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// In some pieces of a message.
+    Pieces(Arc<Message>, Range<usize>),
+    /// In an image of a message.
+    Image(Arc<Message>, usize),
+    /// Here.
+    Own(Arc<str>, Origin),
+}
+
+/// What tells two blocks apart beside their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag {
+    pub(crate) kind: BlockKind,
+    pub(crate) role: Role,
+    /// First of its message on the wire.
+    pub(crate) opens: bool,
+}
+
+impl Tag {
+    /// A hasher that has taken in the tag.
+    pub(crate) fn hasher(self, answers: Option<&str>) -> Sha256 {
+        let mut hasher = Sha256::new_with_prefix([self.kind as u8, self.role as u8, u8::from(self.opens)]);
+        hasher.update(answers.unwrap_or_default());
+        hasher.update([0]);
+        hasher
+    }
+}
+
+pub(crate) fn finish(hasher: Sha256) -> Digest {
+    let mut half = [0; 16];
+    half.copy_from_slice(&hasher.finalize()[..16]);
+    Digest(u128::from_be_bytes(half))
+}
+
+/// A stretch of the prompt that a provider treats as one: a text part, an image, a call, a result, a tool.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Where it stands in the body.
+    pub path: Path,
+    /// Its size in tokens.
+    pub tokens: Tokens,
+    /// Its length in bytes, before JSON escapes.
+    pub len: usize,
+    /// Whether it is the last block of a message of the conversation.
+    pub ends: bool,
+    pub(crate) tag: Tag,
+    pub(crate) digest: Digest,
+    pub(crate) source: Source,
+}
+
+impl Block {
+    pub(crate) fn new(tag: Tag, path: Path, source: Source, tokens: Tokens, ends: bool) -> Self {
+        let mut block = Self { path, tokens, len: 0, ends, tag, digest: Digest(0), source };
+        let mut hasher = tag.hasher(block.answers());
+        let mut len = 0;
+        for (text, _) in block.pieces() {
+            hasher.update(text);
+            len += text.len();
+        }
+        block.len = len;
+        block.digest = finish(hasher);
+        block
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> BlockKind {
+        self.tag.kind
+    }
+
+    /// Who speaks.
+    pub fn role(&self) -> Role {
+        self.tag.role
+    }
+
+    fn answers(&self) -> Option<&str> {
+        match (&self.source, self.tag.kind) {
+            (Source::Pieces(message, _), BlockKind::Result) => message.answers.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn piece(&self, index: usize) -> Option<(&str, &Origin)> {
+        match &self.source {
+            Source::Pieces(message, range) => {
+                message.pieces.get(range.clone())?.get(index).map(|piece| (&*piece.text, &piece.origin))
+            }
+            Source::Image(message, image) if index == 0 => {
+                message.images.get(*image).map(|image| (&*image.data, &Origin::Engine("image")))
+            }
+            Source::Own(text, origin) if index == 0 => Some((text, origin)),
+            _ => None,
+        }
+    }
+
+    /// Its bytes, piece by piece, each with where it came from.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, &Origin)> {
+        (0..).map_while(|index| self.piece(index))
+    }
+
+    /// Where each stretch of its bytes came from, by the byte it starts at.
+    pub fn origins(&self) -> Vec<(usize, Origin)> {
+        let mut at = 0;
+        self.pieces()
+            .map(|(text, origin)| {
+                let start = at;
+                at += text.len();
+                (start, self.named(origin))
+            })
+            .collect()
+    }
+
+    /// Images carry their id beside their bytes.
+    fn named(&self, origin: &Origin) -> Origin {
+        match &self.source {
+            Source::Image(message, index) => {
+                message.images.get(*index).map_or_else(|| origin.clone(), |image| Origin::Item(image.id.clone()))
+            }
+            _ => origin.clone(),
+        }
+    }
+
+    fn origin_at(&self, byte: usize) -> Origin {
+        let mut end = 0;
+        let mut last = None;
+        for (text, origin) in self.pieces() {
+            end += text.len();
+            last = Some(origin);
+            if byte < end {
+                break;
+            }
+        }
+        last.map_or(Origin::Engine("empty"), |origin| self.named(origin))
+    }
+
+    /// The tokens of its first `bytes` bytes: whole pieces count in full, a part of one by its share.
+    fn tokens_of(&self, bytes: usize) -> Tokens {
+        let share = |tokens: Tokens, part: usize, whole: usize| {
+            let exact = u128::from(tokens.0) * part as u128 / (whole.max(1)) as u128;
+            Tokens(u64::try_from(exact).unwrap_or(tokens.0))
+        };
+        let Source::Pieces(message, range) = &self.source else {
+            return share(self.tokens, bytes, self.len);
+        };
+        let mut left = bytes;
+        let mut sum = Tokens::ZERO;
+        for piece in message.pieces.get(range.clone()).unwrap_or_default() {
+            let part = left.min(piece.text.len());
+            sum += share(piece.tokens, part, piece.text.len());
+            left -= part;
+            if left == 0 {
+                break;
+            }
+        }
+        sum
+    }
+
+    /// How many bytes this and `other` begin with in common.
+    fn common_bytes(&self, other: &Self) -> usize {
+        let (mut left, mut right) = (self.pieces(), other.pieces());
+        let (mut a, mut b) = ("".as_bytes(), "".as_bytes());
+        let mut same = 0;
+        loop {
+            while a.is_empty() {
+                let Some((text, _)) = left.next() else {
+                    return same;
+                };
+                a = text.as_bytes();
+            }
+            while b.is_empty() {
+                let Some((text, _)) = right.next() else {
+                    return same;
+                };
+                b = text.as_bytes();
+            }
+            let len = a.len().min(b.len());
+            if !std::ptr::eq(a.as_ptr(), b.as_ptr()) && a[..len] != b[..len] {
+                return same + common(&a[..len], &b[..len]);
+            }
+            same += len;
+            (a, b) = (&a[len..], &b[len..]);
+        }
+    }
+}
+
+fn common(a: &[u8], b: &[u8]) -> usize {
+    // Long stretches first: a changed note can be megabytes.
+    let words = a.chunks_exact(64).zip(b.chunks_exact(64)).take_while(|(x, y)| x == y).count() * 64;
+    words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
+}
+
+/// Blocks that several streams share.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    blocks: Vec<Block>,
+    bytes: usize,
+    tokens: Tokens,
+}
+
+impl From<Vec<Block>> for Chunk {
+    fn from(blocks: Vec<Block>) -> Self {
+        Self { bytes: blocks.iter().map(|block| block.len).sum(), tokens: blocks.iter().map(|block| block.tokens).sum(), blocks }
+    }
+}
+
+/// Blocks in the making: full chunks are shared with every stream taken from it.
+#[derive(Debug, Default)]
+pub(crate) struct BlockList {
+    full: Vec<Arc<Chunk>>,
+    open: Vec<Block>,
+}
+
+impl BlockList {
+    pub(crate) fn push(&mut self, block: Block) {
+        self.open.push(block);
+        if self.open.len() == CHUNK {
+            self.full.push(Arc::new(std::mem::take(&mut self.open).into()));
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, len: usize) {
+        let full = len / CHUNK;
+        if let Some(cut) = self.full.get(full) {
+            self.open = cut.blocks[..len % CHUNK].to_vec();
+            self.full.truncate(full);
+        } else {
+            self.open.truncate(len - full * CHUNK);
+        }
+    }
+}
+
+/// One request as a cache sees it.
+#[derive(Clone, Debug, Default)]
+pub struct PromptStream {
+    chunks: Vec<Arc<Chunk>>,
+    marks: Vec<Mark>,
+    explicit: usize,
+}
+
+impl PromptStream {
+    pub(crate) fn new(tools: Arc<Chunk>, system: Arc<Chunk>, messages: &BlockList) -> Self {
+        let mut chunks = Vec::with_capacity(messages.full.len() + 3);
+        chunks.push(tools);
+        chunks.push(system);
+        chunks.extend(messages.full.iter().cloned());
+        chunks.push(Arc::new(messages.open.clone().into()));
+        Self { chunks, marks: Vec::new(), explicit: 0 }
+    }
+
+    pub(crate) fn with_marks(mut self, marks: Vec<Mark>) -> Self {
+        self.marks = marks;
+        self
+    }
+
+    /// Says that the first `blocks` blocks stand in an explicit cache.
+    pub(crate) fn with_explicit(mut self, blocks: usize) -> Self {
+        self.explicit = blocks;
+        self
+    }
+
+    /// All blocks, in order.
+    pub fn blocks(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.chunks.iter().flat_map(|chunk| chunk.blocks.iter())
+    }
+
+    /// Its cache marks, in order.
+    pub fn marks(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    /// How many of its blocks stand in an explicit cache.
+    pub fn explicit(&self) -> usize {
+        self.explicit
+    }
+
+    /// Its size in tokens.
+    pub fn tokens(&self) -> Tokens {
+        self.chunks.iter().map(|chunk| chunk.tokens).sum()
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.bytes).sum()
+    }
+}

@@ -1,0 +1,81 @@
+//! OpenAI Responses.
+
+use super::{Endpoint, Refusal, known, list, object_schema, pattern, refuse, text, tool_names};
+use serde_json::Value;
+
+pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+    known(body, &["input", "max_output_tokens", "model", "prompt_cache_key", "store", "stream", "tool_choice", "tools"])?;
+    tools(body)?;
+    let mut open: Vec<&str> = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for item in list(body, "input")? {
+        match text(item, "type")? {
+            "message" => {
+                if let Some(id) = open.first() {
+                    return refuse(format!("No tool output found for function call {id}."));
+                }
+                message(item, endpoint)?;
+            }
+            "function_call" => {
+                let id = text(item, "call_id")?;
+                if !pattern(id, 64) || seen.contains(&id) || !pattern(text(item, "name")?, 64) {
+                    return refuse(format!("Invalid function call {id}."));
+                }
+                text(item, "arguments")?;
+                seen.push(id);
+                open.push(id);
+            }
+            "function_call_output" => {
+                let id = text(item, "call_id")?;
+                let Some(at) = open.iter().position(|open| *open == id) else {
+                    return refuse(format!("No tool call found for function call output with call_id {id}."));
+                };
+                open.remove(at);
+                text(item, "output")?;
+            }
+            other => return refuse(format!("Invalid value: '{other}'.")),
+        }
+    }
+    match open.first() {
+        Some(id) => refuse(format!("No tool output found for function call {id}.")),
+        None => Ok(()),
+    }
+}
+
+fn message(item: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+    let role = text(item, "role")?;
+    for part in list(item, "content")? {
+        let good = match (role, text(part, "type")?) {
+            ("developer" | "user", "input_text") | ("assistant", "output_text") => part["text"].is_string(),
+            ("user", "input_image") => part["image_url"].is_string() && part["detail"] == "auto",
+            _ => false,
+        };
+        if !good {
+            return refuse(format!("Invalid value: '{}'. Supported values are: 'output_text' and 'refusal'.", part["type"]));
+        }
+        if !part["prompt_cache_breakpoint"].is_null() && (!endpoint.breakpoints || role == "assistant") {
+            return refuse("prompt_cache_breakpoint is not supported on this model");
+        }
+    }
+    Ok(())
+}
+
+fn tools(body: &Value) -> Result<(), Refusal> {
+    if body["tools"].is_null() {
+        return Ok(());
+    }
+    let tools = list(body, "tools")?;
+    let names = tool_names(tools, "/name")?;
+    for tool in tools {
+        object_schema(&tool["parameters"])?;
+    }
+    match &body["tool_choice"] {
+        Value::Null => Ok(()),
+        Value::String(word) if word == "none" => Ok(()),
+        choice => {
+            let allowed = list(choice, "tools")?;
+            let good = !allowed.is_empty() && allowed.iter().all(|tool| names.contains(&tool["name"].as_str().unwrap_or("")));
+            if good && choice["type"] == "allowed_tools" { Ok(()) } else { refuse("Invalid value for 'tool_choice'.") }
+        }
+    }
+}

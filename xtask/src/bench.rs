@@ -1,0 +1,116 @@
+//! `cargo xtask bench`: which benchmark is run, and how. What it measures is the benchmark's own affair.
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+
+use crate::callgrind;
+use crate::cargo::{self, Cargo};
+use crate::step::Steps;
+
+/// Each ten times the one before: work that grows with the session shows as a factor near ten.
+const SESSION_LENGTHS: [u32; 3] = [100, 1_000, 10_000];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which benchmark to run
+    #[arg(value_name = "BENCH")]
+    bench: Bench,
+
+    /// Options for the benchmark itself, after `--`
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Bench {
+    /// The time and the instructions that the engine's own work takes
+    Core,
+    /// What sessions cost at the providers' prices, layout by layout
+    Cost,
+}
+
+impl Bench {
+    fn example(self) -> &'static str {
+        match self {
+            Self::Core => "bench_core",
+            Self::Cost => "bench_cost",
+        }
+    }
+}
+
+/// Runs one benchmark, and for `core` counts instructions as well.
+pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
+    let example = args.bench.example();
+    let mut command = cargo.command(["run", "--release", "--package", "foreword-engine", "--example", example, "--"]);
+    steps.run(command.args(&args.args))?;
+    match args.bench {
+        Bench::Core if steps.all_passed() => count_instructions(example, cargo, steps),
+        Bench::Core | Bench::Cost => Ok(()),
+    }
+}
+
+fn count_instructions(example: &str, cargo: &Cargo, steps: &Steps) -> Result<()> {
+    if !cargo::is_installed("valgrind") {
+        return steps.note(
+            "instructions were not counted, because valgrind is not installed: \
+             install your system's package `valgrind`, for example with `apt-get install valgrind`",
+        );
+    }
+    let mut counts = Vec::new();
+    for turns in SESSION_LENGTHS {
+        let title = format!("instructions for one more envelope after {turns} turns (callgrind)");
+        counts.push((turns, steps.work(&title, || callgrind::instructions(cargo, example, turns))?));
+    }
+    io::stdout().write_all(table(&counts).as_bytes())?;
+    Ok(())
+}
+
+fn table(counts: &[(u32, u64)]) -> String {
+    let mut text = format!("{:>8}  {:>16}  {:>12}\n", "turns", "instructions", "growth");
+    let mut before = None;
+    for &(turns, count) in counts {
+        let growth = before.map_or_else(String::new, |before: u64| format!("x {:.2}", count as f64 / before as f64));
+        let row = format!("{:>8}  {:>16}  {growth:>12}", grouped(turns.into()), grouped(count));
+        text.push_str(row.trim_end());
+        text.push('\n');
+        before = Some(count);
+    }
+    text
+}
+
+/// A number with a comma before every third digit from the right.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{grouped, table};
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        let check = |number, expect: &str| assert_eq!(grouped(number), expect);
+        check(0, "0");
+        check(999, "999");
+        check(1_000, "1,000");
+        check(1_234_567, "1,234,567");
+    }
+
+    #[test]
+    fn growth_is_relative_to_the_row_above() {
+        let expect = "   turns      instructions        growth\n     \
+                      100         1,000,000\n   \
+                      1,000         1,250,000        x 1.25\n";
+        assert_eq!(table(&[(100, 1_000_000), (1_000, 1_250_000)]), expect);
+    }
+}

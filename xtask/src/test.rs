@@ -1,0 +1,31 @@
+//! `cargo xtask test`: all tests of the workspace.
+
+use std::num::NonZeroU32;
+
+use anyhow::Result;
+
+use crate::cargo::Cargo;
+use crate::setup;
+use crate::step::Steps;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How many cases each property test tries; without it, the test's own number
+    #[arg(long, value_name = "N")]
+    cases: Option<NonZeroU32>,
+}
+
+/// Sets up what the tests need and runs them all, past the first failure.
+pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
+    let variables = setup::variables(args.cases);
+    let commands: &[&[&str]] = if cargo.has("nextest") {
+        // nextest does not know doc tests. They go first, so that the last lines on the screen are the summary of the many.
+        &[&["test", "--workspace", "--doc", "--no-fail-fast"], &["nextest", "run", "--workspace", "--no-fail-fast"]]
+    } else {
+        &[&["test", "--workspace", "--no-fail-fast"]]
+    };
+    for &command in commands {
+        steps.run(cargo.command(command).envs(variables.iter().map(|(name, value)| (*name, value))))?;
+    }
+    Ok(())
+}
