@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fold_plan::FoldPlan;
 use super::{Epoch, Session, push_message};
-use crate::budget::OverBudget;
+use crate::budget::{OverBudget, Share};
 use crate::envelope::{FoldReason, Form, LayerSum};
 use crate::history::{Output, Unit};
 use crate::item::{ItemId, Kind};
@@ -269,9 +269,16 @@ impl Session {
             self.sum_history();
         } else {
             (self.epoch.shown, self.epoch.tools) = (old.shown, old.tools);
-            self.library.promote(self.turn.as_ref().map_or(self.turns, |turn| turn.number));
+            let running = self.turn.clone();
+            let now = running.as_ref().map_or(self.turns, |turn| turn.number);
+            self.library.retain(|entry| entry.since < now);
+            self.library.promote(now);
             self.lay_out();
-            self.append_running();
+            if let Some(turn) = running {
+                let placed = self.place_items(&turn);
+                let shares = vec![Share::Full; placed.len() + turn.results.len()];
+                self.commit(placed, &shares);
+            }
         }
         self.epoch.number = number;
         self.epoch.began = Some(FoldReason::Undone);
@@ -293,8 +300,8 @@ impl Session {
         self.epoch.now = past.clone();
         self.epoch.past = past;
         self.epoch.absorbed = user;
-        for message in self.epoch.messages[(user + 1).min(self.epoch.messages.len())..].to_vec() {
-            push_message(&mut self.epoch.now, &message);
+        for message in &self.epoch.messages[(user + 1).min(self.epoch.messages.len())..] {
+            push_message(&mut self.epoch.now, message);
         }
     }
 }

@@ -457,11 +457,10 @@ impl Session {
         }
         self.library.remove(id);
         if let Some(turn) = &mut self.turn {
-            if turn.attached.iter().chain(&turn.chosen).any(|wanted| wanted.version.id == *id) {
-                turn.attached.retain(|wanted| wanted.version.id != *id);
-                turn.chosen.retain(|wanted| wanted.version.id != *id);
-                turn.left_out.push(LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
-            }
+            turn.attached.retain(|wanted| wanted.version.id != *id);
+            turn.chosen.retain(|wanted| wanted.version.id != *id);
+            turn.left_out.retain(|left_out| left_out.item != *id);
+            turn.left_out.push(LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
             turn.notices.retain(|notice| notice.item != *id);
         }
         self.undo = None;
