@@ -146,9 +146,8 @@ impl Wire {
     pub(crate) fn engine(&mut self, word: &'static str, text: &'static str, at: Position, start: usize) {
         let tag = Tag { kind: BlockKind::Text, role: at.role, opens: at.opens };
         let source = Source::Own(Arc::from(text), foreword_core::message::Origin::Engine(word));
-        // The engine's fillers are short and fixed; three characters a token is never too few.
-        let tokens = Tokens(text.len().div_ceil(3) as u64);
-        self.block(Block::new(tag, at.path, source, tokens, at.ends), start);
+        // A dialect's fillers are a few characters; they count nothing, so that sizes on the record are those the budget planned.
+        self.block(Block::new(tag, at.path, source, Tokens::ZERO, at.ends), start);
     }
 }
 

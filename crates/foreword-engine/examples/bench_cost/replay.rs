@@ -1,0 +1,78 @@
+//! Telling a conversation to a session under a policy.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use foreword_core::budget::Budget;
+use foreword_core::catalog::Agent;
+use foreword_core::prompt::CachePrices;
+use foreword_core::session::{Input, Session};
+use foreword_core::settings::{Layout, Settings};
+use foreword_core::tokens::{Chars, Tokens};
+
+use crate::bill::{Bill, PRICES};
+use crate::data::Conversation;
+
+/// Large enough that the budget never asks for a fold.
+const PROMPT: Tokens = Tokens(1_000_000);
+
+/// At these prices no fold ever pays: folds come only when they are asked for.
+const NEVER_PAYS: CachePrices = CachePrices { input: 1.0, read: 1.0, write: 1.0, lifetime_s: None };
+
+/// When the prompt is rewritten, and how it is laid out.
+pub(crate) enum Policy<'a> {
+    /// Everything is in one user message that is new every time.
+    Glued,
+    /// The engine's `library` layout.
+    Library,
+    /// The engine's `log` layout with its own folds.
+    Log,
+    /// A log that is folded before the requests that are named by their place.
+    Folded(&'a dyn Fn(usize) -> bool),
+}
+
+/// A session at the start of a conversation.
+pub(crate) fn start(conversation: &Conversation, output_chars: usize, layout: Layout, prices: CachePrices) -> Result<Session> {
+    let agent = Agent { system_prompt: conversation.system.clone(), ..Agent::default() };
+    let budget = Budget { prompt: PROMPT, output_chars, ..Budget::default() };
+    let settings = Settings { layout, budget, ..Settings::new(&conversation.name, prices) };
+    Session::new(agent, settings, Arc::new(Chars::FOUR)).with_context(|| conversation.name.clone())
+}
+
+/// A log that is only folded when it is asked to be.
+pub(crate) fn start_unfolded(conversation: &Conversation, output_chars: usize) -> Result<Session> {
+    start(conversation, output_chars, Layout::Log, NEVER_PAYS)
+}
+
+/// Tells a session what happens before a request, and makes the request.
+pub(crate) fn round(session: &mut Session, inputs: &[Input]) -> Result<()> {
+    for input in inputs {
+        session.apply(input.clone())?;
+    }
+    session.request()?;
+    Ok(())
+}
+
+/// What a conversation costs under a policy.
+pub(crate) fn bill(conversation: &Conversation, output_chars: usize, policy: &Policy<'_>) -> Result<Bill> {
+    let mut session = match policy {
+        Policy::Library => start(conversation, output_chars, Layout::Library, PRICES)?,
+        Policy::Log => start(conversation, output_chars, Layout::Log, PRICES)?,
+        Policy::Glued | Policy::Folded(_) => start_unfolded(conversation, output_chars)?,
+    };
+    let mut bill = Bill::default();
+    for (at, inputs) in conversation.rounds.iter().enumerate() {
+        if let Policy::Folded(folds) = policy
+            && at > 0
+            && folds(at)
+        {
+            session.apply(Input::Fold)?;
+        }
+        round(&mut session, inputs)?;
+        match policy {
+            Policy::Glued => bill.glued_request(session.messages()),
+            _ => bill.request(session.messages()),
+        }
+    }
+    Ok(bill)
+}
