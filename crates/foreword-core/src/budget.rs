@@ -17,7 +17,7 @@ pub struct Budget {
     pub prompt: Tokens,
     /// Kept free for the reply.
     pub reply: Tokens,
-    /// For one item; half of the prompt where it is left out.
+    /// For one item. Where it is left out an item may be as large as the prompt, but only half of it once not everything fits.
     pub item: Option<Tokens>,
     /// For one tool output, its marker included.
     pub output_chars: usize,
@@ -44,9 +44,9 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The most one item gets.
-    pub fn item_cap(&self) -> Tokens {
-        self.item.unwrap_or(Tokens(self.prompt.0 / 2))
+    /// The most one item gets; `tight` where not everything fits, so that one huge item does not shut out the rest.
+    pub fn item_cap(&self, tight: bool) -> Tokens {
+        self.item.unwrap_or(if tight { Tokens(self.prompt.0 / 2) } else { self.prompt })
     }
 
     /// The most characters one output of `tool` gets.

@@ -93,6 +93,8 @@ pub enum FoldReason {
     RulesChanged,
     /// A tool joined the list.
     ToolsChanged,
+    /// The session went on from an earlier turn.
+    Forked,
 }
 
 impl FoldReason {
@@ -109,6 +111,7 @@ impl FoldReason {
             Self::AgentChanged => "agent_changed",
             Self::RulesChanged => "rules_changed",
             Self::ToolsChanged => "tools_changed",
+            Self::Forked => "forked",
         }
     }
 }
@@ -162,13 +165,15 @@ pub struct Envelope {
     /// Which epoch, from 0.
     pub epoch: usize,
     /// What began the epoch, on its first request.
-    pub fold: Option<FoldReason>,
+    pub began: Option<FoldReason>,
     /// L1 to L5.
     pub layers: [LayerRecord; 5],
     /// Hash over the layers' hashes.
     pub combined: Hash,
     /// The tools.
     pub tools: ToolPlan,
+    /// The first unit of the history that is shown.
+    pub cut: usize,
     /// How many messages it has.
     pub messages: usize,
     /// How many of them the next turn begins with if nothing changes.

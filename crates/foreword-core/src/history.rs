@@ -112,8 +112,9 @@ impl History {
             let chars: usize = messages.iter().map(|message| window_chars(message).min(message_chars)).sum();
             (messages.len(), chars)
         };
-        // The user's message of the running turn, and the summary of what is cut.
-        let mut used = (2, 0);
+        // The user's message of the running turn, the summary of what is cut, and the plan at work.
+        let pinned = self.plan.as_ref().map_or(0, |(_, unit)| self.units.get(*unit).map_or(0, |unit| unit.messages(0).len()));
+        let mut used = (1 + usize::from(window_has_summary(messages)) + pinned, 0);
         let mut cut = self.units.len();
         for (at, unit) in self.units.iter().enumerate().rev() {
             if Some(at) == self.current_user {
@@ -153,8 +154,13 @@ impl History {
     }
 }
 
+/// A window of very few messages has none to spare for a summary.
+pub(crate) fn window_has_summary(messages: usize) -> bool {
+    messages > 3
+}
+
 /// What a message counts for in a window.
-fn window_chars(message: &Message) -> usize {
+pub(crate) fn window_chars(message: &Message) -> usize {
     let calls: usize = message.calls.iter().map(|call| crate::json::to_string(&call.arguments).len() + call.name.len()).sum();
     message.content().chars().count() + calls
 }

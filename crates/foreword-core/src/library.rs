@@ -42,6 +42,8 @@ pub struct Standing {
     pub last_used: usize,
     /// Whether part of the text was left out.
     pub cut: bool,
+    /// Whether the block is the one any fold would make of it.
+    pub plain: bool,
     /// Size of the prompt before it: what stays cached if it changes.
     pub at: Tokens,
 }
@@ -83,6 +85,16 @@ impl Library {
             let entry = &mut self.entries[*at];
             if entry.version.hash == hash {
                 entry.last_used = turn;
+            }
+        }
+    }
+
+    /// Lets a Version that came in by the search stay, now that somebody asked for it by name.
+    pub fn adopt(&mut self, id: &ItemId, hash: Hash, include: Include, promotable: bool) {
+        for at in self.by_item.get(id).into_iter().flatten() {
+            let entry = &mut self.entries[*at];
+            if entry.version.hash == hash {
+                (entry.include, entry.promotable) = (include, promotable);
             }
         }
     }

@@ -61,6 +61,8 @@ pub enum Reason {
     OutsideTopN,
     /// There was no room.
     OverBudget,
+    /// It joined while a turn was running and comes with the next.
+    NextTurn,
     /// The user removed it.
     Removed,
     /// Its images are left out because it is not the active note.
@@ -79,7 +81,7 @@ pub struct Selection {
 /// Chooses among `candidates`, each with the scores of its chunks (none counts as one of 0). Ties go to the earlier candidate.
 pub fn select(settings: &Select, candidates: &[(ItemId, Vec<f64>)]) -> Selection {
     let passes = |score: f64| score > 0.0 && score >= settings.floor();
-    let best = |scores: &[f64]| scores.iter().copied().fold(0.0, f64::max);
+    let best = |scores: &[f64]| scores.iter().copied().reduce(f64::max).unwrap_or(0.0);
 
     let mut matches: Vec<(usize, f64)> = match settings.strategy {
         Strategy::Semantic => {

@@ -139,18 +139,21 @@ impl Version {
                 let query = fence.escape(query).into_owned();
                 ("dataview_block", format!("{}<query>\n{query}\n</query>\n", line("path", path)))
             }
-            Detail::Rule => return named("rule", self.id.name(), &content),
-            Detail::Reference => return named("reference", self.id.name(), &content),
-            Detail::Tool => return named("tool", self.id.name(), &content),
+            Detail::Rule => return named("rule", self.id.name(), supersedes, &content),
+            Detail::Reference => return named("reference", self.id.name(), supersedes, &content),
+            Detail::Tool => return named("tool", self.id.name(), supersedes, &content),
         };
-        let supersedes =
-            if supersedes { "<supersedes>an earlier version of this above is out of date</supersedes>\n" } else { "" };
-        format!("<{tag}>\n{head}{supersedes}<content>\n{content}\n</content>\n</{tag}>")
+        format!("<{tag}>\n{head}{}<content>\n{content}\n</content>\n</{tag}>", mark(supersedes))
     }
 }
 
-fn named(tag: &str, name: &str, content: &str) -> String {
-    format!("<{tag} name=\"{}\">\n{content}\n</{tag}>", attribute(name))
+/// Says that the Version above is not the current one.
+fn mark(supersedes: bool) -> &'static str {
+    if supersedes { "<supersedes>an earlier version of this above is out of date</supersedes>\n" } else { "" }
+}
+
+fn named(tag: &str, name: &str, supersedes: bool, content: &str) -> String {
+    format!("<{tag} name=\"{}\">\n{}{content}\n</{tag}>", attribute(name), mark(supersedes))
 }
 
 fn tool_text(description: Option<&str>, schema: &Value) -> String {

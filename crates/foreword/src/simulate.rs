@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::simulate::report::Report;
-use foreword_engine::simulate::{Failure, Loaded, Overrides, load, run};
+use foreword_engine::simulate::{Loaded, Overrides, ScenarioError, load, run};
 use foreword_engine::{Layout, PROVIDERS};
 
 use crate::table::{self, Paint};
@@ -90,7 +90,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 /// For each scenario, one report a layout.
-fn all(args: &Args) -> Result<Vec<Vec<Report>>, Failure> {
+fn all(args: &Args) -> Result<Vec<Vec<Report>>, ScenarioError> {
     let mut scenarios: Vec<Loaded> = Vec::new();
     for file in &args.files {
         scenarios.extend(load(file)?);

@@ -50,11 +50,11 @@ fn percent(part: u64, whole: u64) -> String {
 pub(crate) fn report(out: &mut impl Write, paint: Paint, report: &Report) -> io::Result<()> {
     let about = format!("{} layout, {}, {}, {}", report.layout, report.provider, report.model, report.tokenizer);
     writeln!(out, "{}  {}", paint.with("1", shown(&report.name)), paint.with("2", about))?;
-    let head = LAYERS.map(|(_, name, ..)| format!("{name:>6}")).concat();
+    let head = LAYERS.map(|(_, name, ..)| format!("{name:>7}")).concat();
     writeln!(
         out,
         "{}",
-        paint.with("2", format!("  # turn ep{head}  total  cached       cost  {:<BAR$}  cache break", "prompt"))
+        paint.with("2", format!("  # turn ep{head}   total  cached       cost  {:<BAR$}  cache break", "prompt"))
     )?;
     let largest = report.requests.iter().map(|request| request.tokens.total.0).max().unwrap_or(0);
     for request in &report.requests {
@@ -72,11 +72,11 @@ pub(crate) fn report(out: &mut impl Write, paint: Paint, report: &Report) -> io:
 fn row(out: &mut impl Write, paint: Paint, request: &RequestReport, largest: u64) -> io::Result<()> {
     write!(out, "{:>3} {:>4} {:>2}", request.index, request.turn, request.epoch)?;
     for (id, ..) in LAYERS {
-        write!(out, "{:>6}", request.tokens.by_layer.get(id).map_or(0, |tokens| tokens.0))?;
+        write!(out, "{:>7}", request.tokens.by_layer.get(id).map_or(0, |tokens| tokens.0))?;
     }
     let cache = &request.cache;
     let total = request.tokens.total.0;
-    write!(out, " {total:>6}  {:>6} {:>10}  {}", percent(cache.read.0, total), money(cache.cost), bar(paint, request, largest))?;
+    write!(out, " {total:>7}  {:>6} {:>10}  {}", percent(cache.read.0, total), money(cache.cost), bar(paint, request, largest))?;
     match &cache.broke {
         None => writeln!(out)?,
         Some(broke) => {
@@ -108,22 +108,20 @@ fn bar(paint: Paint, request: &RequestReport, largest: u64) -> String {
 }
 
 fn summary(totals: &Totals) -> String {
-    let hindsight =
-        totals.hindsight_cost.map(|cost| format!(", best fold times in hindsight {}", money(cost))).unwrap_or_default();
     format!(
-        "{} requests, {} tokens in, {} from the cache: {} (without a cache {}{hindsight})",
+        "{} requests, {} tokens in, {} from the cache: {} (without a cache {}, best fold times in hindsight {})",
         totals.requests,
         totals.input_tokens,
         percent(totals.read.0, totals.input_tokens.0),
         money(totals.cost),
         money(totals.cost_uncached),
+        money(totals.hindsight_cost),
     )
 }
 
 /// All scenarios together, where there is more than one.
 pub(crate) fn totals<'a>(out: &mut impl Write, paint: Paint, reports: impl Iterator<Item = &'a Report>) -> io::Result<()> {
     let mut all = Totals::default();
-    let mut hindsight = Some(0.0);
     let mut count = 0;
     for report in reports {
         let totals = &report.totals;
@@ -133,10 +131,9 @@ pub(crate) fn totals<'a>(out: &mut impl Write, paint: Paint, reports: impl Itera
         all.read += totals.read;
         all.cost += totals.cost;
         all.cost_uncached += totals.cost_uncached;
-        hindsight = hindsight.zip(totals.hindsight_cost).map(|(sum, cost)| sum + cost);
+        all.hindsight_cost += totals.hindsight_cost;
     }
     if count > 1 {
-        all.hindsight_cost = hindsight;
         writeln!(out, "{}", paint.with("1", format!("{count} scenarios: {}", summary(&all))))?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::draft::{Draft, JOIN};
 use super::{Session, Turn, Wanted, push_message};
 use crate::budget::{Candidate, Limit, Mandatory, Share, plan};
+use crate::catalog::Include;
 use crate::envelope::{ContextEntry, FoldReason, Form, LeftOut};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
@@ -103,7 +104,7 @@ impl Session {
             let tokens = self.count(&line);
             return placed(How::Reference(line.into()), tokens);
         }
-        let cap = self.settings.budget.item_cap();
+        let cap = self.item_cap();
         let newest = self.library.newest(&version.id).cloned();
         let (block, tokens, cut) = self.capped_block(&version, active == Some(&version.id), newest.is_some(), cap);
         if let (Layout::Log, Some(old)) = (self.settings.layout, newest.filter(|old| !old.cut && !cut)) {
@@ -150,7 +151,7 @@ impl Session {
         let frames = [RESULTS_HEADING, REFERENCES_HEADING, find_them(self.settings.layout), QUERY_HEADING];
         let has_context =
             !(turn.attached.is_empty() && turn.results.is_empty() && turn.chosen.is_empty() && turn.notices.is_empty());
-        let directive = self.history.plan.as_ref().map(|(plan, _)| self.count(&plan.directive()) + join);
+        let directive = turn.directive.as_ref().map(|directive| self.count(directive) + join);
         let frames = if has_context || directive.is_some() {
             frames.iter().map(|text| self.count(text) + join).sum()
         } else {
@@ -169,15 +170,24 @@ impl Session {
     pub(super) fn place(&mut self) -> Option<FoldReason> {
         self.settle_past();
         let turn = self.turn.clone()?;
-        let placed = self.place_items(&turn);
+        let mut placed = self.place_items(&turn);
         let candidates = self.turn_candidates(&turn, &placed);
         self.epoch.tools = Some(self.tool_plan(&chosen_tools(&turn)));
         let mandatory = Mandatory { standing: self.total(), ..self.turn_mandatory(&turn) };
-        let Ok(shares) = plan(&self.settings.budget, mandatory, &candidates) else { return Some(FoldReason::Budget) };
-        if shares.iter().any(|share| *share != Share::Full)
-            && (self.epoch.messages.len() > 1 || !self.library.entries().is_empty())
-        {
-            return Some(FoldReason::Budget);
+        if self.lacks_a_tool() {
+            return Some(FoldReason::ToolsChanged);
+        }
+        let Ok(mut shares) = plan(&self.settings.budget, mandatory, &candidates) else { return Some(FoldReason::Budget) };
+        if shares.iter().any(|share| *share != Share::Full) {
+            if self.epoch.messages.len() > 1 || !self.library.entries().is_empty() {
+                return Some(FoldReason::Budget);
+            }
+            // There is nothing to fold: the turn's own items have to share the room.
+            self.tight = true;
+            placed = self.place_items(&turn);
+            self.tight = false;
+            let candidates = self.turn_candidates(&turn, &placed);
+            shares = plan(&self.settings.budget, mandatory, &candidates).unwrap_or(shares);
         }
         if self.settings.layout == Layout::Log && self.over_window() {
             return Some(FoldReason::Window);
@@ -220,9 +230,17 @@ impl Session {
         let before = self.total();
         let notices = turn.notices.clone();
         for (notice, version) in notices.iter().filter_map(|notice| Some((notice, notice.version.as_ref()?))) {
-            let wanted = Wanted { version: Arc::clone(version), include: crate::catalog::Include::Manual, score: None };
-            let how = How::Text { block: Arc::clone(&notice.text), form: Form::Full, cut: false };
-            self.enter(&mut turn, Placed { wanted, how, tokens: notice.tokens }, before);
+            let entry = ContextEntry {
+                item: version.id.clone(),
+                include: Include::Manual,
+                score: None,
+                layer: Some(LayerId::L3),
+                form: Form::Full,
+                tokens: notice.tokens,
+            };
+            turn.context.push(entry);
+            let standing = self.standing(version, Include::Manual, turn.number);
+            self.library.push(Standing { place: Place::Message, promotable: false, since: turn.number, at: before, ..standing });
         }
         for placed in shown {
             self.enter(&mut turn, placed, before);
@@ -230,7 +248,7 @@ impl Session {
         for (block, _) in turn.results.iter().zip(&results).filter(|(_, shown)| **shown) {
             let entry = ContextEntry {
                 item: block.id.clone(),
-                include: crate::catalog::Include::Manual,
+                include: Include::Manual,
                 score: None,
                 layer: Some(LayerId::L3),
                 form: Form::Full,
@@ -311,8 +329,8 @@ impl Session {
                 draft.part(LayerId::L3, Origin::Item(placed.wanted.version.id.clone()), Arc::clone(block));
             }
         }
-        if let Some((plan, _)) = &self.history.plan {
-            draft.part(LayerId::L3, Origin::Engine("directive"), plan.directive());
+        if let Some(directive) = &turn.directive {
+            draft.part(LayerId::L3, Origin::Engine("directive"), directive.as_str());
         }
         if !draft.pieces.is_empty() {
             draft.part(LayerId::L3, Origin::Engine("heading"), QUERY_HEADING);
@@ -330,11 +348,16 @@ impl Session {
     fn enter(&mut self, turn: &mut Turn, placed: Placed, at: Tokens) {
         let Placed { wanted, how, tokens } = placed;
         let id = wanted.version.id.clone();
+        self.seen.insert(id.clone());
         let entry =
             |layer, form| ContextEntry { item: id.clone(), include: wanted.include, score: wanted.score, layer, form, tokens };
         match how {
             How::Reference(_) => {
                 self.library.touch(&id, wanted.version.hash, turn.number);
+                if wanted.include != Include::Agent {
+                    let promotable = self.is_promotable(&wanted);
+                    self.library.adopt(&id, wanted.version.hash, wanted.include, promotable);
+                }
                 turn.context.push(entry(Some(LayerId::L3), Form::Reference));
             }
             How::Listed => {
@@ -348,7 +371,15 @@ impl Session {
             How::Text { block, form, cut } => {
                 turn.context.push(entry(Some(LayerId::L3), form));
                 self.rent_superseded(&id);
-                let promotable = self.is_promotable(&wanted);
+                let supersedes = self.library.contains(&id);
+                // Once its turn is over a note is a note like any other.
+                let was_active = turn.active.as_ref() == Some(&id) && form == Form::Full && !cut;
+                let (block, tokens) = if was_active {
+                    let (block, tokens, _) = self.capped_block(&wanted.version, false, supersedes, self.item_cap());
+                    (block, tokens)
+                } else {
+                    (block, tokens)
+                };
                 self.library.push(Standing {
                     version: Arc::clone(&wanted.version),
                     block,
@@ -356,10 +387,11 @@ impl Session {
                     include: wanted.include,
                     form,
                     place: Place::Message,
-                    promotable,
+                    promotable: self.is_promotable(&wanted),
                     since: turn.number,
                     last_used: turn.number,
                     cut,
+                    plain: form == Form::Full && !cut && !supersedes,
                     at,
                 });
             }
@@ -368,7 +400,6 @@ impl Session {
 
     /// Whether an item may go to L2 after its turn.
     fn is_promotable(&self, wanted: &Wanted) -> bool {
-        use crate::catalog::Include;
         let version = &wanted.version;
         let of_kind = match version.id.kind() {
             Kind::Note => !version.has_images(),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::fold_plan::FoldPlan;
 use super::{Epoch, Session, push_message};
-use crate::budget::{OverBudget, Share};
+use crate::budget::{Budget, OverBudget, Share};
 use crate::envelope::{FoldReason, Form, LayerSum};
 use crate::history::{Output, Unit};
 use crate::item::{ItemId, Kind};
-use crate::library::{Library, Standing};
+use crate::library::{Library, Place, Standing};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::tokens::Tokens;
 
@@ -60,7 +60,7 @@ impl Session {
             }
             self.note("nothing_to_fold", None, "there is nothing to fold before the first request");
         }
-        let cold = self.settings.prices.lifetime_s.is_some_and(|lifetime| self.idle_s > lifetime);
+        let cold = self.settings.prices.lifetime_s.is_some_and(|lifetime| self.idle_s >= lifetime);
         let grown = match self.settings.layout {
             Layout::Log => self.epoch.messages.len() > self.epoch.base,
             Layout::Library => self.epoch.rent.foldable > Tokens::ZERO,
@@ -149,23 +149,24 @@ impl Session {
         if fresh {
             self.settle_past();
         }
-        // What had no room before may have it now.
-        let roomless = self.library.clone();
+        let library = self.library.clone();
         if let Some(turn) = &mut self.turn {
             // A rule that joined stands in L1 from here on.
             turn.notices.retain(|notice| notice.item.kind() != Kind::Rule || notice.version.is_none());
         }
+        self.pending_notices.retain(|notice| notice.item.kind() != Kind::Rule || notice.version.is_none());
+        // What had no room before may have it now.
         self.seat_members();
-        let fold = match self.plan_fold() {
+        let fold = match self.plan_fold(reason) {
             Ok(fold) => fold,
             Err(over) => {
-                self.library = roomless;
+                self.library = library;
                 return Err(over);
             }
         };
         let message = self.turn.as_ref().and_then(|turn| turn.message.clone());
         let turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number + usize::from(!fresh));
-        let undo = Undo { epoch: self.epoch.clone(), library: roomless, replaced_by: 0, turn, message };
+        let undo = Undo { epoch: self.epoch.clone(), library, replaced_by: 0, turn, message };
         let before = self.total();
         self.apply_fold(&fold);
         self.epoch.number += 1;
@@ -175,6 +176,7 @@ impl Session {
             let placed = self.place_items(&turn);
             self.commit(placed, &fold.shares);
         }
+        self.tight = false;
         self.rest_rent();
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
         self.undo = (reason != FoldReason::ItemRemoved).then(|| Box::new(Undo { replaced_by, ..undo }));
@@ -192,8 +194,12 @@ impl Session {
         self.dropped = dropped.into_iter().filter(|entry| entry.promotable).map(|entry| entry.version.id.clone()).collect();
         self.library = Library::default();
         for entry in current {
-            let standing = self.standing(&entry.version, entry.include, entry.last_used);
-            self.library.push(Standing { since: entry.since, ..standing });
+            let standing = if entry.plain {
+                Standing { place: Place::Library, ..entry }
+            } else {
+                Standing { since: entry.since, ..self.standing(&entry.version, entry.include, entry.last_used) }
+            };
+            self.library.push(standing);
         }
         self.epoch.shown = fold.shown;
         self.epoch.tools = Some(fold.tools.clone());
@@ -222,10 +228,11 @@ impl Session {
         self.epoch.rent.recent = recent;
     }
 
-    /// The session as a fold now would leave it: for asking what another time for it would have cost.
-    pub fn folded(&self) -> Option<Self> {
+    /// The session as a fold now would leave it within that budget: for asking what another time for it would have cost.
+    pub fn folded(&self, budget: &Budget) -> Option<Self> {
         let mut trial = self.clone();
-        trial.fold(FoldReason::Asked).ok()?;
+        trial.settings.budget = budget.clone();
+        trial.fold(FoldReason::Budget).ok()?;
         Some(trial)
     }
 
@@ -252,8 +259,8 @@ impl Session {
                 continue;
             }
             let supersedes = self.library.contains(&entry.version.id);
-            let (block, tokens, cut) = self.capped_block(&entry.version, false, supersedes, self.settings.budget.item_cap());
-            let again = if supersedes { Standing { block, tokens, cut, form: Form::Full, ..entry } } else { entry };
+            let (block, tokens, cut) = self.capped_block(&entry.version, false, supersedes, self.item_cap());
+            let again = if supersedes { Standing { block, tokens, cut, plain: false, form: Form::Full, ..entry } } else { entry };
             self.library.push(again);
         }
         if let (Some(message), Some(running)) = (message, &mut self.turn)

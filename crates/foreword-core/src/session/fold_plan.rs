@@ -12,7 +12,7 @@ use super::draft::JOIN;
 use super::system::LIBRARY_HEADING;
 use super::{Session, Turn};
 use crate::budget::{Candidate, Limit, Mandatory, OverBudget, Share, plan};
-use crate::envelope::Form;
+use crate::envelope::{FoldReason, Form};
 use crate::hash::Hash;
 use crate::history::Shown;
 use crate::item::ItemId;
@@ -66,13 +66,26 @@ impl Ballot {
 }
 
 impl Session {
-    /// Decides what a fold keeps.
-    pub(super) fn plan_fold(&mut self) -> Result<FoldPlan, OverBudget> {
+    /// Decides what a fold keeps. Where not all of the turn's own items fit, it is decided again with items held to a smaller size.
+    pub(super) fn plan_fold(&mut self, reason: FoldReason) -> Result<FoldPlan, OverBudget> {
+        self.tight = false;
+        let whole = self.try_fold(reason)?;
+        if whole.shares.iter().all(|share| *share == Share::Full) {
+            return Ok(whole);
+        }
+        self.tight = true;
+        self.try_fold(reason)
+    }
+
+    fn try_fold(&mut self, reason: FoldReason) -> Result<FoldPlan, OverBudget> {
         let turn = self.turn.clone();
         let tools = self.tools_after_fold(turn.as_ref());
-        let residents = self.residents(turn.as_ref());
+        let residents = self.residents(turn.as_ref(), reason);
         let placed = self.placed_after_fold(turn.as_ref(), &residents);
-        let ballot = self.ballot(turn.as_ref(), &placed, &residents);
+        let floor = self.fold_floor(reason);
+        let summary = self.summary_message(self.current_user().unwrap_or(self.history.units.len()));
+        let ballot =
+            self.ballot(turn.as_ref(), &placed, &residents, floor, summary.map_or(Tokens::ZERO, |summary| summary.tokens()));
         let mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
         let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
 
@@ -98,7 +111,7 @@ impl Session {
                 Seat::Newest | Seat::Unit(_) | Seat::Library(_) => {}
             }
         }
-        fold.shown.cut = if cut == user + 1 { user } else { cut }.max(self.policy_cut());
+        fold.shown.cut = if cut == user + 1 { user } else { cut }.max(floor);
         Ok(fold)
     }
 
@@ -111,14 +124,19 @@ impl Session {
     }
 
     /// What may stand in L2: one Version an item. What this turn itself brought stays with the turn.
-    fn residents(&mut self, turn: Option<&Turn>) -> Vec<Resident> {
+    fn residents(&mut self, turn: Option<&Turn>, reason: FoldReason) -> Vec<Resident> {
         let join = self.count(JOIN);
-        let cap = self.settings.budget.item_cap();
+        let cap = self.item_cap();
         let of_turn = |entry: &Standing| turn.is_some_and(|turn| turn.number == entry.since) && entry.place == Place::Message;
+        // Who asks for a fold wants room: what no recent run asked for leaves.
+        let recent = self.turns.saturating_sub(self.settings.recent_runs + 1);
+        let is_used =
+            |entry: &Standing| reason != FoldReason::Asked || entry.last_used >= recent || self.is_member(&entry.version.id);
+        let current = self.library.current_versions().into_iter();
         let standing: Vec<Standing> =
-            self.library.current_versions().into_iter().filter(|entry| entry.promotable && !of_turn(entry)).cloned().collect();
+            current.filter(|entry| entry.promotable && !of_turn(entry) && is_used(entry)).cloned().collect();
         let resident = |entry: &Standing| {
-            let (_, tokens, _) = self.capped_block(&entry.version, false, false, cap);
+            let tokens = if entry.plain { entry.tokens } else { self.capped_block(&entry.version, false, false, cap).1 };
             Resident { id: entry.version.id.clone(), hash: entry.version.hash, tokens: tokens + join, last_used: entry.last_used }
         };
         standing.iter().map(resident).collect()
@@ -140,7 +158,13 @@ impl Session {
         placed
     }
 
-    fn ballot(&self, turn: Option<&Turn>, placed: &[Placed], residents: &[Resident]) -> Ballot {
+    /// The first unit a fold may show: what the history policy says, and the recent runs where the user asked for it.
+    fn fold_floor(&self, reason: FoldReason) -> usize {
+        let asked = if reason == FoldReason::Asked { self.history.runs_back(self.settings.recent_runs) } else { 0 };
+        self.policy_cut().max(asked)
+    }
+
+    fn ballot(&self, turn: Option<&Turn>, placed: &[Placed], residents: &[Resident], floor: usize, summary: Tokens) -> Ballot {
         let mut ballot = Ballot::default();
         let units = &self.history.units;
         let user = self.current_user().unwrap_or(units.len());
@@ -174,7 +198,6 @@ impl Session {
             ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::Budget);
         }
         let stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
-        let floor = self.policy_cut();
         let recent = self.history.runs_back(self.settings.recent_runs);
         let push_units = |ballot: &mut Ballot, range: Range<usize>, limit| {
             for at in range.rev().filter(|at| *at >= floor) {
@@ -182,7 +205,7 @@ impl Session {
             }
         };
         push_units(&mut ballot, (user + 1).min(units.len())..newest.unwrap_or(units.len()), Limit::Budget);
-        ballot.push(Seat::Summary, LayerId::L4, self.summary_cap(), Limit::LowWater);
+        ballot.push(Seat::Summary, LayerId::L4, summary, Limit::Budget);
         push_units(&mut ballot, recent..user, Limit::LowWater);
         others.sort_by_key(|resident| std::cmp::Reverse(resident.last_used));
         for resident in others {
@@ -196,12 +219,13 @@ impl Session {
         let l1 = self.l1_tokens();
         let words = turn.map(|turn| self.turn_mandatory(turn)).unwrap_or_default();
         let plan_unit = self.history.plan.as_ref().and_then(|(_, unit)| self.history.units.get(*unit));
+        let step = self.history.plan.as_ref().map_or(Tokens::ZERO, |(plan, _)| self.count(&plan.directive()));
         let join = self.count(JOIN);
         Mandatory {
             tools: tools.tokens,
             l1,
             open_calls: self.newest_calls().map_or(Tokens::ZERO, |(_, tokens)| tokens),
-            directive: words.directive + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
+            directive: words.directive + step + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
             standing: if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
             ..words
         }

@@ -8,6 +8,7 @@ mod draft;
 mod fold;
 mod fold_plan;
 mod input;
+mod members;
 mod reply;
 mod system;
 mod view;
@@ -18,14 +19,14 @@ use std::sync::Arc;
 pub use self::input::{Due, Input, InputError, TurnInput, TurnResult};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
-use crate::catalog::{Agent, CatalogBody, Include};
+use crate::catalog::{Agent, Include};
 use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
 use crate::history::{History, Shown, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::Library;
 use crate::message::{Image, Message};
-use crate::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
+use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
 use crate::summary::RollingSummary;
@@ -69,6 +70,8 @@ struct Turn {
     results: Vec<ResultBlock>,
     chosen: Vec<Wanted>,
     notices: Vec<Notice>,
+    /// The step the plan was on when the turn began.
+    directive: Option<String>,
     images: Vec<Image>,
     left_out: Vec<LeftOut>,
     /// The user message as it was sent; none before the first request of the turn.
@@ -113,6 +116,8 @@ pub struct Session {
     members: Vec<(ItemId, Include)>,
     /// What the user removed: the search may not bring it back.
     removed: BTreeSet<ItemId>,
+    /// Every item that was ever shown.
+    seen: BTreeSet<ItemId>,
     inputs: Vec<Arc<Input>>,
     fence: Fence,
     history: History,
@@ -131,6 +136,8 @@ pub struct Session {
     outbox: Vec<(ItemId, Arc<str>)>,
     notes: Vec<Note>,
     idle_s: u64,
+    /// Not everything fits: items are held to a smaller size.
+    tight: bool,
     managed_summary: Option<String>,
 }
 
@@ -155,6 +162,7 @@ impl Session {
             agent,
             members,
             removed: BTreeSet::new(),
+            seen: BTreeSet::new(),
             inputs: Vec::new(),
             fence,
             history: History::default(),
@@ -172,6 +180,7 @@ impl Session {
             outbox: Vec::new(),
             notes: Vec::new(),
             idle_s: 0,
+            tight: false,
             managed_summary,
         };
         session.seat_members();
@@ -235,7 +244,7 @@ impl Session {
                 unknown.map_or(Ok(()), |id| Err(InputError::UnknownItem(id.clone())))
             }
             Input::Add(id) | Input::Remove(id) => {
-                let known = self.agent.find(id).is_some() || self.library.contains(id) || self.is_member(id);
+                let known = self.agent.find(id).is_some() || self.seen.contains(id) || self.is_member(id);
                 if known { Ok(()) } else { Err(InputError::UnknownItem(id.clone())) }
             }
             Input::Agent(agent) => Ok(agent.check()?),
@@ -293,13 +302,14 @@ impl Session {
             index: self.requests,
             turn: self.turn.as_ref().map_or(0, |turn| turn.number),
             epoch: self.epoch.number,
-            fold: self.epoch.began.take(),
+            began: self.epoch.began.take(),
             layers,
             combined: Envelope::combine(&layers),
             messages: self.epoch.messages.len(),
             settled: self.settled(),
             tokens: self.total(),
             tools,
+            cut: self.epoch.shown.cut,
             turn_context,
             left_out,
             notes: std::mem::take(&mut self.notes),
@@ -314,6 +324,9 @@ impl Session {
         let dropped = std::mem::take(&mut self.dropped);
         let turn = self.turn.as_ref();
         let mut left_out = turn.map(|turn| [&turn.left_out[..], &turn.left_out_for_room[..]].concat()).unwrap_or_default();
+        let announced = self.pending_notices.iter().filter(|notice| notice.version.is_some()).map(|notice| &notice.item);
+        let waiting = self.pending_members.iter().chain(announced);
+        left_out.extend(waiting.map(|item| LeftOut { item: item.clone(), reason: Reason::NextTurn, score: None }));
         let roomless =
             self.members.iter().map(|(id, _)| id).filter(|id| self.stands_in_library(id) && !self.library.contains(id));
         let roomless: Vec<ItemId> = roomless.cloned().chain(dropped).collect();
@@ -396,11 +409,17 @@ impl Session {
                 let _ = fork.request();
             }
         }
+        fork.epoch.number = self.epoch.number + 1;
+        fork.epoch.began = Some(FoldReason::Forked);
         Ok(fork)
     }
 
     fn note(&mut self, kind: &'static str, item: Option<ItemId>, text: impl Into<String>) {
         self.notes.push(Note { kind, item, text: text.into() });
+    }
+
+    fn item_cap(&self) -> Tokens {
+        self.settings.budget.item_cap(self.tight)
     }
 
     fn count(&self, text: &str) -> Tokens {
@@ -411,152 +430,7 @@ impl Session {
         self.members.iter().any(|(member, _)| member == id)
     }
 
-    /// Adds an item by hand: it is `manual` from now on, whatever its own mode.
-    fn add(&mut self, id: &ItemId) {
-        self.removed.remove(id);
-        if self.is_member(id) {
-            self.note("already_in_session", Some(id.clone()), format!("{id} is in the session already"));
-            return;
-        }
-        let Some(item) = self.agent.find(id) else {
-            self.note("already_in_session", Some(id.clone()), format!("{id} stands in the prompt already"));
-            return;
-        };
-        let version = Version::catalogued(&item);
-        let is_rule = matches!(item.body, CatalogBody::Rule(_));
-        self.members.push((id.clone(), Include::Manual));
-        if is_rule {
-            self.announce_rule(&version);
-        } else {
-            self.pending_members.push(id.clone());
-        }
-    }
-
-    fn announce_rule(&mut self, version: &Version) {
-        if self.requests == 0 {
-            self.lay_out();
-            return;
-        }
-        match self.settings.layout {
-            Layout::Library => self.want_fold(FoldReason::RulesChanged),
-            Layout::Log => self.notice(version, "A rule joined this session:"),
-        }
-    }
-
-    /// Removes an item by hand: it must not be sent again.
-    fn remove(&mut self, id: &ItemId) {
-        let member = self.is_member(id);
-        self.members.retain(|(member, _)| member != id);
-        self.removed.insert(id.clone());
-        self.pending_members.retain(|member| member != id);
-        self.pending_notices.retain(|notice| notice.item != *id);
-        let stands = self.library.contains(id) || self.epoch.l1_context.iter().any(|entry| entry.item == *id);
-        if !member && !stands {
-            self.note("not_in_session", Some(id.clone()), format!("{id} was not in the session"));
-            return;
-        }
-        self.library.remove(id);
-        if let Some(turn) = &mut self.turn {
-            turn.attached.retain(|wanted| wanted.version.id != *id);
-            turn.chosen.retain(|wanted| wanted.version.id != *id);
-            turn.left_out.retain(|left_out| left_out.item != *id);
-            turn.left_out.push(LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
-            turn.notices.retain(|notice| notice.item != *id);
-        }
-        self.undo = None;
-        if self.requests == 0 {
-            self.lay_out();
-            return;
-        }
-        if stands {
-            self.want_fold(FoldReason::ItemRemoved);
-        }
-        if self.settings.layout == Layout::Log {
-            let text = format!(
-                "<engine_notice>\nRemoved by the user and no longer part of this session: {}\n</engine_notice>",
-                crate::text::fence::one_line(&id.to_string())
-            );
-            let tokens = self.count(&text);
-            self.pending_notices.push(Notice { item: id.clone(), version: None, text: text.into(), tokens });
-        }
-    }
-
-    fn notice(&mut self, version: &Version, what: &str) {
-        let block = version.block(&mut self.fence, &version.content, false, false);
-        let text = format!("<engine_notice>\n{what}\n{block}\n</engine_notice>");
-        let tokens = self.count(&text);
-        self.pending_notices.push(Notice {
-            item: version.id.clone(),
-            version: Some(Arc::new(version.clone())),
-            text: text.into(),
-            tokens,
-        });
-    }
-
-    fn want_fold(&mut self, reason: FoldReason) {
-        self.pending_fold = Some(match (self.pending_fold, reason) {
-            // What a person removed must go whatever else happens, and cannot be undone.
-            (Some(FoldReason::ItemRemoved), _) => FoldReason::ItemRemoved,
-            _ => reason,
-        });
-    }
-
-    fn change_agent(&mut self, agent: Agent) {
-        let before = self.l1_text();
-        let old_tools = self.tool_specs();
-        let member_text = |agent: &Agent, id: &ItemId| agent.find(id).map(|item| Version::catalogued(&item));
-        let old = std::mem::replace(&mut self.agent, agent);
-        for tool in &self.agent.tools {
-            self.fence.know_tool(&tool.name);
-        }
-        let gone: Vec<ItemId> =
-            self.members.iter().map(|(id, _)| id.clone()).filter(|id| self.agent.find(id).is_none()).collect();
-        for id in gone {
-            self.note("left_agent", Some(id.clone()), format!("{id} is no longer in the agent and leaves the session"));
-            self.remove(&id);
-        }
-        for (id, _) in self.members.clone() {
-            let changed = member_text(&old, &id) != member_text(&self.agent, &id);
-            if changed && id.kind() == Kind::Reference && !self.pending_members.contains(&id) {
-                self.pending_members.push(id);
-            }
-        }
-        if self.requests == 0 {
-            self.library = Library::default();
-            self.pending_members.clear();
-            self.seat_members();
-            self.lay_out();
-            return;
-        }
-        if self.l1_text() != before {
-            self.want_fold(FoldReason::AgentChanged);
-        }
-        self.tools_changed(&old_tools);
-    }
-
-    /// A tool list that is sent whole can only change with an epoch; behind `useTool` a new tool is announced.
-    fn tools_changed(&mut self, old: &[ToolSpec]) {
-        let new = self.tool_specs();
-        match self.settings.tools {
-            ToolStyle::Allowed if new != old => self.want_fold(FoldReason::ToolsChanged),
-            ToolStyle::Allowed | ToolStyle::Native => {}
-            ToolStyle::UseTool => {
-                let added: Vec<ItemId> = new
-                    .iter()
-                    .filter_map(|spec| spec.id.clone())
-                    .filter(|id| !old.iter().any(|old| old.id.as_ref() == Some(id)))
-                    .collect();
-                for id in added {
-                    let Some(version) = self.agent.find(&id).map(|item| Version::catalogued(&item)) else { continue };
-                    if self.settings.layout == Layout::Log {
-                        self.notice(&version, "A tool was added; useTool reaches it once it is chosen:");
-                    }
-                }
-            }
-        }
-    }
-
-    /// The units that are shown, newest last, as indices.
+    /// The unit of the running turn's words.
     fn current_user(&self) -> Option<usize> {
         self.history.current_user
     }

@@ -61,6 +61,7 @@ impl Session {
             results,
             chosen,
             notices: std::mem::take(&mut self.pending_notices),
+            directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()),
             images,
             left_out,
             message: None,
@@ -90,13 +91,14 @@ impl Session {
 
     /// Items of this turn: those that joined the session since the last one, then the attached. The last of an item counts.
     fn attached(&mut self, versions: Vec<Version>) -> Vec<Wanted> {
-        let joined: Vec<Version> = std::mem::take(&mut self.pending_members)
-            .iter()
-            .filter_map(|id| Some(Version::catalogued(&self.agent.find(id)?)))
-            .collect();
+        let joined = std::mem::take(&mut self.pending_members).into_iter().filter_map(|id| {
+            let include = self.members.iter().find(|(member, _)| *member == id).map_or(Include::Manual, |(_, include)| *include);
+            Some((Version::catalogued(&self.agent.find(&id)?), include))
+        });
+        let joined: Vec<(Version, Include)> = joined.collect();
         let mut attached: Vec<Wanted> = Vec::new();
-        for version in joined.into_iter().chain(versions) {
-            let wanted = Wanted { version: Arc::new(version), include: Include::Manual, score: None };
+        for (version, include) in joined.into_iter().chain(versions.into_iter().map(|version| (version, Include::Manual))) {
+            let wanted = Wanted { version: Arc::new(version), include, score: None };
             match attached.iter_mut().find(|earlier| earlier.version.id == wanted.version.id) {
                 Some(earlier) => *earlier = wanted,
                 None => attached.push(wanted),
@@ -216,6 +218,26 @@ impl Session {
         self.push_unit(Unit::Engine(message));
     }
 
+    /// Answers the call that brought a plan or ended a step, where nobody else does. Where it is answered already, what is to be said
+    /// is said at once: the results stand.
+    fn answer_or_say(&mut self, call: Option<String>, answered: bool, result: &str) -> Due {
+        match (call, self.history.directive.take()) {
+            (None, Some(directive)) => self.say_now("directive", &directive),
+            (call, directive) => {
+                self.history.directive = directive;
+                call.filter(|_| !answered).map_or(Due::Nothing, |call| self.tool_result(&call, result))
+            }
+        }
+    }
+
+    /// Tells the model something between two of its messages; where no turn is running there is nobody to tell.
+    fn say_now(&mut self, what: &'static str, text: &str) -> Due {
+        if self.turn.as_ref().is_some_and(|turn| turn.message.is_some()) {
+            self.engine_says(what, text);
+        }
+        Due::Nothing
+    }
+
     /// The model handed over a plan. The step it is on is told after the results, never before.
     pub(super) fn plan(&mut self, steps: &[String], answered: bool) -> Due {
         let unit = self.history.units.len();
@@ -228,18 +250,19 @@ impl Session {
         let plan = match Plan::new(steps, self.settings.plan) {
             Ok(plan) => plan,
             Err(refused) => {
-                self.note("plan_refused", None, refused.to_string());
-                return call.map_or(Due::Nothing, |call| self.tool_result(&call, &refused.to_string()));
+                let reason = refused.to_string();
+                self.note("plan_refused", None, reason.clone());
+                return match call {
+                    Some(call) => self.tool_result(&call, &reason),
+                    None => self.say_now("notice", &reason),
+                };
             }
         };
         self.summary.planned(unit, plan.steps().len());
         self.history.directive = Some(plan.directive());
         let accepted = plan.accepted();
         self.history.plan = Some((plan, unit));
-        match call {
-            Some(call) if !answered => self.tool_result(&call, &accepted),
-            _ => Due::Nothing,
-        }
+        self.answer_or_say(call, answered, &accepted)
     }
 
     /// The current step is done.
@@ -260,10 +283,7 @@ impl Session {
             .as_ref()
             .and_then(|(_, open)| open.open_call("task_complete").or_else(|| open.last_open()))
             .map(str::to_owned);
-        match call {
-            Some(call) if !answered => self.tool_result(&call, &format!("Step {step} of {of} is complete.")),
-            _ => Due::Nothing,
-        }
+        self.answer_or_say(call, answered, &format!("Step {step} of {of} is complete."))
     }
 
     /// Tells the model once to act; it is not told again before it has called a tool.

@@ -10,6 +10,7 @@ use super::{Epoch, Session, push_message};
 use crate::catalog::{CatalogBody, Include};
 use crate::envelope::{ContextEntry, Form, LayerSum};
 use crate::hash::Hash;
+use crate::history::{window_chars, window_has_summary};
 use crate::item::{ItemId, Kind};
 use crate::json;
 use crate::layer::LayerId;
@@ -89,7 +90,7 @@ impl Session {
 
     /// A Version as it stands in L2: its block, held to the cap of one item.
     pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
-        let (block, tokens, cut) = self.capped_block(version, false, false, self.settings.budget.item_cap());
+        let (block, tokens, cut) = self.capped_block(version, false, false, self.item_cap());
         Standing {
             version: Arc::clone(version),
             block,
@@ -101,6 +102,7 @@ impl Session {
             since: 0,
             last_used,
             cut,
+            plain: !cut,
             at: Tokens::ZERO,
         }
     }
@@ -241,6 +243,20 @@ impl Session {
                 self.append_step(&message);
             }
         }
+        self.restate_directive();
+    }
+
+    /// The current step is told again where the line that told it is no longer shown.
+    fn restate_directive(&mut self) {
+        let Some(directive) = self.history.plan.as_ref().map(|(plan, _)| plan.directive()) else { return };
+        let told_by = |message: &Arc<Message>| {
+            message.pieces.iter().any(|piece| piece.origin == Origin::Engine("directive") && *piece.text == *directive)
+        };
+        let answered = self.epoch.messages.last().is_some_and(|message| message.role == Role::Tool);
+        if answered && !self.epoch.messages.iter().any(told_by) {
+            let message = self.plain(Role::User, Origin::Engine("directive"), directive);
+            self.append_step(&message);
+        }
     }
 
     pub(super) fn message_chars(&self) -> Option<usize> {
@@ -253,13 +269,14 @@ impl Session {
     pub(super) fn summary_cap(&self) -> Tokens {
         match self.settings.history {
             HistoryPolicy::Strip { summary_tokens, .. } => summary_tokens,
-            _ => self.settings.summary_tokens,
+            _ => self.settings.summary_tokens.min(Tokens(self.settings.budget.low_water_mark().0 / 4)),
         }
     }
 
     /// What stands for the units before `cut`.
     pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
-        if cut == 0 || self.epoch.shown.no_summary {
+        let no_place = matches!(self.settings.history, HistoryPolicy::Window { messages, .. } if !window_has_summary(messages));
+        if cut == 0 || no_place || self.epoch.shown.no_summary {
             return None;
         }
         if let (HistoryPolicy::Managed { .. }, Some(summary)) = (&self.settings.history, self.managed_summary.clone()) {
@@ -297,7 +314,8 @@ impl Session {
         let user = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
         let is_user = |message: &Arc<Message>| user.is_some_and(|user| Arc::ptr_eq(user, message));
         let history = self.epoch.messages.iter().filter(|message| message.role != Role::System && !is_user(message));
-        let (count, size) = history.fold((1, 0), |(count, size), message| (count + 1, size + message.len().min(message_chars)));
+        let (count, size) =
+            history.fold((1, 0), |(count, size), message| (count + 1, size + window_chars(message).min(message_chars)));
         let shown = self.history.units.len() - self.epoch.shown.cut.min(self.history.units.len());
         shown > 1 && (count > messages || size > chars)
     }

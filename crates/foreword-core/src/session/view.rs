@@ -2,6 +2,7 @@
 //! and not only what is new.
 
 use super::Session;
+use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
 use crate::hash::Hash;
 use crate::layer::LayerId;
@@ -88,7 +89,8 @@ impl Session {
     pub fn context(&self, envelope: &Envelope) -> Vec<ContextEntry> {
         let mut entries = self.epoch.l1_context.clone();
         let is_new = |item: &crate::item::ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
-        for entry in self.library.current_versions() {
+        // What the search chose for an earlier turn is not part of this request, even where its text still stands.
+        for entry in self.library.current_versions().into_iter().filter(|entry| entry.include != Include::Agent) {
             if !is_new(&entry.version.id) {
                 entries.push(ContextEntry {
                     item: entry.version.id.clone(),

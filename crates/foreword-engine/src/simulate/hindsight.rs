@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use foreword_core::budget::Budget;
 use foreword_core::hash::Hash;
 use foreword_core::message::{Message, Role};
 use foreword_core::prompt::CachePrices;
@@ -74,34 +75,34 @@ struct Request {
 /// Collects a conversation's requests.
 pub(super) struct Hindsight {
     prices: CachePrices,
-    budget: Tokens,
+    budget: Budget,
     requests: Vec<Request>,
-    shared: bool,
+    complete: bool,
 }
 
 impl Hindsight {
     /// Nothing yet.
-    pub(super) fn new(prices: CachePrices, budget: Tokens) -> Self {
-        Self { prices, budget, requests: Vec::new(), shared: true }
+    pub(super) fn new(prices: CachePrices, budget: Budget) -> Self {
+        Self { prices, budget, requests: Vec::new(), complete: true }
     }
 
     /// Adds the last request of an unfolded log. `cold` says that nothing can be read for it.
     pub(super) fn push(&mut self, session: &Session, tools: Tokens, cold: bool) {
         if self.requests.len() >= MOST_REQUESTS {
-            self.shared = false;
+            self.complete = false;
             return;
         }
-        let folded = session.folded().map(|folded| Prefixes::of(tools, folded.messages()));
+        let folded = session.folded(&self.budget).map(|folded| Prefixes::of(tools, folded.messages()));
         self.requests.push(Request { log: Prefixes::of(tools, session.messages()), folded, cold });
     }
 
     /// The least the requests could have cost; none where there are too many to tell.
     pub(super) fn cost(&self) -> Option<f64> {
-        if !self.shared {
+        if !self.complete {
             return None;
         }
         let CachePrices { read, write, .. } = self.prices;
-        let fits = |tokens: u64| tokens <= self.budget.0;
+        let fits = |tokens: u64| tokens <= self.budget.prompt.0;
         let appended = |at: usize| match at {
             0 => self.requests[0].log.total(),
             _ => self.requests[at].log.total().saturating_sub(self.requests[at - 1].log.total()),

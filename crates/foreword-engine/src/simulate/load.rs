@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::objects::misplaced_list;
 use super::scenario::Scenario;
 
 /// A scenario that cannot be run as it is written.
@@ -59,6 +60,10 @@ fn parse(file: String, folder: &Path, bytes: &[u8]) -> Result<Loaded, ScenarioEr
     })?;
     deserializer.end().map_err(|error| ScenarioError { file: file.clone(), path: ".".to_owned(), message: error.to_string() })?;
     let loaded = Loaded { file, folder: folder.to_path_buf(), scenario };
+    let list = serde_json::from_slice(bytes).ok().and_then(|value| misplaced_list(&value));
+    if let Some(path) = list {
+        return Err(loaded.error(path, "invalid type: a list, expected an object"));
+    }
     if loaded.scenario.version != 1 {
         return Err(loaded.error("version", format!("expected 1, found {}", loaded.scenario.version)));
     }

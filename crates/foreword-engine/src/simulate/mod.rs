@@ -5,6 +5,7 @@
 
 mod hindsight;
 mod load;
+mod objects;
 pub mod report;
 mod reuse;
 mod run;
@@ -12,5 +13,5 @@ pub mod scenario;
 mod setup;
 
 pub use self::load::{Loaded, ScenarioError, load};
-pub use self::run::{Failure, run};
+pub use self::run::run;
 pub use self::setup::Overrides;

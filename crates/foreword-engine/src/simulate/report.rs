@@ -219,6 +219,7 @@ pub struct Totals {
     pub cost: f64,
     /// USD without any cache.
     pub cost_uncached: f64,
-    /// USD with the best fold times, known afterwards, and an ideal cache; none where there are too many requests to tell.
-    pub hindsight_cost: Option<f64>,
+    /// USD with the best fold times, known afterwards, and an ideal cache. What was paid, where no better times are known: with too
+    /// many requests to look at all pairs of them, or where only dropping history keeps them within their budget.
+    pub hindsight_cost: f64,
 }

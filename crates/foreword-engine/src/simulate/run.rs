@@ -23,16 +23,8 @@ use super::reuse::Earlier;
 use super::scenario::Event;
 use super::setup::{Overrides, Setup, setup, turn};
 
-/// Why a scenario did not come to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// It cannot be run as it is written.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-}
-
 /// Runs a scenario. A request that cannot fit its budget ends it; the report then says why and holds what came before.
-pub fn run(loaded: &Loaded, overrides: &Overrides) -> Result<Report, Failure> {
+pub fn run(loaded: &Loaded, overrides: &Overrides) -> Result<Report, ScenarioError> {
     let setup = setup(loaded, overrides)?;
     let mut run = Run::new(loaded, setup)?;
     for at in 0..loaded.scenario.events.len() {
@@ -55,6 +47,7 @@ struct Run<'a> {
     cache: CacheSim,
     earlier: Earlier,
     last_messages: Vec<std::sync::Arc<foreword_core::message::Message>>,
+    last_cut: usize,
     now_s: u64,
     idle_s: u64,
     report: Report,
@@ -83,11 +76,12 @@ impl<'a> Run<'a> {
             loaded,
             session,
             unfolded,
-            hindsight: Hindsight::new(setup.model.cache_prices(), setup.settings.budget.prompt),
+            hindsight: Hindsight::new(setup.model.cache_prices(), setup.settings.budget.clone()),
             renderer: Renderer::new(setup.dialect),
             cache: CacheSim::new(),
             earlier: Earlier::default(),
             last_messages: Vec::new(),
+            last_cut: 0,
             now_s: 0,
             idle_s: 0,
             setup,
@@ -176,7 +170,7 @@ impl<'a> Run<'a> {
     fn request(&mut self) -> Result<(), foreword_core::budget::OverBudget> {
         let envelope = self.session.request()?;
         let lifetime = self.setup.model.cache_prices().lifetime_s;
-        let cold = self.report.requests.is_empty() || lifetime.is_some_and(|lifetime| self.idle_s > lifetime);
+        let cold = self.report.requests.is_empty() || lifetime.is_some_and(|lifetime| self.idle_s >= lifetime);
         if self.unfolded.request().is_ok() {
             self.hindsight.push(&self.unfolded, envelope.tools.tokens, cold);
         }
@@ -204,6 +198,7 @@ impl<'a> Run<'a> {
         totals.uncached += used.uncached;
         totals.cost += cost;
         totals.cost_uncached += uncached_cost(&self.setup.model, used.total());
+        self.last_cut = envelope.cut;
         let cache = CacheReport { reusable, read: used.read, write: used.write, uncached: used.uncached, cost, broke };
         let text = String::from_utf8_lossy(&body.bytes).into_owned();
         self.report.requests.push(RequestReport {
@@ -239,17 +234,20 @@ impl<'a> Run<'a> {
     fn diagnose(&self, envelope: &Envelope, prompt: &PromptStream, read: Tokens, cold: bool) -> Option<BreakReport> {
         let before = self.earlier.last()?;
         let prices = self.setup.model.cache_prices();
-        let lost = |tokens: Tokens| (tokens * (prices.write - prices.read)).max(0.0);
+        // What was too small to be cached was not lost.
+        let was_cached = before.tokens().0 >= self.setup.model.cache.minimum();
+        let lost = |tokens: Tokens| if was_cached { (tokens * (prices.write - prices.read)).max(0.0) } else { 0.0 };
         let Some(found) = first_break(before, prompt) else {
-            let forgotten = cold && read == Tokens::ZERO;
-            let tokens = before.tokens();
-            return forgotten.then(|| BreakReport {
+            let forgotten = cold && was_cached && read == Tokens::ZERO;
+            let tokens_lost = before.tokens();
+            let cost_lost = lost(tokens_lost);
+            return forgotten.then_some(BreakReport {
                 at_byte: 0,
                 path: None,
                 item: None,
                 cause: "expired",
-                tokens_lost: tokens,
-                cost_lost: lost(tokens),
+                tokens_lost,
+                cost_lost,
             });
         };
         Some(BreakReport {
@@ -263,7 +261,7 @@ impl<'a> Run<'a> {
     }
 
     fn cause(&self, envelope: &Envelope, found: &Break) -> &'static str {
-        if let Some(reason) = envelope.fold {
+        if let Some(reason) = envelope.began {
             return match reason {
                 FoldReason::Budget => "fold_budget",
                 FoldReason::Window => "fold_window",
@@ -271,31 +269,28 @@ impl<'a> Run<'a> {
                 other => other.as_str(),
             };
         }
-        let path = found.path.to_string();
-        if path.starts_with("tools") {
-            return "tools_changed";
-        }
-        let layer = self.layer_at(found);
-        match (layer, &self.session.settings().history) {
-            (Some(LayerId::L2), _) => "library_grew",
-            (_, HistoryPolicy::Window { .. } | HistoryPolicy::Strip { .. } | HistoryPolicy::Managed { .. }) => "history_cut",
+        if found.path.to_string().starts_with("tools") {
+            "tools_changed"
+        } else if self.is_in_library(found) {
+            "library_grew"
+        } else if envelope.cut != self.last_cut {
+            "history_cut"
+        } else {
             // What was attached to the last turn is not part of history in this layout.
-            (_, HistoryPolicy::Full) => "turn_context",
+            "turn_context"
         }
     }
 
-    /// Whether the break lies in the head of the prompt: there only L2 changes within an epoch.
-    fn layer_at(&self, found: &Break) -> Option<LayerId> {
-        let head = self.session.messages().first()?;
-        let items = head.pieces.iter().filter(|piece| piece.layer == LayerId::L2);
-        let is_item = |origin: &Origin| items.clone().any(|piece| piece.origin == *origin);
-        let grew = found.current_origin.as_ref().is_some_and(is_item);
-        (grew && self.setup.settings.layout == Layout::Library).then_some(LayerId::L2)
+    /// Whether the break lies in L2.
+    fn is_in_library(&self, found: &Break) -> bool {
+        let head = self.session.messages().first();
+        let items = head.into_iter().flat_map(|head| &head.pieces).filter(|piece| piece.layer == LayerId::L2);
+        found.current_origin.as_ref().is_some_and(|origin| items.into_iter().any(|piece| piece.origin == *origin))
     }
 
     fn finish(mut self) -> Report {
         let cost = self.report.totals.cost;
-        self.report.totals.hindsight_cost = self.hindsight.cost().map(|best| best.min(cost)).or((cost == 0.0).then_some(0.0));
+        self.report.totals.hindsight_cost = self.hindsight.cost().map_or(cost, |best| best.min(cost));
         self.report
     }
 }
@@ -309,6 +304,7 @@ fn item(found: &Break) -> Option<String> {
 fn never_folding(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.layout = Layout::Log;
+    settings.budget.item = Some(settings.budget.item_cap(false));
     settings.budget.prompt = Tokens(u64::MAX / 4);
     settings.history = HistoryPolicy::Full;
     settings.prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };

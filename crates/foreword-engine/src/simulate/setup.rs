@@ -9,7 +9,6 @@ use foreword_core::budget::Budget;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
 use foreword_core::message::Image;
-use foreword_core::prompt::ToolStyle;
 use foreword_core::session::{TurnInput, TurnResult};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
@@ -20,7 +19,7 @@ use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
 
 use super::load::{Loaded, ScenarioError};
-use super::scenario::{AttachEvent, AttachKind, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
+use super::scenario::{AttachEvent, AttachKind, Event, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
 
 /// What the command line says over the file.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +76,7 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
     let native = given.tools == ToolSetting::Native;
     let settings = Settings {
         layout: overrides.layout.unwrap_or(given.layout),
-        tools: tool_style(dialect, &model, native, loaded.scenario.agent.tools.len()),
+        tools: dialect.tool_style(&model, native, loaded.scenario.agent.tools.len()),
         budget: budget(loaded, &model)?,
         history: history(loaded, &given.history)?,
         select: given.select,
@@ -87,10 +86,6 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
         ..Settings::new(&loaded.scenario.name, model.cache_prices())
     };
     Ok(Setup { settings, tokenizer: Arc::new(tokenizer.tokenizer()), dialect, model, ttl })
-}
-
-fn tool_style(dialect: Dialect, model: &Model, native: bool, tools: usize) -> ToolStyle {
-    dialect.tool_style(model, native, tools)
 }
 
 fn budget(loaded: &Loaded, model: &Model) -> Result<Budget, ScenarioError> {
@@ -174,11 +169,9 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
     {
         // The open note comes along even where nobody attached it, if it can be read.
         let place = format!("events[{at}].turn.active_note");
-        if loaded.scenario.vault.is_some() {
-            attached.push(Version::note(path, None, &read(loaded, &place, path)?, Vec::new()));
-        } else {
-            return Err(loaded.error(place, format!("{path:?} is not attached, and there is no vault to read it from")));
-        }
+        let earlier = earlier_text(loaded, at, path);
+        let content = earlier.map_or_else(|| read(loaded, &place, path), |content| Ok(content.to_owned()))?;
+        attached.push(Version::note(path, None, &content, Vec::new()));
     }
     let results = event.tool_results.iter().map(|result| TurnResult {
         tool: result.tool.clone(),
@@ -187,6 +180,14 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
     });
     let scores = event.scores.iter().map(|(id, scores)| (id.clone(), scores.clone().into_chunks()));
     Ok(TurnInput { words: event.user.clone(), attached, active_note, results: results.collect(), scores: scores.collect() })
+}
+
+/// A note's text as it was last attached before event `at`.
+fn earlier_text<'a>(loaded: &'a Loaded, at: usize, path: &str) -> Option<&'a str> {
+    let turns = loaded.scenario.events[..at].iter().rev();
+    let attached = turns.flat_map(|event| if let Event::Turn(turn) = event { turn.attach.as_slice() } else { &[] });
+    let mut notes = attached.filter(|attach| attach.kind == AttachKind::Note && attach.path.as_deref() == Some(path));
+    notes.find_map(|attach| attach.content.as_deref())
 }
 
 fn attachment(loaded: &Loaded, place: &str, attach: &AttachEvent) -> Result<Version, ScenarioError> {
