@@ -339,8 +339,13 @@ impl Session {
             draft.push(LayerId::L5, Origin::User, Arc::clone(&turn.words));
         }
         let mut message = Message::text(Role::User, draft.pieces);
-        message.images.clone_from(&turn.images);
-        message.extra_tokens = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
+        // Where a line refers to the active note, its images stand with its text.
+        let is_new =
+            |placed: &Placed| turn.active.as_ref() == Some(&placed.wanted.version.id) && matches!(placed.how, How::Text { .. });
+        if shown.iter().any(is_new) {
+            message.images.clone_from(&turn.images);
+            message.extra_tokens = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
+        }
         message
     }
 

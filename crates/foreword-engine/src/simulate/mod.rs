@@ -4,6 +4,7 @@
 //! put on record ([`report`]).
 
 mod hindsight;
+mod images;
 mod load;
 mod objects;
 pub mod report;

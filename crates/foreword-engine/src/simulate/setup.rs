@@ -18,6 +18,7 @@ use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
 
+use super::images::images_of;
 use super::load::{Loaded, ScenarioError};
 use super::scenario::{AttachEvent, AttachKind, Event, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
 
@@ -171,7 +172,7 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
         let place = format!("events[{at}].turn.active_note");
         let earlier = earlier_text(loaded, at, path);
         let content = earlier.map_or_else(|| read(loaded, &place, path), |content| Ok(content.to_owned()))?;
-        attached.push(Version::note(path, None, &content, Vec::new()));
+        attached.push(Version::note(path, None, &content, images_of(loaded, path, &content)));
     }
     let results = event.tool_results.iter().map(|result| TurnResult {
         tool: result.tool.clone(),
@@ -213,11 +214,12 @@ fn attachment(loaded: &Loaded, place: &str, attach: &AttachEvent) -> Result<Vers
         AttachKind::Note => {
             let path = needs("path", &attach.path)?;
             let content = attach.content.clone().map_or_else(|| read(loaded, &format!("{place}.path"), &path), Ok)?;
-            let images = attach.images.iter().map(|image| Image {
+            let given = attach.images.iter().map(|image| Image {
                 id: ItemId::new(Kind::Image, &image.name),
                 media_type: image.media_type.clone(),
                 data: Arc::from(image.data.as_str()),
             });
+            let images = given.chain(images_of(loaded, &path, &content));
             Ok(Version::note(&path, attach.title.as_deref(), &content, images.collect()))
         }
         AttachKind::Url => {
