@@ -125,6 +125,19 @@ impl Tool {
     pub fn id(&self) -> ItemId {
         ItemId::tool(&self.server, &self.name)
     }
+
+    /// Its schema; that of no arguments where it has none.
+    pub fn schema(&self) -> Value {
+        match &self.schema {
+            Value::Object(schema) if !schema.is_empty() => self.schema.clone(),
+            _ => serde_json::json!({"type": "object", "properties": {}}),
+        }
+    }
+
+    fn is(&self, id: &ItemId) -> bool {
+        let name = id.name().strip_prefix(self.server.as_str()).and_then(|name| name.strip_prefix('/'));
+        name == Some(self.name.as_str())
+    }
 }
 
 /// A project that joins L1.
@@ -222,24 +235,14 @@ impl Agent {
 
     /// Every item: references, rules, then tools; each by priority, then name (tools by server, then name).
     pub fn items(&self) -> Vec<Catalogued<'_>> {
-        let entry = |kind, entry: &'_ Entry| (ItemId::new(kind, &entry.name), entry.include, entry.priority);
-        let mut items = Vec::with_capacity(self.references.len() + self.rules.len() + self.tools.len());
-        for reference in &self.references {
-            let (id, include, priority) = entry(Kind::Reference, reference);
-            items.push(Catalogued { id, include, priority, body: CatalogBody::Reference(reference) });
-        }
-        for rule in &self.rules {
-            let (id, include, priority) = entry(Kind::Rule, rule);
-            items.push(Catalogued { id, include, priority, body: CatalogBody::Rule(rule) });
-        }
-        for tool in &self.tools {
-            let include = self.tool_include(tool);
-            items.push(Catalogued { id: tool.id(), include, priority: Priority::DEFAULT, body: CatalogBody::Tool(tool) });
-        }
-        let rank = |item: &Catalogued<'_>| match item.id.kind() {
-            Kind::Reference => 0,
-            Kind::Rule => 1,
-            _ => 2,
+        let references = self.references.iter().map(CatalogBody::Reference);
+        let rules = self.rules.iter().map(CatalogBody::Rule);
+        let tools = self.tools.iter().map(CatalogBody::Tool);
+        let mut items: Vec<_> = references.chain(rules).chain(tools).map(|body| self.catalogued(body)).collect();
+        let rank = |item: &Catalogued<'_>| match item.body {
+            CatalogBody::Reference(_) => 0,
+            CatalogBody::Rule(_) => 1,
+            CatalogBody::Tool(_) => 2,
         };
         items.sort_by(|a, b| (rank(a), a.priority, &a.id).cmp(&(rank(b), b.priority, &b.id)));
         items
@@ -247,7 +250,23 @@ impl Agent {
 
     /// The item under `id`.
     pub fn find(&self, id: &ItemId) -> Option<Catalogued<'_>> {
-        self.items().into_iter().find(|item| item.id == *id)
+        let named = |entry: &&Entry| entry.name == id.name();
+        let body = match id.kind() {
+            Kind::Rule => self.rules.iter().find(named).map(CatalogBody::Rule),
+            Kind::Reference => self.references.iter().find(named).map(CatalogBody::Reference),
+            Kind::Tool => self.tools.iter().find(|tool| tool.is(id)).map(CatalogBody::Tool),
+            _ => None,
+        };
+        body.map(|body| self.catalogued(body))
+    }
+
+    fn catalogued<'a>(&'a self, body: CatalogBody<'a>) -> Catalogued<'a> {
+        let (id, include, priority) = match body {
+            CatalogBody::Rule(entry) => (ItemId::new(Kind::Rule, &entry.name), entry.include, entry.priority),
+            CatalogBody::Reference(entry) => (ItemId::new(Kind::Reference, &entry.name), entry.include, entry.priority),
+            CatalogBody::Tool(tool) => (tool.id(), self.tool_include(tool), Priority::DEFAULT),
+        };
+        Catalogued { id, include, priority, body }
     }
 
     /// A tool's include mode: its own, else its server's, else `always`.

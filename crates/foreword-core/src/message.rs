@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::hash::Hash;
 use crate::item::ItemId;
 use crate::layer::LayerId;
 use crate::tokens::Tokens;
@@ -128,10 +127,5 @@ impl Message {
     /// Whether it says nothing at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.images.is_empty() && self.calls.is_empty()
-    }
-
-    /// Hash of its text.
-    pub fn hash(&self) -> Hash {
-        Hash::of(self.content().as_bytes())
     }
 }

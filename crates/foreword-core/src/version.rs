@@ -108,7 +108,7 @@ impl Version {
         let (text, detail) = match item.body {
             CatalogBody::Rule(entry) => (entry.text.clone(), Detail::Rule),
             CatalogBody::Reference(entry) => (entry.text.clone(), Detail::Reference),
-            CatalogBody::Tool(tool) => (tool_text(tool.description.as_deref(), &tool.schema), Detail::Tool),
+            CatalogBody::Tool(tool) => (tool_text(tool.description.as_deref(), &tool.schema()), Detail::Tool),
         };
         Self::new(item.id.clone(), &text, detail)
     }

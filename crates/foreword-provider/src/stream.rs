@@ -308,6 +308,12 @@ impl From<Vec<Block>> for Chunk {
     }
 }
 
+impl Chunk {
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+}
+
 /// Blocks in the making: full chunks are shared with every stream taken from it.
 #[derive(Debug, Default)]
 pub(crate) struct BlockList {
@@ -320,6 +326,13 @@ impl BlockList {
         self.open.push(block);
         if self.open.len() == CHUNK {
             self.full.push(Arc::new(std::mem::take(&mut self.open).into()));
+        }
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&Block> {
+        match self.full.get(at / CHUNK) {
+            Some(chunk) => chunk.blocks.get(at % CHUNK),
+            None => self.open.get(at - self.full.len() * CHUNK),
         }
     }
 

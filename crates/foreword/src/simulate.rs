@@ -11,14 +11,14 @@ use foreword_engine::{Layout, PROVIDERS};
 
 use crate::table::{self, Paint};
 
-const LONG_ABOUT: &str = "\
+pub(crate) const LONG_ABOUT: &str = "\
 Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it.
 
 A scenario is a JSON file: an agent, settings, and events (turns, answers, tool results, time that passes). No model is \
 called and nothing leaves this machine. For every request the table shows its tokens by layer (tools, L1 system, L2 library, \
 L4 history, L3 this turn, L5 the user's words), what the cache would serve, the price, and where and why the cached prefix broke.";
 
-const AFTER_HELP: &str = "\
+pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword simulate examples/scenarios/*.json             one table a scenario
   foreword simulate --compare chat.json                   both layouts side by side
@@ -29,7 +29,6 @@ Exit codes: 0 all ran; 1 a request did not fit its budget; 2 a scenario cannot b
 
 /// Options of `foreword simulate`.
 #[derive(ClapArgs)]
-#[command(long_about = LONG_ABOUT, after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Scenario files: .json with one scenario, .jsonl with one a line
     #[arg(required = true, value_name = "FILE")]

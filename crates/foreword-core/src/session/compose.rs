@@ -14,7 +14,7 @@ use crate::message::{Message, Origin, Role};
 use crate::prompt::ToolStyle;
 use crate::select::Reason;
 use crate::settings::Layout;
-use crate::text::diff::unified;
+use crate::text::diff::{unified, without_end_marks};
 use crate::text::fence::one_line;
 use crate::text::output::cap_tokens;
 use crate::tokens::Tokens;
@@ -31,9 +31,7 @@ const IMAGE_TOKENS: Tokens = Tokens(1100);
 fn find_them(layout: Layout) -> &'static str {
     match layout {
         Layout::Library => "Find them in the Context Library in the system prompt above.",
-        Layout::Log => {
-            "Find them in the Context Library in the system prompt above, or where they first stand in this conversation."
-        }
+        Layout::Log => "Find them in the Context Library in the system prompt above, or above in this conversation.",
     }
 }
 
@@ -112,7 +110,7 @@ impl Session {
             if let Some(diff) = unified(&old.version.content, &version.content, &name) {
                 let diff = format!(
                     "<note_diff>\n<path>{name}</path>\n<content>\n{}\n</content>\n</note_diff>",
-                    self.fence.escape(diff.trim_end())
+                    self.fence.escape(&without_end_marks(&diff))
                 );
                 let diff_tokens = self.count(&diff);
                 if diff_tokens < tokens {
@@ -230,15 +228,7 @@ impl Session {
         let before = self.total();
         let notices = turn.notices.clone();
         for (notice, version) in notices.iter().filter_map(|notice| Some((notice, notice.version.as_ref()?))) {
-            let entry = ContextEntry {
-                item: version.id.clone(),
-                include: Include::Manual,
-                score: None,
-                layer: Some(LayerId::L3),
-                form: Form::Full,
-                tokens: notice.tokens,
-            };
-            turn.context.push(entry);
+            turn.context.push(in_turn(&version.id, Form::Full, notice.tokens));
             let standing = self.standing(version, Include::Manual, turn.number);
             self.library.push(Standing { place: Place::Message, promotable: false, since: turn.number, at: before, ..standing });
         }
@@ -246,15 +236,10 @@ impl Session {
             self.enter(&mut turn, placed, before);
         }
         for (block, _) in turn.results.iter().zip(&results).filter(|(_, shown)| **shown) {
-            let entry = ContextEntry {
-                item: block.id.clone(),
-                include: Include::Manual,
-                score: None,
-                layer: Some(LayerId::L3),
-                form: Form::Full,
-                tokens: block.tokens,
-            };
-            turn.context.push(entry);
+            turn.context.push(in_turn(&block.id, Form::Full, block.tokens));
+        }
+        for image in &message.images {
+            turn.context.push(in_turn(&image.id, Form::Full, IMAGE_TOKENS));
         }
         turn.message = Some(Arc::clone(&message));
         self.turn = Some(turn);
@@ -415,6 +400,11 @@ impl Session {
         };
         of_kind && wanted.include != Include::Agent
     }
+}
+
+/// Something the user brought, on the record of a turn.
+fn in_turn(item: &ItemId, form: Form, tokens: Tokens) -> ContextEntry {
+    ContextEntry { item: item.clone(), include: Include::Manual, score: None, layer: Some(LayerId::L3), form, tokens }
 }
 
 /// The tools the search chose for a turn.

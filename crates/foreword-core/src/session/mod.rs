@@ -21,6 +21,7 @@ pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};
 use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
+use crate::hash::Hash;
 use crate::history::{History, Shown, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
@@ -455,8 +456,20 @@ impl Session {
 
 /// Adds a whole message to a layer as one segment.
 fn push_message(sum: &mut LayerSum, message: &Message) {
-    let texts: Vec<&str> = message.pieces.iter().map(|piece| &*piece.text).collect();
-    let calls: Vec<String> = message.calls.iter().map(draft::call_text).collect();
-    let parts: Vec<&str> = texts.into_iter().chain(calls.iter().map(String::as_str)).collect();
-    sum.push(&parts, message.tokens());
+    let calls = call_texts(message);
+    sum.push(&message_parts(message, &calls), message.tokens());
+}
+
+/// Hash of a message as a segment: its text and its calls.
+fn message_hash(message: &Message) -> Hash {
+    let calls = call_texts(message);
+    Hash::of(message_parts(message, &calls).concat())
+}
+
+fn call_texts(message: &Message) -> Vec<String> {
+    message.calls.iter().map(draft::call_text).collect()
+}
+
+fn message_parts<'a>(message: &'a Message, calls: &'a [String]) -> Vec<&'a str> {
+    message.pieces.iter().map(|piece| &*piece.text).chain(calls.iter().map(String::as_str)).collect()
 }

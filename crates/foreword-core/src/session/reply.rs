@@ -13,6 +13,7 @@ use crate::layer::LayerId;
 use crate::message::{Message, Origin, Role, ToolCall};
 use crate::pairing::{Answer, OpenCalls};
 use crate::plan::{ACTION_PROMPT, Plan};
+use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
@@ -53,6 +54,10 @@ impl Session {
             }
         }
         let results = input.results.iter().map(|result| self.result_block(result)).collect();
+        if self.settings.tools == ToolStyle::UseTool {
+            // A tool that is chosen at once is shown as such.
+            self.pending_notices.retain(|notice| !chosen.iter().any(|wanted| wanted.version.id == notice.item));
+        }
         self.turn = Some(Turn {
             number: self.turns,
             words,

@@ -28,6 +28,9 @@ pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following no
 /// The one tool that reaches all others where a choice cannot be told otherwise.
 const USE_TOOL: &str = "useTool";
 
+/// Less room than this holds no summary worth having.
+const LEAST_SUMMARY: Tokens = Tokens(80);
+
 /// A part of L1: where it came from and its text.
 type Part = (Origin, Include, String);
 
@@ -117,9 +120,7 @@ impl Session {
             .map(|tool| {
                 let id = tool.id();
                 let name = names.get(&id).cloned().unwrap_or_else(|| tool.name.clone());
-                let schema = if tool.schema.is_object() { tool.schema.clone() } else { json!({}) };
-                let schema = if schema == json!({}) { json!({"type": "object", "properties": {}}) } else { schema };
-                ToolSpec { id: Some(id), name, description: tool.description.clone().unwrap_or_default(), schema }
+                ToolSpec { id: Some(id), name, description: tool.description.clone().unwrap_or_default(), schema: tool.schema() }
             })
             .collect();
         specs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -269,24 +270,36 @@ impl Session {
     pub(super) fn summary_cap(&self) -> Tokens {
         match self.settings.history {
             HistoryPolicy::Strip { summary_tokens, .. } => summary_tokens,
-            _ => self.settings.summary_tokens.min(Tokens(self.settings.budget.low_water_mark().0 / 4)),
+            _ => self.settings.summary_tokens.min(Tokens(self.settings.budget.low_water_mark().0 / 4).max(LEAST_SUMMARY)),
         }
     }
 
     /// What stands for the units before `cut`.
     pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
         let no_place = matches!(self.settings.history, HistoryPolicy::Window { messages, .. } if !window_has_summary(messages));
-        if cut == 0 || no_place || self.epoch.shown.no_summary {
+        if no_place || self.epoch.shown.no_summary {
             return None;
         }
-        if let (HistoryPolicy::Managed { .. }, Some(summary)) = (&self.settings.history, self.managed_summary.clone()) {
-            let text = format!("Context summary (managed):\n{}", self.fence.escape(&normalise(&summary)));
+        if let Some(summary) = self.managed_summary.clone().filter(|_| self.is_managed()) {
+            let summary = self.fence.escape(&normalise(&summary)).into_owned();
+            let text = format!("Context summary (managed):\n<conversation_summary>\n{summary}\n</conversation_summary>");
             return Some(self.plain(Role::System, Origin::Engine("summary"), text));
+        }
+        if cut == 0 {
+            return None;
         }
         let cap = self.summary_cap();
         let tokenizer = Arc::clone(&self.tokenizer);
         let text = self.summary.before(cut, cap, &*tokenizer, &mut self.fence)?;
         Some(self.plain(Role::User, Origin::Engine("summary"), text))
+    }
+
+    /// Whether a summary from outside takes the place of old runs: there is one, and the history is large enough for it.
+    fn is_managed(&self) -> bool {
+        let HistoryPolicy::Managed { token_threshold, .. } = self.settings.history else { return false };
+        let past = &self.history.units[..self.current_user().unwrap_or(self.history.units.len())];
+        let size: Tokens = past.iter().map(|unit| unit.tokens(0)).sum();
+        self.managed_summary.is_some() && !past.is_empty() && size >= token_threshold
     }
 
     /// The cut the history policy asks for now, where the layout lets it move with every turn.
@@ -300,11 +313,8 @@ impl Session {
                 self.history.window_cut(messages / share, chars / share, *message_chars)
             }
             HistoryPolicy::Strip { keep_runs, .. } => self.history.runs_back(*keep_runs),
-            HistoryPolicy::Managed { passthrough_runs, token_threshold, .. } => {
-                let size: Tokens = self.history.units.iter().map(|unit| unit.tokens(0)).sum();
-                let managed = self.managed_summary.is_some() && size >= *token_threshold;
-                if managed { self.history.runs_back(*passthrough_runs) } else { 0 }
-            }
+            HistoryPolicy::Managed { passthrough_runs, .. } if self.is_managed() => self.history.runs_back(*passthrough_runs),
+            HistoryPolicy::Managed { .. } => 0,
         })
     }
 

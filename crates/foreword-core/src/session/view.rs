@@ -1,7 +1,7 @@
 //! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
 //! and not only what is new.
 
-use super::Session;
+use super::{Session, message_hash};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
 use crate::hash::Hash;
@@ -133,10 +133,10 @@ fn message_segment(at: usize, message: &Message) -> SegmentView {
         (Role::Tool, Some(Origin::Item(id))) => {
             (id.to_string(), if message.content().starts_with("[Output of ") { Form::Stub } else { Form::Full })
         }
-        (_, Some(Origin::Engine(word))) => (format!("engine:{word}"), Form::Full),
+        (_, Some(Origin::Engine(word))) if *word != "heading" => (format!("engine:{word}"), Form::Full),
         (role, _) => (format!("message:{at}/{}", role.as_str()), Form::Full),
     };
-    SegmentView { id, hash: message.hash(), tokens: message.tokens(), form }
+    SegmentView { id, hash: message_hash(message), tokens: message.tokens(), form }
 }
 
 fn user_segments(message: &Message) -> Vec<SegmentView> {

@@ -24,6 +24,12 @@ pub fn unified(old: &str, new: &str, name: &str) -> Option<String> {
     Some(diff.unified_diff().context_radius(CONTEXT).header(name, name).to_string())
 }
 
+/// A diff without its remarks on a missing line break at the end: normalised texts never have one.
+pub fn without_end_marks(diff: &str) -> String {
+    let lines = diff.split_inclusive('\n').filter(|line| !line.starts_with("\\ No newline at end of file"));
+    lines.collect::<String>().trim_end().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
             "tools_changed"
         } else if self.is_in_library(found) {
             "library_grew"
-        } else if envelope.cut != self.last_cut {
+        } else if envelope.cut != self.last_cut || found.current_origin == Some(Origin::Engine("summary")) {
             "history_cut"
         } else {
             // What was attached to the last turn is not part of history in this layout.

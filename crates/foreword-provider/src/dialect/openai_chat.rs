@@ -22,13 +22,13 @@ pub(crate) const SYSTEM: Frame = Frame {
     path: "messages[0].content",
 };
 
-/// The system message in parts, one of which can carry a breakpoint.
+/// The system message in parts that can carry a breakpoint.
 pub(crate) const SYSTEM_PARTS: Frame = Frame {
     before: r#"{"content":["#,
     open: r#"{"text":""#,
     close: r#"","type":"text"}"#,
     after: r#"],"role":"system"}"#,
-    split: Split::Layers,
+    split: Split::Segments,
     path: "messages[0].content[#].text",
 };
 

@@ -20,7 +20,7 @@ pub(crate) const SYSTEM: Frame = Frame {
     open: r#"{"text":""#,
     close: r#"","type":"input_text"}"#,
     after: r#"],"role":"developer","type":"message"}"#,
-    split: Split::Layers,
+    split: Split::Segments,
     path: "input[0].content[#].text",
 };
 

@@ -15,8 +15,6 @@ use crate::stream::{Block, BlockKind, Chunk, Digest, Path, Source, Tag, finish};
 pub(crate) enum Split {
     /// Not at all.
     Whole,
-    /// L1, L2.
-    Layers,
     /// L1, and every segment of L2: no block ever grows.
     Segments,
 }

@@ -1,5 +1,6 @@
 //! Where cache marks go: at ends that the next request will still have, and only where the provider would keep the prefix.
 
+use foreword_core::message::Role;
 use foreword_core::tokens::Tokens;
 
 use super::{BodyOptions, Next, takes_marks};
@@ -7,7 +8,10 @@ use crate::dialect::system::System;
 use crate::dialect::wire::Wire;
 use crate::dialect::{Dialect, anthropic};
 use crate::model::{CacheRules, Capability, Model};
-use crate::stream::{Mark, Ttl};
+use crate::stream::{BlockKind, Mark, Ttl};
+
+/// How many messages are looked at for one that can carry a mark.
+const MOST_LOOKED_BACK: usize = 64;
 
 /// What the places are chosen from.
 pub(super) struct Input<'a> {
@@ -25,6 +29,26 @@ impl Input<'_> {
     /// The last block of the system up to `end`, and the prompt's size up to there.
     fn system(&self, end: Option<(usize, Tokens)>) -> Option<(usize, Tokens)> {
         end.map(|(block, tokens)| (self.tool_count + block, self.tools + tokens))
+    }
+
+    /// The end of every segment of L2, and the prompt's size up to there.
+    fn library(&self) -> Vec<(usize, Tokens)> {
+        let from = self.system.l1.map_or(0, |(block, _)| block + 1);
+        let mut size = Tokens::ZERO;
+        let ends = self.system.blocks.blocks().iter().enumerate().map(|(block, text)| {
+            size += text.tokens;
+            (self.tool_count + block, self.tools + size)
+        });
+        ends.skip(from).collect()
+    }
+
+    /// The last text of the user's in the first `count` messages, and the prompt's size up to there.
+    fn user_text(&self, count: usize) -> Option<(usize, Tokens)> {
+        let newest = (1..=count).rev().take(MOST_LOOKED_BACK).filter_map(|count| self.message(count));
+        newest.into_iter().find(|(block, _)| {
+            let block = self.wire.blocks.get(*block - self.tool_count - self.system.len());
+            block.is_some_and(|block| block.role() == Role::User && block.kind() == BlockKind::Text)
+        })
     }
 
     /// The last block of the first `count` messages of the prompt, and the prompt's size up to there.
@@ -54,6 +78,13 @@ pub(super) fn plan(input: &Input<'_>, dialect: Dialect, model: &Model, settled: 
             Next::Step => (input.message(input.lead + input.messages), Ttl::Short),
         });
     }
+    if matches!(model.cache, CacheRules::Breakpoints { .. }) {
+        // An entry is found again only at a mark: every end that L2 has had is marked, and only the newest are written.
+        places.extend(input.library().into_iter().map(|place| (Some(place), system_ttl)));
+        if dialect == Dialect::OpenAiResponses && settled < input.lead + input.messages {
+            places.push((input.user_text(settled), Ttl::Short));
+        }
+    }
     let mut marks: Vec<Mark> = places
         .into_iter()
         .filter_map(|(place, ttl)| {
@@ -63,11 +94,15 @@ pub(super) fn plan(input: &Input<'_>, dialect: Dialect, model: &Model, settled: 
         .collect();
     marks.sort_by_key(|mark| (mark.block, std::cmp::Reverse(mark.ttl)));
     marks.dedup_by_key(|mark| mark.block);
-    marks.truncate(match model.cache {
-        CacheRules::Marks { marks, .. } => marks,
-        CacheRules::Breakpoints { writes, .. } => writes,
-        _ => 0,
-    });
+    match model.cache {
+        CacheRules::Marks { marks: most, .. } => marks.truncate(most),
+        CacheRules::Breakpoints { latest_explicit, .. } => {
+            // The first one is the end of L1; beyond it only the newest are looked up.
+            let excess = marks.len().saturating_sub(latest_explicit);
+            marks.drain(1.min(marks.len())..(1 + excess).min(marks.len()));
+        }
+        _ => marks.clear(),
+    }
     marks
 }
 
