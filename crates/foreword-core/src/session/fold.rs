@@ -13,10 +13,15 @@ use crate::library::{Library, Place, Standing};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::tokens::Tokens;
 
+/// Which share of a fold's price the rent has to reach. Sessions that have come this far mostly go on for a while.
+const EAGERNESS: f64 = 0.8;
+
 /// What foldable tokens cost in cache reads since the last fold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rent {
     paid: f64,
+    /// Size of the last request.
+    sent: Tokens,
     /// What a fold would leave out.
     foldable: Tokens,
     /// Size of the prompt before the first of it.
@@ -71,21 +76,24 @@ impl Session {
         (self.settings.layout == Layout::Log && self.fold_pays()).then_some(FoldReason::Pays)
     }
 
-    /// Ski rental: renting (reading foldable tokens from the cache) has cost as much as buying (rewriting without them) would.
+    /// Ski rental: with this request, renting (reading foldable tokens from the cache) has cost as much as buying (rewriting
+    /// without them) would. What is new since the last request is written either way and is no part of the price.
     fn fold_pays(&self) -> bool {
         let rent = &self.epoch.rent;
         let prices = self.settings.prices;
         let Some(first) = rent.first_at else { return false };
         let system = self.epoch.l1.tokens() + self.epoch.l2.tokens();
         let from = if rent.moves { system } else { first };
-        let rewritten = self.epoch.total - rent.foldable - from;
+        let rewritten = rent.sent.min(self.epoch.total) - rent.foldable - from;
         let cost = rewritten * (prices.write - prices.read);
-        prices.write > prices.read && rent.foldable > Tokens::ZERO && rent.paid >= cost
+        let paid = rent.paid + rent.foldable * prices.read;
+        prices.write > prices.read && rent.foldable > Tokens::ZERO && paid >= cost * EAGERNESS
     }
 
     /// Each request pays for what it could have left out.
     pub(super) fn pay_rent(&mut self) {
         self.epoch.rent.paid += self.epoch.rent.foldable * self.settings.prices.read;
+        self.epoch.rent.sent = self.epoch.total;
     }
 
     /// A new output stands at the end; the one that is now too old to stay whole becomes foldable.

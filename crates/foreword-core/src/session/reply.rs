@@ -15,6 +15,7 @@ use crate::pairing::{Answer, OpenCalls};
 use crate::plan::{ACTION_PROMPT, Plan};
 use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
+use crate::settings::Layout;
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
 
@@ -22,6 +23,7 @@ impl Session {
     /// A turn begins: what is open is closed, items are chosen, and the user's words become history.
     pub(super) fn begin_turn(&mut self, input: TurnInput) {
         self.close_open_calls();
+        self.keep_unsent_words();
         self.add_mentioned(&input.words);
         let words: Arc<str> = Arc::from(input.words.as_str());
         let unit = self.history.units.len();
@@ -74,6 +76,17 @@ impl Session {
             left_out_for_room: Vec::new(),
         });
         self.turns += 1;
+    }
+
+    /// Words of a turn that could not be sent stay in the history.
+    fn keep_unsent_words(&mut self) {
+        let unsent = self.turn.as_ref().is_some_and(|turn| turn.message.is_none());
+        if unsent
+            && self.settings.layout == Layout::Log
+            && let Some(Unit::User(words)) = self.current_user().and_then(|at| self.history.units.get(at)).cloned()
+        {
+            self.append_step(&words);
+        }
     }
 
     /// `@rule:x` and `@ref:y` in the user's words bring the item into the session; the words stay as they are.

@@ -306,7 +306,6 @@ impl Session {
     pub(super) fn policy_cut(&self) -> usize {
         let now = self.epoch.shown.cut;
         now.max(match &self.settings.history {
-            HistoryPolicy::Full => 0,
             HistoryPolicy::Window { messages, chars, message_chars } => {
                 // In `log` a cut costs an epoch, so it makes room for a while.
                 let share = if self.settings.layout == Layout::Log { 2 } else { 1 };
@@ -314,7 +313,7 @@ impl Session {
             }
             HistoryPolicy::Strip { keep_runs, .. } => self.history.runs_back(*keep_runs),
             HistoryPolicy::Managed { passthrough_runs, .. } if self.is_managed() => self.history.runs_back(*passthrough_runs),
-            HistoryPolicy::Managed { .. } => 0,
+            HistoryPolicy::Full | HistoryPolicy::Managed { .. } => 0,
         })
     }
 

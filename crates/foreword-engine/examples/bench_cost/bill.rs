@@ -55,5 +55,10 @@ pub(crate) fn size(messages: &[Arc<Message>]) -> Tokens {
 
 /// How many messages two requests begin with in common.
 pub(crate) fn common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
-    before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || before == now).count()
+    before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || is_same(before, now)).count()
+}
+
+/// Whether two messages are the same bytes; which layer a piece of them is counted to is not sent.
+fn is_same(one: &Message, other: &Message) -> bool {
+    one.role == other.role && one.content() == other.content() && one.calls == other.calls && one.answers == other.answers
 }

@@ -10,24 +10,24 @@ use crate::data::Conversation;
 use crate::replay::{round, start_unfolded};
 
 /// A request of a log that is never folded.
-pub(crate) struct Request {
+struct Request {
     /// How many messages the log has.
-    pub(crate) len: usize,
+    len: usize,
     /// What it would be if it were folded here.
-    pub(crate) folded: Vec<Arc<Message>>,
+    folded: Vec<Arc<Message>>,
 }
 
 /// A conversation as one log, with every fold it could have had.
 pub(crate) struct Folds {
-    pub(crate) log: Vec<Arc<Message>>,
-    pub(crate) requests: Vec<Request>,
+    log: Vec<Arc<Message>>,
+    requests: Vec<Request>,
 }
 
 /// The way to the cheapest requests so far whose last fold is a given one.
-#[derive(Clone)]
-struct Way {
-    cost: f64,
-    folds: Vec<usize>,
+#[derive(Clone, Default)]
+pub(crate) struct Way {
+    pub(crate) cost: f64,
+    pub(crate) folds: Vec<usize>,
 }
 
 impl Folds {
@@ -37,14 +37,16 @@ impl Folds {
         let mut requests = Vec::new();
         for inputs in &conversation.rounds {
             round(&mut session, inputs)?;
-            let folded = session.folded().with_context(|| format!("{}: a fold does not fit", conversation.name))?;
+            let folded = session
+                .folded(&session.settings().budget)
+                .with_context(|| format!("{}: a fold does not fit", conversation.name))?;
             requests.push(Request { len: session.messages().len(), folded: folded.messages().to_vec() });
         }
         Ok(Self { log: session.messages().to_vec(), requests })
     }
 
     /// The request at a place, if the last fold was at `fold`.
-    pub(crate) fn request(&self, fold: Option<usize>, at: usize) -> Vec<Arc<Message>> {
+    fn request(&self, fold: Option<usize>, at: usize) -> Vec<Arc<Message>> {
         let len = self.requests[at].len;
         match fold {
             None => self.log[..len].to_vec(),
@@ -52,8 +54,8 @@ impl Folds {
         }
     }
 
-    /// The fold times with the least cost.
-    pub(crate) fn best(&self) -> Vec<usize> {
+    /// The fold times with the least cost, and that cost.
+    pub(crate) fn best(&self) -> Way {
         let mut ways = vec![Way { cost: 0.0, folds: Vec::new() }];
         for at in 0..self.requests.len() {
             let here = self.request(Some(at), at);
@@ -70,6 +72,6 @@ impl Folds {
             }
             ways.extend(folded);
         }
-        ways.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).map(|way| way.folds).unwrap_or_default()
+        ways.into_iter().min_by(|a, b| a.cost.total_cmp(&b.cost)).unwrap_or_default()
     }
 }

@@ -19,6 +19,10 @@ const PROMPT: Tokens = Tokens(1_000_000);
 /// At these prices no fold ever pays: folds come only when they are asked for.
 const NEVER_PAYS: CachePrices = CachePrices { input: 1.0, read: 1.0, write: 1.0, lifetime_s: None };
 
+/// More runs than any conversation has. A fold that is asked for leaves out older runs than the settings name, one that the engine
+/// makes because it pays does not; with this both are the same fold, and only their times differ.
+const ALL_RUNS: usize = u32::MAX as usize;
+
 /// When the prompt is rewritten, and how it is laid out.
 pub(crate) enum Policy<'a> {
     /// Everything is in one user message that is new every time.
@@ -35,7 +39,7 @@ pub(crate) enum Policy<'a> {
 pub(crate) fn start(conversation: &Conversation, output_chars: usize, layout: Layout, prices: CachePrices) -> Result<Session> {
     let agent = Agent { system_prompt: conversation.system.clone(), ..Agent::default() };
     let budget = Budget { prompt: PROMPT, output_chars, ..Budget::default() };
-    let settings = Settings { layout, budget, ..Settings::new(&conversation.name, prices) };
+    let settings = Settings { layout, budget, recent_runs: ALL_RUNS, ..Settings::new(&conversation.name, prices) };
     Session::new(agent, settings, Arc::new(Chars::FOUR)).with_context(|| conversation.name.clone())
 }
 

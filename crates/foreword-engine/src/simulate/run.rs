@@ -175,7 +175,7 @@ impl<'a> Run<'a> {
             self.hindsight.push(&self.unfolded, envelope.tools.tokens, cold);
         }
         let same = self.last_messages.len() <= self.session.messages().len()
-            && self.last_messages.iter().zip(self.session.messages()).all(|(before, now)| before == now);
+            && self.last_messages.iter().zip(self.session.messages()).all(|(before, now)| before.says_the_same(now));
         let options = BodyOptions {
             ttl: self.setup.ttl,
             previous_len: same.then_some(self.last_messages.len()).filter(|len| *len > 0),

@@ -133,7 +133,9 @@ impl System {
             .iter()
             .zip(pieces)
             .enumerate()
-            .take_while(|(index, (step, piece))| Arc::ptr_eq(&step.text, &piece.text) && step.starts == begins(*index))
+            .take_while(|(index, (step, piece))| {
+                (Arc::ptr_eq(&step.text, &piece.text) || step.text == piece.text) && step.starts == begins(*index)
+            })
             .count();
         // The old end carries what closes the message; cut back to the last kept piece first.
         self.truncate(keep, frame);
