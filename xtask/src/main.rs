@@ -4,6 +4,7 @@ mod bench;
 mod callgrind;
 mod cargo;
 mod lint;
+mod picture;
 mod setup;
 mod step;
 mod test;
@@ -16,10 +17,10 @@ use clap::{Parser, Subcommand};
 use crate::cargo::Cargo;
 use crate::step::Steps;
 
-/// The project's own chores: test, lint, bench
+/// The project's own chores: test, lint, bench, picture
 ///
 /// Each chore prints every command before it runs it, so that any of them can be repeated by hand. A chore goes on after a
-/// failed step and names all that failed at the end; it then exits with 1. It writes no files of its own, so Ctrl-C is safe at
+/// failed step and names all that failed at the end; it then exits with 1. Only `picture` writes a file, in one go, so Ctrl-C is safe at
 /// any point.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
@@ -52,6 +53,9 @@ enum Chore {
         after_help = "Examples:\n  cargo xtask bench core\n  cargo xtask bench cost -- --help   the benchmark's own options"
     )]
     Bench(bench::Args),
+
+    /// Draw the README's picture anew: one conversation in both layouts
+    Picture,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +76,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Test(args) => test::run(args, &cargo, &mut steps)?,
         Chore::Lint(args) => lint::run(args, &cargo, &mut steps)?,
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
+        Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
 }

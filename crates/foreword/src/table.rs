@@ -38,6 +38,14 @@ fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// An item's name as far as a person needs it: nobody reads a whole hash.
+fn short(item: &str) -> String {
+    match item.strip_prefix("output:") {
+        Some(hash) => format!("output:{}…", shown(hash).chars().take(8).collect::<String>()),
+        None => shown(item),
+    }
+}
+
 fn money(usd: f64) -> String {
     format!("${usd:.6}")
 }
@@ -80,7 +88,7 @@ fn row(out: &mut impl Write, paint: Paint, request: &RequestReport, largest: u64
     match &cache.broke {
         None => writeln!(out)?,
         Some(broke) => {
-            let item = broke.item.as_deref().map(|item| format!(" ({})", shown(item))).unwrap_or_default();
+            let item = broke.item.as_deref().map(|item| format!(" ({})", short(item))).unwrap_or_default();
             let place = broke.path.as_deref().map(|path| format!(" at {path}")).unwrap_or_default();
             let text = format!("{}{item}{place}: {} tokens, {}", broke.cause, broke.tokens_lost, money(broke.cost_lost));
             writeln!(out, "  {}", paint.with("31", text))?;
