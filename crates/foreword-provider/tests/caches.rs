@@ -76,8 +76,12 @@ fn openai_breakpoints() {
         let mut many = vec![Arc::clone(&a)];
         many.extend((0..extra).map(|index| user_sized(&format!("m{index}"), 10)));
         let total = 12_000 + 10 * extra;
-        sol(&[(0, &one, 1, [0, 12_000, 0]), (1, &many, 1, [read, total - read, 0])]);
+        sol(&[(0, &one, 1, [0, 12_000, 0]), (1, &many, many.len(), [read, total - read, 0])]);
     }
+    // Where the last message will change, the words before it carry a mark of their own and are found however far back.
+    let mut settled = vec![Arc::clone(&a)];
+    settled.extend((0..30).map(|index| user_sized(&format!("m{index}"), 10)));
+    sol(&[(0, &one, 1, [0, 12_000, 0]), (1, &settled, 1, [12_000, 300, 0])]);
     // Another model is another cache.
     let (sol, luna) = (model("gpt-6.1-sol"), model("gpt-6-luna"));
     let tools = no_tools();

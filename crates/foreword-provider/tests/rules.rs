@@ -131,7 +131,8 @@ fn system_text(dialect: Dialect, body: &Value) -> String {
 
 fn check_stream(stream: &PromptStream, messages: &[Arc<Message>], tools: &ToolPlan) {
     let blocks: Vec<_> = stream.blocks().collect();
-    assert!(stream.marks().len() <= 4);
+    // What Anthropic takes is held to four by the validator; OpenAI looks up fifty.
+    assert!(stream.marks().len() <= 50);
     assert!(stream.marks().windows(2).all(|pair| pair[0].block < pair[1].block && pair[0].ttl >= pair[1].ttl));
     // Never on an empty text; an empty result is a block of its own.
     assert!(stream.marks().iter().all(|mark| {

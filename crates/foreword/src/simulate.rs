@@ -25,6 +25,7 @@ Examples:
   foreword simulate --provider anthropic chat.json        the same conversation somewhere else
   foreword simulate --json chat.json | jq .totals         for machines: one object a line
 
+FOREWORD_MODELS names a folder with local models; the embedded model's tokenizer is read from there.
 Exit codes: 0 all ran; 1 a request did not fit its budget; 2 a scenario cannot be read or a flag is wrong.";
 
 /// Options of `foreword simulate`.
@@ -96,13 +97,15 @@ fn all(args: &Args) -> Result<Vec<Vec<Report>>, ScenarioError> {
     }
     let layouts: Vec<Option<Layout>> =
         if args.compare { Layout::ALL.map(Some).to_vec() } else { vec![args.layout.map(Into::into)] };
+    let models = std::env::var_os("FOREWORD_MODELS").map(PathBuf::from);
     let mut progress = Progress::new(scenarios.len());
     let mut reports = Vec::with_capacity(scenarios.len());
     for scenario in &scenarios {
         progress.step(&scenario.file);
         let mut row = Vec::new();
         for layout in &layouts {
-            let overrides = Overrides { layout: *layout, provider: args.provider.clone(), model: args.model.clone() };
+            let overrides =
+                Overrides { layout: *layout, provider: args.provider.clone(), model: args.model.clone(), models: models.clone() };
             row.push(run(scenario, &overrides)?);
         }
         reports.push(row);

@@ -288,6 +288,7 @@ impl Session {
             let now = running.as_ref().map_or(self.turns, |turn| turn.number);
             self.library.retain(|entry| entry.since < now);
             self.library.promote(now);
+            self.write_out_diffs();
             self.lay_out();
             if let Some(turn) = running {
                 let placed = self.place_items(&turn);
@@ -299,6 +300,21 @@ impl Session {
         self.epoch.began = Some(FoldReason::Undone);
         self.rest_rent();
         self.note("fold_undone", None, format!("epoch {number} begins: the fold was undone"));
+    }
+
+    /// What stood as a diff in a message is a text of its own in L2.
+    fn write_out_diffs(&mut self) {
+        let entries = self.library.entries().to_vec();
+        self.library = Library::default();
+        for entry in entries {
+            let entry = if entry.form == Form::Diff {
+                let (block, tokens, cut) = self.capped_block(&entry.version, false, true, self.item_cap());
+                Standing { block, tokens, cut, form: Form::Full, plain: false, ..entry }
+            } else {
+                entry
+            };
+            self.library.push(entry);
+        }
     }
 
     /// Sums L4 anew from the messages.

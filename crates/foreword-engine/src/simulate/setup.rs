@@ -31,6 +31,8 @@ pub struct Overrides {
     pub provider: Option<String>,
     /// Another model.
     pub model: Option<String>,
+    /// The folder that holds local models.
+    pub models: Option<std::path::PathBuf>,
 }
 
 /// Everything a run needs beside the events.
@@ -65,10 +67,7 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
     };
     let model = model.map_err(|error| loaded.error("settings.model", error))?;
     let dialect = dialect.unwrap_or(if model_name.is_some() { model.dialect } else { Dialect::OpenAiChat });
-    let tokenizer = match &given.tokenizer {
-        Some(name) => name.parse::<TokenizerName>().map_err(|error| loaded.error("settings.tokenizer", error))?,
-        None => model.tokenizer,
-    };
+    let tokenizer = tokenizer(loaded, &model, overrides)?;
     let ttl = match given.cache_ttl.as_deref() {
         None | Some("5m") => Ttl::default(),
         Some("1h") => Ttl::Long,
@@ -86,7 +85,30 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
         plan: given.plan,
         ..Settings::new(&loaded.scenario.name, model.cache_prices())
     };
-    Ok(Setup { settings, tokenizer: Arc::new(tokenizer.tokenizer()), dialect, model, ttl })
+    Ok(Setup { settings, tokenizer, dialect, model, ttl })
+}
+
+/// The embedded model, the word for its tokenizer in settings, and the file that holds it.
+const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
+
+/// The tokenizer the scenario asks for, else the model's own; the embedded model's where its file is there.
+fn tokenizer(loaded: &Loaded, model: &Model, overrides: &Overrides) -> Result<Arc<dyn Tokenizer>, ScenarioError> {
+    let (embedded_model, embedded, file) = EMBEDDED;
+    let given = loaded.scenario.settings.tokenizer.as_deref();
+    let path = overrides.models.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file());
+    let wrong = |error: &dyn std::fmt::Display| loaded.error("settings.tokenizer", error);
+    match (given, path) {
+        (name, Some(path)) if name.map_or(model.name == embedded_model, |name| name == embedded) => {
+            let opened = foreword_models::open(&path).map_err(|error| wrong(&error))?;
+            Ok(Arc::new(opened.named(embedded)))
+        }
+        (Some(name), None) if name == embedded => {
+            let message = format!("{embedded:?} needs the file {file}; set FOREWORD_MODELS to the folder that holds it");
+            Err(loaded.error("settings.tokenizer", message))
+        }
+        (Some(name), _) => Ok(Arc::new(name.parse::<TokenizerName>().map_err(|error| wrong(&error))?.tokenizer())),
+        (None, _) => Ok(Arc::new(model.tokenizer.tokenizer())),
+    }
 }
 
 fn budget(loaded: &Loaded, model: &Model) -> Result<Budget, ScenarioError> {

@@ -47,7 +47,7 @@ impl Input<'_> {
         let newest = (1..=count).rev().take(MOST_LOOKED_BACK).filter_map(|count| self.message(count));
         newest.into_iter().find(|(block, _)| {
             let block = self.wire.blocks.get(*block - self.tool_count - self.system.len());
-            block.is_some_and(|block| block.role() == Role::User && block.kind() == BlockKind::Text)
+            block.is_some_and(|block| block.role() == Role::User && block.kind() == BlockKind::Text && block.len > 0)
         })
     }
 
