@@ -10,7 +10,7 @@ use crate::step::Steps;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many cases each property test tries; without it, the test's own number
+    /// How many cases each property test tries, from a new seed; without it, the test's own number from a fixed one
     #[arg(long, value_name = "N")]
     cases: Option<NonZeroU32>,
 }
