@@ -44,9 +44,14 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The most one item gets; `tight` where not everything fits, so that one huge item does not shut out the rest.
-    pub fn item_cap(&self, tight: bool) -> Tokens {
-        self.item.unwrap_or(if tight { Tokens(self.prompt.0 / 2) } else { self.prompt })
+    /// The most one item gets.
+    pub fn item_cap(&self) -> Tokens {
+        self.item.unwrap_or(self.prompt)
+    }
+
+    /// The most one item gets where not everything fits: one huge item must not shut out the rest.
+    pub fn tight_item_cap(&self) -> Tokens {
+        self.item.unwrap_or(Tokens(self.prompt.0 / 2))
     }
 
     /// The most characters one output of `tool` gets.

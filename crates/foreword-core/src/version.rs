@@ -28,6 +28,30 @@ pub struct Version {
     pub detail: Detail,
 }
 
+/// How a Version is shown where it stands now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dress {
+    /// It is the note in front of the user.
+    pub active: bool,
+    /// Another Version of it stands above.
+    pub supersedes: bool,
+}
+
+impl Dress {
+    /// As any item.
+    pub const PLAIN: Self = Self { active: false, supersedes: false };
+
+    /// As an item of which another Version may stand above.
+    pub fn superseding(supersedes: bool) -> Self {
+        Self { supersedes, ..Self::PLAIN }
+    }
+
+    /// Says that the Version above is not the current one.
+    fn mark(self) -> &'static str {
+        if self.supersedes { "<supersedes>an earlier version of this above is out of date</supersedes>\n" } else { "" }
+    }
+}
+
 /// What a block tells beside the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Detail {
@@ -119,12 +143,12 @@ impl Version {
     }
 
     /// Its block. `content` stands for the version's own, which may have been cut.
-    pub fn block(&self, fence: &mut Fence, content: &str, active: bool, supersedes: bool) -> String {
+    pub fn block(&self, fence: &mut Fence, content: &str, dress: Dress) -> String {
         let content = fence.escape(content);
         let line = |tag: &str, value: &str| format!("<{tag}>{}</{tag}>\n", one_line(value));
         let (tag, head) = match &self.detail {
             Detail::Note { path, title } => {
-                let tag = if active { "active_note" } else { "note_context" };
+                let tag = if dress.active { "active_note" } else { "note_context" };
                 (tag, format!("{}{}", line("title", title), line("path", path)))
             }
             Detail::Url { url, title } => {
@@ -139,21 +163,16 @@ impl Version {
                 let query = fence.escape(query).into_owned();
                 ("dataview_block", format!("{}<query>\n{query}\n</query>\n", line("path", path)))
             }
-            Detail::Rule => return named("rule", self.id.name(), supersedes, &content),
-            Detail::Reference => return named("reference", self.id.name(), supersedes, &content),
-            Detail::Tool => return named("tool", self.id.name(), supersedes, &content),
+            Detail::Rule => return named("rule", self.id.name(), dress, &content),
+            Detail::Reference => return named("reference", self.id.name(), dress, &content),
+            Detail::Tool => return named("tool", self.id.name(), dress, &content),
         };
-        format!("<{tag}>\n{head}{}<content>\n{content}\n</content>\n</{tag}>", mark(supersedes))
+        format!("<{tag}>\n{head}{}<content>\n{content}\n</content>\n</{tag}>", dress.mark())
     }
 }
 
-/// Says that the Version above is not the current one.
-fn mark(supersedes: bool) -> &'static str {
-    if supersedes { "<supersedes>an earlier version of this above is out of date</supersedes>\n" } else { "" }
-}
-
-fn named(tag: &str, name: &str, supersedes: bool, content: &str) -> String {
-    format!("<{tag} name=\"{}\">\n{}{content}\n</{tag}>", attribute(name), mark(supersedes))
+fn named(tag: &str, name: &str, dress: Dress, content: &str) -> String {
+    format!("<{tag} name=\"{}\">\n{}{content}\n</{tag}>", attribute(name), dress.mark())
 }
 
 fn tool_text(description: Option<&str>, schema: &Value) -> String {

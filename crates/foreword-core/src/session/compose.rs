@@ -18,7 +18,7 @@ use crate::text::diff::{unified, without_end_marks};
 use crate::text::fence::one_line;
 use crate::text::output::cap_tokens;
 use crate::tokens::Tokens;
-use crate::version::Version;
+use crate::version::{Dress, Version};
 
 const RESULTS_HEADING: &str = "# Additional context:";
 const REFERENCES_HEADING: &str = "Context attached to this message:";
@@ -56,25 +56,19 @@ pub(super) struct Placed {
 
 impl Session {
     /// A Version's block, cut where it is larger than `cap`.
-    pub(super) fn capped_block(
-        &mut self,
-        version: &Version,
-        active: bool,
-        supersedes: bool,
-        cap: Tokens,
-    ) -> (Arc<str>, Tokens, bool) {
-        let whole = version.block(&mut self.fence, &version.content, active, supersedes);
+    pub(super) fn capped_block(&mut self, version: &Version, dress: Dress, cap: Tokens) -> (Arc<str>, Tokens, bool) {
+        let whole = version.block(&mut self.fence, &version.content, dress);
         let tokens = self.count(&whole);
         if tokens <= cap {
             return (whole.into(), tokens, false);
         }
-        let frame = version.block(&mut self.fence, "", active, supersedes);
+        let frame = version.block(&mut self.fence, "", dress);
         let mut room = cap - self.count(&frame);
         let tokenizer = Arc::clone(&self.tokenizer);
         // Escaping can lengthen a text, so the room for it is found by trying.
         for _ in 0..8 {
             let Some(capped) = cap_tokens(&version.content, room, &*tokenizer, &version.id.to_string()) else { break };
-            let block = version.block(&mut self.fence, &capped.text, active, supersedes);
+            let block = version.block(&mut self.fence, &capped.text, dress);
             let tokens = self.count(&block);
             if tokens <= cap {
                 return (block.into(), tokens, true);
@@ -104,7 +98,8 @@ impl Session {
         }
         let cap = self.item_cap();
         let newest = self.library.newest(&version.id).cloned();
-        let (block, tokens, cut) = self.capped_block(&version, active == Some(&version.id), newest.is_some(), cap);
+        let dress = Dress { active: active == Some(&version.id), supersedes: newest.is_some() };
+        let (block, tokens, cut) = self.capped_block(&version, dress, cap);
         if let (Layout::Log, Some(old)) = (self.settings.layout, newest.filter(|old| !old.cut && !cut)) {
             let name = one_line(version.id.name());
             if let Some(diff) = unified(&old.version.content, &version.content, &name) {
@@ -264,7 +259,7 @@ impl Session {
                 Share::Cut(room) => {
                     let active = turn.active.as_ref() == Some(&version.id);
                     let supersedes = self.library.contains(&version.id);
-                    let (block, tokens, cut) = self.capped_block(&version, active, supersedes, *room - join);
+                    let (block, tokens, cut) = self.capped_block(&version, Dress { active, supersedes }, *room - join);
                     placed.tokens = tokens;
                     placed.how = How::Text { block, form: Form::Full, cut };
                 }
@@ -365,7 +360,7 @@ impl Session {
                 // Once its turn is over a note is a note like any other.
                 let was_active = turn.active.as_ref() == Some(&id) && form == Form::Full && !cut;
                 let (block, tokens) = if was_active {
-                    let (block, tokens, _) = self.capped_block(&wanted.version, false, supersedes, self.item_cap());
+                    let (block, tokens, _) = self.capped_block(&wanted.version, Dress::superseding(supersedes), self.item_cap());
                     (block, tokens)
                 } else {
                     (block, tokens)

@@ -12,6 +12,7 @@ use crate::item::{ItemId, Kind};
 use crate::library::{Library, Place, Standing};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::tokens::Tokens;
+use crate::version::Dress;
 
 /// Which share of a fold's price the rent has to reach. Sessions that have come this far mostly go on for a while.
 const EAGERNESS: f64 = 0.8;
@@ -267,7 +268,7 @@ impl Session {
                 continue;
             }
             let supersedes = self.library.contains(&entry.version.id);
-            let (block, tokens, cut) = self.capped_block(&entry.version, false, supersedes, self.item_cap());
+            let (block, tokens, cut) = self.capped_block(&entry.version, Dress::superseding(supersedes), self.item_cap());
             let again = if supersedes { Standing { block, tokens, cut, plain: false, form: Form::Full, ..entry } } else { entry };
             self.library.push(again);
         }
@@ -308,7 +309,7 @@ impl Session {
         self.library = Library::default();
         for entry in entries {
             let entry = if entry.form == Form::Diff {
-                let (block, tokens, cut) = self.capped_block(&entry.version, false, true, self.item_cap());
+                let (block, tokens, cut) = self.capped_block(&entry.version, Dress::superseding(true), self.item_cap());
                 Standing { block, tokens, cut, form: Form::Full, plain: false, ..entry }
             } else {
                 entry

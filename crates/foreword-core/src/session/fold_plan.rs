@@ -20,6 +20,7 @@ use crate::layer::LayerId;
 use crate::library::{Library, Place, Standing};
 use crate::prompt::ToolPlan;
 use crate::tokens::Tokens;
+use crate::version::Dress;
 
 /// A fold that fits: what stays of what stands, and what the turn's items get.
 pub(super) struct FoldPlan {
@@ -136,7 +137,7 @@ impl Session {
         let standing: Vec<Standing> =
             current.filter(|entry| entry.promotable && !of_turn(entry) && is_used(entry)).cloned().collect();
         let resident = |entry: &Standing| {
-            let tokens = if entry.plain { entry.tokens } else { self.capped_block(&entry.version, false, false, cap).1 };
+            let tokens = if entry.plain { entry.tokens } else { self.capped_block(&entry.version, Dress::PLAIN, cap).1 };
             Resident { id: entry.version.id.clone(), hash: entry.version.hash, tokens: tokens + join, last_used: entry.last_used }
         };
         standing.iter().map(resident).collect()

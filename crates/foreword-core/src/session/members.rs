@@ -11,7 +11,7 @@ use crate::prompt::{ToolSpec, ToolStyle};
 use crate::select::Reason;
 use crate::settings::Layout;
 use crate::text::fence::one_line;
-use crate::version::Version;
+use crate::version::{Dress, Version};
 
 impl Session {
     /// Adds an item by hand: it is `manual` from now on, whatever its own mode.
@@ -85,7 +85,7 @@ impl Session {
     }
 
     fn notice(&mut self, version: &Version, what: &str) {
-        let block = version.block(&mut self.fence, &version.content, false, false);
+        let block = version.block(&mut self.fence, &version.content, Dress::PLAIN);
         let text = format!("<engine_notice>\n{what}\n{block}\n</engine_notice>");
         let tokens = self.count(&text);
         self.pending_notices.push(Notice {

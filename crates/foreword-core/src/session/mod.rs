@@ -420,7 +420,7 @@ impl Session {
     }
 
     fn item_cap(&self) -> Tokens {
-        self.settings.budget.item_cap(self.tight)
+        if self.tight { self.settings.budget.tight_item_cap() } else { self.settings.budget.item_cap() }
     }
 
     fn count(&self, text: &str) -> Tokens {

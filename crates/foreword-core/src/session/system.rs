@@ -20,7 +20,7 @@ use crate::prompt::{ToolPlan, ToolSpec, ToolStyle};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
-use crate::version::{Version, plain_block};
+use crate::version::{Dress, Version, plain_block};
 
 /// What introduces L2.
 pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";
@@ -59,7 +59,7 @@ impl Session {
             }
             if let Some((_, include)) = self.members.iter().find(|(id, _)| *id == item.id) {
                 let version = Version::catalogued(&item);
-                let block = version.block(&mut self.fence, &version.content, false, false);
+                let block = version.block(&mut self.fence, &version.content, Dress::PLAIN);
                 parts.push((Origin::Item(item.id.clone()), *include, block));
             }
         }
@@ -93,7 +93,7 @@ impl Session {
 
     /// A Version as it stands in L2: its block, held to the cap of one item.
     pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
-        let (block, tokens, cut) = self.capped_block(version, false, false, self.item_cap());
+        let (block, tokens, cut) = self.capped_block(version, Dress::PLAIN, self.item_cap());
         Standing {
             version: Arc::clone(version),
             block,

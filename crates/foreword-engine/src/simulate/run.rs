@@ -304,7 +304,7 @@ fn item(found: &Break) -> Option<String> {
 fn never_folding(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.layout = Layout::Log;
-    settings.budget.item = Some(settings.budget.item_cap(false));
+    settings.budget.item = Some(settings.budget.item_cap());
     settings.budget.prompt = Tokens(u64::MAX / 4);
     settings.history = HistoryPolicy::Full;
     settings.prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };
