@@ -51,7 +51,8 @@ impl Budget {
 
     /// The most one item gets where not everything fits: one huge item must not shut out the rest.
     pub fn tight_item_cap(&self) -> Tokens {
-        self.item.unwrap_or(Tokens(self.prompt.0 / 2))
+        let turn = self.layers.get(&LayerId::L3).map_or(self.prompt, |cap| self.prompt.min(*cap));
+        self.item.unwrap_or(Tokens(turn.0 / 2))
     }
 
     /// The most characters one output of `tool` gets.
@@ -61,8 +62,12 @@ impl Budget {
 
     /// Where a fold stops.
     pub fn low_water_mark(&self) -> Tokens {
+        self.low_water_of(self.prompt)
+    }
+
+    fn low_water_of(&self, room: Tokens) -> Tokens {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Tokens((self.prompt.0 as f64 * self.low_water.clamp(0.0, 1.0)) as u64)
+        Tokens((room.0 as f64 * self.low_water.clamp(0.0, 1.0)) as u64)
     }
 }
 
@@ -160,7 +165,10 @@ pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> 
             Limit::Budget => budget.prompt - used,
             Limit::LowWater => budget.low_water_mark() - used,
         };
-        let layer = budget.layers.get(&candidate.layer).map(|cap| *cap - *of_layer);
+        let layer = budget.layers.get(&candidate.layer).map(|cap| match candidate.limit {
+            Limit::Budget => *cap - *of_layer,
+            Limit::LowWater => budget.low_water_of(*cap) - *of_layer,
+        });
         let room = layer.map_or(global, |layer| layer.min(global));
         let share = if candidate.tokens <= room {
             Share::Full

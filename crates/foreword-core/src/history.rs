@@ -123,7 +123,7 @@ impl History {
             }
             let (more_messages, more_chars) = size(unit);
             // Nothing is cut once the first unit is reached, so its place need not be shared with a summary.
-            let spare = usize::from(at == 0);
+            let spare = usize::from(at == 0 && window_has_summary(messages));
             let fits = used.0 + more_messages <= messages + spare && used.1 + more_chars <= chars;
             if !fits && at != newest {
                 return cut;
@@ -155,7 +155,7 @@ impl History {
 }
 
 /// A window of very few messages has none to spare for a summary.
-pub(crate) fn window_has_summary(messages: usize) -> bool {
+fn window_has_summary(messages: usize) -> bool {
     messages > 3
 }
 

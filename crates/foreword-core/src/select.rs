@@ -63,6 +63,8 @@ pub enum Reason {
     OverBudget,
     /// It joined while a turn was running and comes with the next.
     NextTurn,
+    /// The user asked for a fold, and no recent run had asked for it.
+    Unused,
     /// The user removed it.
     Removed,
     /// Its images are left out because it is not the active note.

@@ -76,7 +76,7 @@ proptest! {
     #[test]
     fn invariant_3_bounded(world in world()) {
         let mut failure = None;
-        let _ = run(&world, |_, sent| {
+        let end = run(&world, |_, sent| {
             let counted: Tokens = sent.messages.iter().map(|message| message.tokens()).sum::<Tokens>() + sent.envelope.tools.tokens;
             let by_layer: Tokens = sent.envelope.layers.iter().map(|layer| layer.tokens).sum::<Tokens>() + sent.envelope.tools.tokens;
             if counted > Tokens(world.prompt) || counted != sent.envelope.tokens || by_layer != counted {
@@ -84,6 +84,8 @@ proptest! {
             }
         });
         prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
+        // Only what may never be given up makes a request fail, and its sizes are named.
+        prop_assert!(end.is_ok() || end.is_err_and(|over| over.mandatory.l1 > Tokens::ZERO), "{end:?}");
     }
 
     #[test]

@@ -122,38 +122,57 @@ impl Session {
         wanted.map(|wanted| self.place_item(wanted, turn.active.as_ref())).collect()
     }
 
-    /// What a turn's items and results ask for, in the order in which they are served: attached, results, chosen.
+    /// What a turn's items and results ask for, in the order in which they are served: attached, results, chosen. A heading is
+    /// asked for by the first that stands under it.
     pub(super) fn turn_candidates(&self, turn: &Turn, placed: &[Placed]) -> Vec<Candidate> {
-        let join = self.count(JOIN);
-        let item = |placed: &Placed| Candidate {
+        let frames = self.turn_frames(turn, placed);
+        let item = |placed: &Placed| (placed.tokens, matches!(placed.how, How::Text { form: Form::Full, .. }));
+        let (attached, chosen) = placed.split_at(turn.attached.len());
+        let results = turn.results.iter().map(|block| (block.tokens, false));
+        let asked = attached.iter().map(item).chain(results).chain(chosen.iter().map(item));
+        let candidate = |((tokens, cuttable), frame): ((Tokens, bool), &Tokens)| Candidate {
             layer: LayerId::L3,
-            tokens: placed.tokens + join,
-            cuttable: matches!(placed.how, How::Text { form: Form::Full, .. }),
+            tokens: tokens + *frame,
+            cuttable,
             limit: Limit::Budget,
         };
-        let result =
-            |tokens: Tokens| Candidate { layer: LayerId::L3, tokens: tokens + join, cuttable: false, limit: Limit::Budget };
+        asked.zip(&frames).map(candidate).collect()
+    }
+
+    /// What stands around each of a turn's candidates: a blank line, and the headings it is the first to need.
+    fn turn_frames(&self, turn: &Turn, placed: &[Placed]) -> Vec<Tokens> {
+        let join = self.count(JOIN);
+        let refers = |placed: &Placed| matches!(placed.how, How::Reference(_));
         let (attached, chosen) = placed.split_at(turn.attached.len());
-        let results = turn.results.iter().map(|block| result(block.tokens));
-        attached.iter().map(item).chain(results).chain(chosen.iter().map(item)).collect()
+        let kinds = attached.iter().map(|placed| (refers(placed), false));
+        let kinds =
+            kinds.chain(turn.results.iter().map(|_| (false, true))).chain(chosen.iter().map(|placed| (refers(placed), false)));
+        let mut references = self.count(REFERENCES_HEADING) + self.count(find_them(self.settings.layout)) + join + join;
+        let mut results = self.count(RESULTS_HEADING) + join;
+        let mut query = if turn.has_frame() { Tokens::ZERO } else { self.count(QUERY_HEADING) + join };
+        let frame = |(is_reference, is_result): (bool, bool)| {
+            let mut frame = join + std::mem::take(&mut query);
+            if is_reference {
+                // Its line begins with a line break of its own.
+                frame += std::mem::take(&mut references) + Tokens(1);
+            }
+            if is_result {
+                frame += std::mem::take(&mut results);
+            }
+            frame
+        };
+        kinds.map(frame).collect()
     }
 
     /// What the words of a turn and the lines around them need at the least.
     pub(super) fn turn_mandatory(&self, turn: &Turn) -> Mandatory {
         let join = self.count(JOIN);
-        let frames = [RESULTS_HEADING, REFERENCES_HEADING, find_them(self.settings.layout), QUERY_HEADING];
-        let has_context =
-            !(turn.attached.is_empty() && turn.results.is_empty() && turn.chosen.is_empty() && turn.notices.is_empty());
         let directive = turn.directive.as_ref().map(|directive| self.count(directive) + join);
-        let frames = if has_context || directive.is_some() {
-            frames.iter().map(|text| self.count(text) + join).sum()
-        } else {
-            Tokens::ZERO
-        };
+        let query = if turn.has_frame() { self.count(QUERY_HEADING) + join } else { Tokens::ZERO };
         let notices: Tokens = turn.notices.iter().map(|notice| notice.tokens + join).sum();
         let images = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
         Mandatory {
-            l5: self.count(&turn.words) + frames + notices + images,
+            l5: self.count(&turn.words) + query + notices + images,
             directive: directive.unwrap_or_default(),
             ..Mandatory::default()
         }
@@ -169,6 +188,9 @@ impl Session {
         let mandatory = Mandatory { standing: self.total(), ..self.turn_mandatory(&turn) };
         if self.lacks_a_tool() {
             return Some(FoldReason::ToolsChanged);
+        }
+        if self.over_layer_cap() {
+            return Some(FoldReason::Budget);
         }
         let Ok(mut shares) = plan(&self.settings.budget, mandatory, &candidates) else { return Some(FoldReason::Budget) };
         if shares.iter().any(|share| *share != Share::Full) {
@@ -187,6 +209,12 @@ impl Session {
         }
         self.commit(placed, &shares);
         None
+    }
+
+    /// Whether L2 or L4 is larger than the settings allow it to be.
+    pub(super) fn over_layer_cap(&self) -> bool {
+        let over = |layer, size: Tokens| self.settings.budget.layers.get(&layer).is_some_and(|cap| size > *cap);
+        over(LayerId::L2, self.epoch.l2.tokens()) || over(LayerId::L4, self.epoch.now.tokens())
     }
 
     /// Before a turn is shown: in `library` the prompt is laid out anew, in `log` the last turn becomes history as it was sent.
@@ -243,7 +271,7 @@ impl Session {
 
     /// Applies the planner's shares: cuts what must be cut, leaves out what has no room. Which results stay is told by a list.
     fn share_out(&mut self, turn: &mut Turn, placed: Vec<Placed>, shares: &[Share]) -> (Vec<Placed>, Vec<bool>) {
-        let join = self.count(JOIN);
+        let frames = self.turn_frames(turn, &placed);
         let attached = turn.attached.len();
         let results = turn.results.len();
         let of_results: Vec<bool> = shares[attached..attached + results].iter().map(|share| *share == Share::Full).collect();
@@ -251,15 +279,16 @@ impl Session {
             turn.left_out_for_room.push(LeftOut { item: block.id.clone(), reason: Reason::OverBudget, score: None });
         }
         let of_items = shares[..attached].iter().chain(&shares[attached + results..]);
+        let frames = frames[..attached].iter().chain(&frames[attached + results..]);
         let mut shown = Vec::new();
-        for (mut placed, share) in placed.into_iter().zip(of_items) {
+        for ((mut placed, share), frame) in placed.into_iter().zip(of_items).zip(frames) {
             let version = Arc::clone(&placed.wanted.version);
             match share {
                 Share::Full => {}
                 Share::Cut(room) => {
                     let active = turn.active.as_ref() == Some(&version.id);
                     let supersedes = self.library.contains(&version.id);
-                    let (block, tokens, cut) = self.capped_block(&version, Dress { active, supersedes }, *room - join);
+                    let (block, tokens, cut) = self.capped_block(&version, Dress { active, supersedes }, *room - *frame);
                     placed.tokens = tokens;
                     placed.how = How::Text { block, form: Form::Full, cut };
                 }

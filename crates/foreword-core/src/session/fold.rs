@@ -6,10 +6,12 @@ use std::sync::Arc;
 use super::fold_plan::FoldPlan;
 use super::{Epoch, Session, push_message};
 use crate::budget::{Budget, OverBudget, Share};
-use crate::envelope::{FoldReason, Form, LayerSum};
+use crate::envelope::{FoldReason, Form, LayerSum, LeftOut};
+use crate::hash::Hash;
 use crate::history::{Output, Unit};
 use crate::item::{ItemId, Kind};
 use crate::library::{Library, Place, Standing};
+use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout};
 use crate::tokens::Tokens;
 use crate::version::Dress;
@@ -135,7 +137,7 @@ impl Session {
 
     /// A running turn whose results no longer fit.
     pub(super) fn outgrown(&mut self) -> Option<FoldReason> {
-        if self.total() > self.settings.budget.prompt {
+        if self.total() > self.settings.budget.prompt || self.over_layer_cap() {
             return Some(FoldReason::Budget);
         }
         if !self.over_window() {
@@ -177,7 +179,7 @@ impl Session {
         let turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number + usize::from(!fresh));
         let undo = Undo { epoch: self.epoch.clone(), library, replaced_by: 0, turn, message };
         let before = self.total();
-        self.apply_fold(&fold);
+        self.apply_fold(&fold, reason);
         self.epoch.number += 1;
         self.epoch.began = Some(reason);
         let base = self.epoch.messages.len();
@@ -197,10 +199,16 @@ impl Session {
         Ok(())
     }
 
-    fn apply_fold(&mut self, fold: &FoldPlan) {
+    fn apply_fold(&mut self, fold: &FoldPlan, reason: FoldReason) {
         let (current, dropped): (Vec<_>, Vec<_>) =
             self.library.current_versions().into_iter().cloned().partition(|entry| fold.keep.contains(&entry.version.id));
-        self.dropped = dropped.into_iter().filter(|entry| entry.promotable).map(|entry| entry.version.id.clone()).collect();
+        let recent = self.turns.saturating_sub(self.settings.recent_runs + 1);
+        let why = |entry: &Standing| {
+            if reason == FoldReason::Asked && entry.last_used < recent { Reason::Unused } else { Reason::OverBudget }
+        };
+        let dropped = dropped.into_iter().filter(|entry| entry.promotable);
+        self.dropped =
+            dropped.map(|entry| LeftOut { item: entry.version.id.clone(), reason: why(&entry), score: None }).collect();
         self.library = Library::default();
         for entry in current {
             let standing = if entry.plain {
@@ -260,6 +268,12 @@ impl Session {
         let appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
         // What came again since would stand beside what it replaced; then the prompt is laid out anew.
         let twice = since.iter().any(|entry| library.contains(&entry.version.id));
+        // So it is where the agent or the session is no longer what the old prompt says.
+        let seated = self
+            .members
+            .iter()
+            .all(|(id, _)| !self.stands_in_library(id) || self.pending_members.contains(id) || library.contains(id));
+        let stale = old.l1.record().hash != Hash::of(self.l1_text()) || !seated;
         let number = self.epoch.number + 1;
         self.library = library;
         for entry in since {
@@ -277,7 +291,7 @@ impl Session {
         {
             running.message = Some(message);
         }
-        if self.settings.layout == Layout::Log && !twice {
+        if self.settings.layout == Layout::Log && !twice && !stale {
             self.epoch = old;
             for message in &appended {
                 self.append(message);
@@ -290,6 +304,7 @@ impl Session {
             self.library.retain(|entry| entry.since < now);
             self.library.promote(now);
             self.write_out_diffs();
+            self.seat_members();
             self.lay_out();
             if let Some(turn) = running {
                 let placed = self.place_items(&turn);

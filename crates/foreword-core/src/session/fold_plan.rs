@@ -19,8 +19,12 @@ use crate::item::ItemId;
 use crate::layer::LayerId;
 use crate::library::{Library, Place, Standing};
 use crate::prompt::ToolPlan;
+use crate::settings::HistoryPolicy;
 use crate::tokens::Tokens;
 use crate::version::Dress;
+
+/// Kept free where there is room: sizes are planned before the parts are joined, and a tokenizer may count a seam differently.
+const SEAMS: Tokens = Tokens(8);
 
 /// A fold that fits: what stays of what stands, and what the turn's items get.
 pub(super) struct FoldPlan {
@@ -28,6 +32,8 @@ pub(super) struct FoldPlan {
     pub(super) shown: Shown,
     pub(super) shares: Vec<Share>,
     pub(super) tools: ToolPlan,
+    /// Whether everything the turn and the session ask for is in, whole.
+    complete: bool,
 }
 
 /// Who asks for room.
@@ -71,7 +77,7 @@ impl Session {
     pub(super) fn plan_fold(&mut self, reason: FoldReason) -> Result<FoldPlan, OverBudget> {
         self.tight = false;
         let whole = self.try_fold(reason)?;
-        if whole.shares.iter().all(|share| *share == Share::Full) {
+        if whole.complete {
             return Ok(whole);
         }
         self.tight = true;
@@ -84,23 +90,25 @@ impl Session {
         let residents = self.residents(turn.as_ref(), reason);
         let placed = self.placed_after_fold(turn.as_ref(), &residents);
         let floor = self.fold_floor(reason);
-        let summary = self.summary_message(self.current_user().unwrap_or(self.history.units.len()));
-        let ballot =
-            self.ballot(turn.as_ref(), &placed, &residents, floor, summary.map_or(Tokens::ZERO, |summary| summary.tokens()));
-        let mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
+        let summary = self.summary_room();
+        let ballot = self.ballot(turn.as_ref(), &placed, &residents, floor, summary);
+        let mut mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
+        mandatory.standing += SEAMS.min(self.settings.budget.prompt - mandatory.total());
         let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
 
-        let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools };
+        let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools, complete: true };
         let user = self.current_user().unwrap_or(self.history.units.len());
         let newest = self.newest_calls().map(|(at, _)| at).filter(|at| *at > user + 1);
         // Where no unit fits, the newest calls stay with the user's words, or these alone.
         let mut cut = newest.unwrap_or(user);
         fold.shown.stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
-        for (seat, share) in ballot.seats.into_iter().zip(shares) {
+        for ((seat, candidate), share) in ballot.seats.into_iter().zip(&ballot.candidates).zip(shares) {
             let taken = share == Share::Full;
+            let asked_for = matches!(seat, Seat::Turn(_) | Seat::Library(_)) && candidate.limit == Limit::Budget;
+            fold.complete &= taken || !asked_for;
             match seat {
                 Seat::Newest if !taken => fold.shown.stubs_before = self.history.outputs,
-                Seat::Summary => fold.shown.no_summary = !taken,
+                Seat::Summary => fold.shown.no_summary = !taken && candidate.tokens > Tokens::ZERO,
                 Seat::Unit(at) if taken => cut = cut.min(at),
                 Seat::Library(id) if taken => {
                     fold.keep.insert(id);
@@ -114,6 +122,14 @@ impl Session {
         }
         fold.shown.cut = if cut == user + 1 { user } else { cut }.max(floor);
         Ok(fold)
+    }
+
+    /// Room for a summary, wherever the cut will be: one from outside is as large as it is, our own as large as it may get.
+    fn summary_room(&mut self) -> Tokens {
+        let cap = self.summary_cap();
+        let from_outside = matches!(self.settings.history, HistoryPolicy::Managed { .. }) && self.managed_summary.is_some();
+        let summary = self.summary_message(self.history.units.len());
+        summary.map_or(Tokens::ZERO, |summary| if from_outside { summary.tokens().max(cap) } else { cap })
     }
 
     /// The tool list is made anew with an epoch.

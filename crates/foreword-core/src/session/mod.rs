@@ -81,6 +81,13 @@ struct Turn {
     left_out_for_room: Vec<LeftOut>,
 }
 
+impl Turn {
+    /// Whether its words stand under a heading whatever else is shown.
+    fn has_frame(&self) -> bool {
+        !self.notices.is_empty() || self.directive.is_some()
+    }
+}
+
 /// A stretch of requests in which the prefix only grows.
 #[derive(Clone, Debug, Default)]
 struct Epoch {
@@ -132,8 +139,8 @@ pub struct Session {
     pending_notices: Vec<Notice>,
     pending_members: Vec<ItemId>,
     undo: Option<Box<fold::Undo>>,
-    /// What the last fold had no room for.
-    dropped: Vec<ItemId>,
+    /// What the last fold left out.
+    dropped: Vec<LeftOut>,
     outbox: Vec<(ItemId, Arc<str>)>,
     notes: Vec<Note>,
     idle_s: u64,
@@ -330,12 +337,18 @@ impl Session {
         left_out.extend(waiting.map(|item| LeftOut { item: item.clone(), reason: Reason::NextTurn, score: None }));
         let roomless =
             self.members.iter().map(|(id, _)| id).filter(|id| self.stands_in_library(id) && !self.library.contains(id));
-        let roomless: Vec<ItemId> = roomless.cloned().chain(dropped).collect();
-        for item in roomless {
-            if !left_out.iter().any(|known| known.item == item) && !self.library.contains(&item) {
-                left_out.push(LeftOut { item, reason: Reason::OverBudget, score: None });
+        let roomless = roomless.map(|item| LeftOut { item: item.clone(), reason: Reason::OverBudget, score: None });
+        for missing in roomless.collect::<Vec<_>>().into_iter().chain(dropped) {
+            if !left_out.iter().any(|known| known.item == missing.item) {
+                left_out.push(missing);
             }
         }
+        // What came in after all, by whatever way, is not left out.
+        let is_in = |item: &ItemId| {
+            let by_turn = turn.is_some_and(|turn| turn.context.iter().any(|entry| entry.item == *item));
+            by_turn || self.library.newest(item).is_some_and(|entry| entry.include != Include::Agent)
+        };
+        left_out.retain(|left_out| !is_in(&left_out.item));
         left_out
     }
 

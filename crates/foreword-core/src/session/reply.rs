@@ -320,8 +320,10 @@ impl Session {
     /// Size of what the newest calls of the running turn need at the least, and the unit they are.
     pub(super) fn newest_calls(&self) -> Option<(usize, Tokens)> {
         let user = self.current_user()?;
-        let at = self.history.units.iter().rposition(|unit| !matches!(unit, Unit::Engine(_)))?;
-        if at <= user {
+        let last = self.history.units.iter().rposition(|unit| !matches!(unit, Unit::Engine(_)))?;
+        // What the engine said since, right behind the user's words or behind the newest calls, goes with them.
+        let at = last.max(user + 1);
+        if at >= self.history.units.len() {
             return None;
         }
         let stubs_before = usize::MAX;

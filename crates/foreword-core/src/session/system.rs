@@ -10,7 +10,7 @@ use super::{Epoch, Session, push_message};
 use crate::catalog::{CatalogBody, Include};
 use crate::envelope::{ContextEntry, Form, LayerSum};
 use crate::hash::Hash;
-use crate::history::{window_chars, window_has_summary};
+use crate::history::window_chars;
 use crate::item::{ItemId, Kind};
 use crate::json;
 use crate::layer::LayerId;
@@ -212,23 +212,35 @@ impl Session {
 
     fn append_past(&mut self) {
         let end = self.current_user().unwrap_or(self.history.units.len());
-        let cut = self.epoch.shown.cut;
-        let plan_unit = self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit < cut);
-        let summary = self.summary_message(cut);
-        let pinned = plan_unit.filter(|unit| *unit < end);
-        let mut messages: Vec<Arc<Message>> = summary.into_iter().collect();
-        for unit in pinned.into_iter().chain(cut.min(end)..end) {
-            messages.extend(self.history.past_messages(
-                unit,
-                self.epoch.shown.stubs_before,
-                self.message_chars(),
-                &*self.tokenizer,
-            ));
+        let shown = self.epoch.shown;
+        // A plan at work is kept through a cut: its call, and one line for each of its results.
+        let pinned = self.pinned_plan().filter(|unit| *unit < end);
+        let mut messages: Vec<Arc<Message>> =
+            pinned.map(|unit| self.history.units[unit].messages(usize::MAX)).unwrap_or_default();
+        for unit in shown.cut.min(end)..end {
+            messages.extend(self.history.past_messages(unit, shown.stubs_before, self.message_chars(), &*self.tokenizer));
         }
-        for message in messages {
+        let has_room = !shown.no_summary && self.window_has_room(messages.len());
+        let summary = if has_room { self.summary_message(shown.cut) } else { None };
+        for message in summary.into_iter().chain(messages) {
             self.append(&message);
             push_message(&mut self.epoch.past, &message);
         }
+    }
+
+    /// The unit of the plan at work, where it is before the cut.
+    fn pinned_plan(&self) -> Option<usize> {
+        self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit < self.epoch.shown.cut)
+    }
+
+    /// Whether a summary fits the window beside `past` messages, the user's and the steps behind it.
+    fn window_has_room(&self, past: usize) -> bool {
+        let HistoryPolicy::Window { messages, .. } = self.settings.history else { return true };
+        let steps = self.current_user().map_or(0, |user| {
+            let from = (user + 1).max(self.epoch.shown.cut).min(self.history.units.len());
+            self.history.units[from..].iter().map(|unit| unit.messages(0).len()).sum()
+        });
+        past + 1 + steps < messages
     }
 
     /// Appends the running turn's user message and the steps behind it that are shown.
@@ -237,9 +249,15 @@ impl Session {
         self.append(&message);
         let Some(user) = self.current_user() else { return };
         let shown = self.epoch.shown;
-        let plan_unit = self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit > user && *unit < shown.cut);
-        let steps = plan_unit.into_iter().chain(shown.cut.max(user + 1)..self.history.units.len());
-        for unit in steps.collect::<Vec<_>>() {
+        for message in self
+            .pinned_plan()
+            .filter(|unit| *unit > user)
+            .map(|unit| self.history.units[unit].messages(usize::MAX))
+            .unwrap_or_default()
+        {
+            self.append_step(&message);
+        }
+        for unit in shown.cut.max(user + 1)..self.history.units.len() {
             for message in self.history.units[unit].messages(shown.stubs_before) {
                 self.append_step(&message);
             }
@@ -276,10 +294,6 @@ impl Session {
 
     /// What stands for the units before `cut`.
     pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
-        let no_place = matches!(self.settings.history, HistoryPolicy::Window { messages, .. } if !window_has_summary(messages));
-        if no_place || self.epoch.shown.no_summary {
-            return None;
-        }
         if let Some(summary) = self.managed_summary.clone().filter(|_| self.is_managed()) {
             let summary = self.fence.escape(&normalise(&summary)).into_owned();
             let text = format!("Context summary (managed):\n<conversation_summary>\n{summary}\n</conversation_summary>");
