@@ -50,7 +50,8 @@ const DEFAULT_REPLY: u64 = 4096;
 pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, ScenarioError> {
     let given = &loaded.scenario.settings;
     let table = ModelTable::builtin().map_err(|error| loaded.error("settings.model", error))?;
-    let provider = overrides.provider.as_ref().or(given.provider.as_ref());
+    // Another model on the command line brings its own dialect, unless that is named too.
+    let provider = overrides.provider.as_ref().or(given.provider.as_ref().filter(|_| overrides.model.is_none()));
     let dialect: Option<Dialect> = match provider {
         Some(name) => Some(name.parse().map_err(|error| loaded.error("settings.provider", error))?),
         None => None,
