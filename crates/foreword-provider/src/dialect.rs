@@ -16,6 +16,7 @@ pub(crate) mod openai_responses;
 pub(crate) mod parts;
 pub(crate) mod system;
 pub(crate) mod tools;
+pub(crate) mod turns;
 pub(crate) mod wire;
 
 /// With more tools than this the list is no longer sent as a whole: `useTool` stands in for it.

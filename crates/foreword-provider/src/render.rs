@@ -229,8 +229,8 @@ impl Renderer {
         }
         if self.wire.now.index == 0 {
             match self.dialect {
-                Dialect::Anthropic => anthropic::first_word(&mut self.wire),
-                Dialect::Gemini => gemini::first_word(&mut self.wire),
+                Dialect::Anthropic => anthropic::TURNS.first_word(&mut self.wire),
+                Dialect::Gemini => gemini::TURNS.first_word(&mut self.wire),
                 Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp => {}
             }
         }

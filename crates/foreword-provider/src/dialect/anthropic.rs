@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::Dialect;
 use super::names::{wire_id, wire_name};
-use super::parts::{FIRST_WORD, Part, What};
+use super::parts::{Part, What};
 use super::system::{Frame, Split};
-use super::wire::{Open, Position, Wire};
-use crate::stream::{Path, Ttl};
+use super::turns::{Turns, position};
+use super::wire::{Open, Wire};
+use crate::stream::Ttl;
 
 /// The system blocks.
 pub(crate) const SYSTEM: Frame = Frame {
@@ -32,6 +33,9 @@ pub(crate) fn mark(ttl: Ttl) -> &'static [u8] {
         Ttl::Long => br#""cache_control":{"ttl":"1h","type":"ephemeral"},"#,
     }
 }
+
+/// How roles take turns.
+pub(crate) const TURNS: Turns = Turns { open: r#"{"content":["#, close, end_text: r#"","type":"text"}"#, text: TEXT };
 
 /// What closes the open message.
 pub(crate) fn close(open: Open) -> &'static str {
@@ -57,40 +61,15 @@ pub(crate) fn message(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>
         Role::Tool => (Open::User, Role::Tool),
     };
     if wire.now.index == 0 && open == Open::Assistant {
-        first_word(wire);
+        TURNS.first_word(wire);
     }
-    turn(wire, open);
+    TURNS.speak(wire, open);
     for (index, part) in parts.iter().enumerate() {
         let start = wire.next_part();
         let form = block(wire, message, part);
-        let at = Position {
-            role,
-            path: Path::new(form, wire.place(), wire.now.part - 1),
-            opens: wire.now.part == 1,
-            ends: index + 1 == parts.len(),
-        };
+        let at = position(wire, role, form, index + 1 == parts.len());
         wire.part(message, part, at, start);
     }
-}
-
-/// The user's words in front of a conversation that has none there.
-pub(crate) fn first_word(wire: &mut Wire) {
-    turn(wire, Open::User);
-    let start = wire.next_part();
-    wire.raw(r#"{"text":""#);
-    wire.raw(FIRST_WORD);
-    wire.raw(r#"","type":"text"}"#);
-    let at = Position { role: Role::User, path: Path::new(TEXT, wire.place(), 0), opens: true, ends: true };
-    wire.engine("placeholder", FIRST_WORD, at, start);
-}
-
-fn turn(wire: &mut Wire, open: Open) {
-    if wire.now.open == open {
-        return;
-    }
-    wire.raw(close(wire.now.open));
-    wire.next_message(open);
-    wire.raw(r#"{"content":["#);
 }
 
 fn block(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>) -> &'static str {

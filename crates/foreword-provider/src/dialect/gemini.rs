@@ -9,10 +9,10 @@ use foreword_core::message::{Message, Role};
 use super::Dialect;
 use super::anthropic::object;
 use super::names::{wire_id, wire_name};
-use super::parts::{FIRST_WORD, Part, What};
+use super::parts::{Part, What};
 use super::system::{Frame, Split};
-use super::wire::{Open, Position, Wire};
-use crate::stream::Path;
+use super::turns::{Turns, position};
+use super::wire::{Open, Wire};
 
 /// The system instruction.
 pub(crate) const SYSTEM: Frame = Frame {
@@ -27,6 +27,9 @@ pub(crate) const SYSTEM: Frame = Frame {
 const TEXT: &str = "contents[#].parts[#].text";
 /// Gemini 3 refuses calls without a signature; this value says that the call's own is not at hand.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// How roles take turns.
+pub(crate) const TURNS: Turns = Turns { open: r#"{"parts":["#, close, end_text: r#""}"#, text: TEXT };
 
 /// What closes the open message.
 pub(crate) fn close(open: Open) -> &'static str {
@@ -45,41 +48,16 @@ pub(crate) fn message(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>
         Role::Tool => (Open::Results, Role::Tool),
     };
     if wire.now.index == 0 && open == Open::Assistant {
-        first_word(wire);
+        TURNS.first_word(wire);
     }
-    turn(wire, open);
+    TURNS.speak(wire, open);
     let mut sign = signed;
     for (index, part) in parts.iter().enumerate() {
         let start = wire.next_part();
         let form = write_part(wire, message, part, &mut sign);
-        let at = Position {
-            role,
-            path: Path::new(form, wire.place(), wire.now.part - 1),
-            opens: wire.now.part == 1,
-            ends: index + 1 == parts.len(),
-        };
+        let at = position(wire, role, form, index + 1 == parts.len());
         wire.part(message, part, at, start);
     }
-}
-
-/// The user's words in front of a conversation that has none there.
-pub(crate) fn first_word(wire: &mut Wire) {
-    turn(wire, Open::User);
-    let start = wire.next_part();
-    wire.raw(r#"{"text":""#);
-    wire.raw(FIRST_WORD);
-    wire.raw(r#""}"#);
-    let at = Position { role: Role::User, path: Path::new(TEXT, wire.place(), 0), opens: true, ends: true };
-    wire.engine("placeholder", FIRST_WORD, at, start);
-}
-
-fn turn(wire: &mut Wire, open: Open) {
-    if wire.now.open == open {
-        return;
-    }
-    wire.raw(close(wire.now.open));
-    wire.next_message(open);
-    wire.raw(r#"{"parts":["#);
 }
 
 fn write_part(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>, sign: &mut bool) -> &'static str {
