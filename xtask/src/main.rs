@@ -35,7 +35,7 @@ enum Chore {
     ///
     /// Uses cargo-nextest where it is installed and `cargo test` where it is not.
     #[command(
-        after_help = "Examples:\n  cargo xtask test\n  cargo xtask test --cases 5000   a longer search for counterexamples"
+        after_help = "Examples:\n  cargo xtask test\n  cargo xtask test --cases 50000   a longer search for counterexamples"
     )]
     Test(test::Args),
 
