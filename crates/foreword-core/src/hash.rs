@@ -15,6 +15,11 @@ impl Hash {
         Self(Sha256::digest(bytes.as_ref()).into())
     }
 
+    /// The hash itself.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// The first eight hex digits: enough to tell two things apart on a screen.
     pub fn short(&self) -> String {
         self.to_string()[..8].to_owned()

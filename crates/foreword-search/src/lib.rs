@@ -4,6 +4,9 @@
 //! all of it over documents that come and go; `embeddings` keeps vectors by content so that nothing is embedded twice; `period`
 //! reads time ranges. The model that makes vectors is behind [`Embedder`].
 
+pub mod embeddings;
+pub mod vectors;
+
 /// How many numbers a vector has.
 pub const DIMENSIONS: usize = 384;
 
