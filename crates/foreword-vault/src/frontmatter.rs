@@ -92,12 +92,11 @@ fn unique(entries: impl Iterator<Item = (String, Value)>) -> Vec<(String, Value)
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut fields: Vec<(String, Value)> = Vec::new();
     for (key, value) in entries {
-        match places.get(&key).and_then(|place| fields.get_mut(*place)) {
-            Some(field) => field.1 = value,
-            None => {
-                places.insert(key.clone(), fields.len());
-                fields.push((key, value));
-            }
+        if let Some(field) = places.get(&key).and_then(|place| fields.get_mut(*place)) {
+            field.1 = value;
+        } else {
+            places.insert(key.clone(), fields.len());
+            fields.push((key, value));
         }
     }
     fields
@@ -135,7 +134,8 @@ fn save_one(lines: &str) -> Value {
         && let Ok(Node::Map(entries)) = document(lines)
         && entries.len() == 1
         && let Some((_, node)) = entries.into_iter().next()
-        && !matches!(&node.value, Node::Map(_)) // such as `{{title}}`
+        && !matches!(&node.value, Node::Map(_))
+    // such as `{{title}}`
     {
         return value(node, lines);
     }
@@ -174,7 +174,9 @@ fn value(node: Spanned<Node>, yaml: &str) -> Value {
         }
         Node::Scalar(value) => value,
         Node::List(nodes) => nodes.into_iter().map(|node| value(node, yaml)).collect(),
-        Node::Map(entries) => Value::Object(entries.into_iter().map(|(key, node)| (key, value(node, yaml))).collect::<Map<_, _>>()),
+        Node::Map(entries) => {
+            Value::Object(entries.into_iter().map(|(key, node)| (key, value(node, yaml))).collect::<Map<_, _>>())
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The blocks of a note: paragraphs, headings, code, tables, and the quotes, list items and footnotes that hold them.
 //!
-//! CommonMark's rules, and Obsidian's for comments (`%%`) and formulas (`$$`), which may hold blank lines. One pass over the lines with
+//! The rules of `CommonMark`, and Obsidian's for comments (`%%`) and formulas (`$$`), which may hold blank lines. One pass over the lines with
 //! a bounded number of open containers: the time is linear in the text, whatever it holds.
 
 use std::ops::Range;
@@ -78,7 +78,12 @@ enum Holder {
     Root,
     Quote(usize),
     /// With the columns its content is indented by, and whether nothing stands in it yet.
-    Item { item: usize, mark: u8, content: usize, is_empty: bool },
+    Item {
+        item: usize,
+        mark: u8,
+        content: usize,
+        is_empty: bool,
+    },
     Footnote,
 }
 
@@ -95,7 +100,10 @@ enum Open {
     Paragraph,
     Table,
     Indented,
-    Fenced { fence: Fence, indent: usize },
+    Fenced {
+        fence: Fence,
+        indent: usize,
+    },
     Html(HtmlEnd),
     /// Up to a line with this mark.
     Until(&'static str),
@@ -109,6 +117,7 @@ struct Builder<'a> {
     blocks: Blocks,
     containers: Vec<Container>,
     open: Option<Open>,
+    was_blank: bool,
     line: u32,
 }
 
@@ -122,6 +131,7 @@ pub(super) fn read(text: &str, from: usize) -> Blocks {
         blocks: Blocks::default(),
         containers: vec![Container { holder: Holder::Root, start: from, end: from, last: None }],
         open: None,
+        was_blank: false,
         line: u32::try_from(before).unwrap_or(u32::MAX),
     };
     let mut at = from;
@@ -137,6 +147,11 @@ pub(super) fn read(text: &str, from: usize) -> Blocks {
 
 impl Builder<'_> {
     fn read_line(&mut self, mut line: Line<'_>) {
+        // One blank line closes what blank lines close; the next ones are passed over, however much is open.
+        let was_blank = std::mem::replace(&mut self.was_blank, line.is_blank());
+        if was_blank && line.is_blank() && self.open.is_none() {
+            return;
+        }
         let matched = self.match_containers(&mut line);
         let is_inside = matched == self.containers.len();
         if is_inside && self.continue_verbatim(line) {
@@ -270,7 +285,9 @@ impl Builder<'_> {
             self.push(Holder::Quote(quote), start, line.end);
             return true;
         }
-        if above == Above::Nothing && let Some(bytes) = start::footnote(rest) {
+        if above == Above::Nothing
+            && let Some(bytes) = start::footnote(rest)
+        {
             self.close_containers(keep);
             inner.eat(bytes);
             *line = inner;
@@ -320,7 +337,8 @@ impl Builder<'_> {
                 self.close_leaf();
                 return true;
             }
-            let head = self.blocks.lines.get(leaf.lines.clone()).and_then(|lines| if let [head] = lines { Some(head) } else { None });
+            let head =
+                self.blocks.lines.get(leaf.lines.clone()).and_then(|lines| if let [head] = lines { Some(head) } else { None });
             if let Some(cells) = start::delimiter_row(rest)
                 && head.and_then(|head| self.text.get(head.clone())).is_some_and(|head| start::cells(head) == cells)
             {
@@ -336,7 +354,9 @@ impl Builder<'_> {
             (Kind::Heading(level), None)
         } else if start::is_rule(rest) {
             (Kind::Rule, None)
-        } else if let Some(end) = start::html(rest, if matches!(self.open, Some(Open::Paragraph)) { Above::Paragraph } else { above }) {
+        } else if let Some(end) =
+            start::html(rest, if matches!(self.open, Some(Open::Paragraph)) { Above::Paragraph } else { above })
+        {
             (Kind::Html, Some(Open::Html(end)).filter(|_| !end.is_met_by(rest)))
         } else if opens(rest, "%%") && self.last_comment > Some(line.at + 1) {
             (Kind::Comment, Some(Open::Until("%%")))

@@ -123,16 +123,14 @@ pub(super) fn dates(text: &str) -> Vec<(String, String)> {
     if text.is_ascii() {
         return Vec::new();
     }
-    let mut dates: Vec<(usize, String, String)> = Vec::new();
+    let mut found: Vec<(usize, String, String)> = Vec::new();
     for (key, emoji) in DATES {
         let mut after = text.char_indices().filter(|(_, c)| emoji.contains(c)).map(|(at, c)| (at, text.get(at + c.len_utf8()..)));
-        let dated = after.find_map(|(at, rest)| Some((at, date(rest?.trim_start_matches('\u{fe0f}').trim_start())?)));
-        if let Some((at, date)) = dated {
-            dates.push((at, key.to_owned(), date.to_owned()));
-        }
+        let first = after.find_map(|(at, rest)| Some((at, date(rest?.trim_start_matches('\u{fe0f}').trim_start())?)));
+        found.extend(first.map(|(at, date)| (at, key.to_owned(), date.to_owned())));
     }
-    dates.sort_by_key(|(at, ..)| *at);
-    dates.into_iter().map(|(_, key, date)| (key, date)).collect()
+    found.sort_by_key(|(at, ..)| *at);
+    found.into_iter().map(|(_, key, date)| (key, date)).collect()
 }
 
 fn date(text: &str) -> Option<&str> {

@@ -80,18 +80,10 @@ struct Scanner<'a> {
     inactive: usize,
     /// The last run of backticks of each length, once one was looked for in vain.
     backticks: Option<Vec<usize>>,
-    /// Marks that have no further closing one.
-    is_spent: Spent,
+    /// Closing marks that were looked for in vain: there are none ahead.
+    spent: Vec<&'static str>,
     /// Where the last tag ended: another may follow at once.
     tag_end: Option<usize>,
-}
-
-#[derive(Default)]
-struct Spent {
-    math: bool,
-    block_math: bool,
-    comment: bool,
-    html_comment: bool,
 }
 
 /// Scans a text.
@@ -105,7 +97,7 @@ pub(super) fn scan(text: &str, place: Place, references: &References) -> Inline 
         brackets: Vec::new(),
         inactive: 0,
         backticks: None,
-        is_spent: Spent::default(),
+        spent: Vec::new(),
         tag_end: None,
     };
     scanner.run();
@@ -156,93 +148,67 @@ impl Scanner<'_> {
         1 + usize::from(self.byte(1).is_some_and(|next| next.is_ascii_punctuation()))
     }
 
+    /// Hides all up to a closing mark, if there is one.
+    fn hide_until(&mut self, kind: Hidden, opening: usize, closing: &'static str) -> usize {
+        if !self.spent.contains(&closing) {
+            if let Some(inner) = self.text.get(self.at + opening..).and_then(|rest| rest.find(closing)) {
+                return self.hide(kind, opening + inner + closing.len());
+            }
+            self.spent.push(closing);
+        }
+        opening
+    }
+
     fn code(&mut self) -> usize {
         let length = self.rest().bytes().take_while(|byte| *byte == b'`').count();
-        if length > MAX_BACKTICKS {
-            return length;
-        }
         let is_spent = self.backticks.as_ref().is_some_and(|last| last.get(length).is_none_or(|last| *last <= self.at));
-        if is_spent {
+        if length > MAX_BACKTICKS || is_spent {
             return length;
         }
-        match runs(self.text, self.at + length).find(|(_, other)| *other == length) {
-            Some((end, _)) => self.hide(Hidden::Code, end + length - self.at),
-            None => {
-                let mut last = vec![0; MAX_BACKTICKS + 1];
-                for (at, length) in runs(self.text, self.at) {
-                    if let Some(last) = last.get_mut(length) {
-                        *last = at;
-                    }
-                }
-                self.backticks = Some(last);
-                length
+        if let Some((end, _)) = runs(self.text, self.at + length).find(|(_, other)| *other == length) {
+            return self.hide(Hidden::Code, end + length - self.at);
+        }
+        let mut last = vec![0; MAX_BACKTICKS + 1];
+        for (at, length) in runs(self.text, self.at) {
+            if let Some(last) = last.get_mut(length) {
+                *last = at;
             }
         }
+        self.backticks = Some(last);
+        length
     }
 
     fn math(&mut self) -> usize {
         if self.byte(1) == Some(b'$') {
-            if self.is_spent.block_math {
-                return 2;
-            }
-            return match self.text.get(self.at + 2..).and_then(|rest| rest.find("$$")) {
-                Some(inner) => self.hide(Hidden::Math, inner + 4),
-                None => {
-                    self.is_spent.block_math = true;
-                    2
-                }
-            };
+            return self.hide_until(Hidden::Math, 2, "$$");
         }
         let opens = self.byte(1).is_some_and(|next| !next.is_ascii_whitespace());
-        if !opens || self.is_spent.math {
+        if !opens || self.spent.contains(&"$") {
             return 1;
         }
         let bytes = self.text.as_bytes();
-        let closes = |at: usize| {
+        let closes = |at: &usize| {
             let before = bytes.get(at - 1).copied().unwrap_or(b' ');
-            bytes.get(at) == Some(&b'$')
+            bytes.get(*at) == Some(&b'$')
                 && !before.is_ascii_whitespace()
                 && before != b'\\'
                 && !bytes.get(at + 1).is_some_and(|after| after.is_ascii_digit() || *after == b'$')
         };
-        match (self.at + 2..bytes.len()).find(|at| closes(*at)) {
-            Some(end) => self.hide(Hidden::Math, end + 1 - self.at),
-            None => {
-                self.is_spent.math = true;
-                1
-            }
+        if let Some(end) = (self.at + 2..bytes.len()).find(closes) {
+            return self.hide(Hidden::Math, end + 1 - self.at);
         }
+        self.spent.push("$");
+        1
     }
 
     fn comment(&mut self) -> usize {
-        if self.byte(1) != Some(b'%') {
-            return 1;
-        }
-        if self.is_spent.comment {
-            return 2;
-        }
-        match self.text.get(self.at + 2..).and_then(|rest| rest.find("%%")) {
-            Some(inner) => self.hide(Hidden::Comment, inner + 4),
-            None => {
-                self.is_spent.comment = true;
-                2
-            }
-        }
+        if self.byte(1) == Some(b'%') { self.hide_until(Hidden::Comment, 2, "%%") } else { 1 }
     }
 
     fn angle(&mut self) -> usize {
         let rest = self.rest();
         if rest.starts_with("<!--") {
-            if self.is_spent.html_comment {
-                return 4;
-            }
-            return match rest.get(4..).and_then(|rest| rest.find("-->")) {
-                Some(inner) => self.hide(Hidden::Html, inner + 7),
-                None => {
-                    self.is_spent.html_comment = true;
-                    4
-                }
-            };
+            return self.hide_until(Hidden::Html, 4, "-->");
         }
         let inner = rest.get(1..).unwrap_or_default();
         if link::is_external(inner) {
@@ -268,24 +234,23 @@ impl Scanner<'_> {
     fn address(&mut self) -> usize {
         let before = self.text.get(..self.at).unwrap_or_default().chars().next_back();
         let rest = self.rest();
-        let scheme = ["https://", "http://"].into_iter().find(|scheme| rest.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
+        let scheme = ["https://", "http://"]
+            .into_iter()
+            .find(|scheme| rest.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)));
         let Some(scheme) = scheme.filter(|_| !before.is_some_and(char::is_alphanumeric)) else { return 1 };
-        let end = rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '[' | ']' | '"' | '`' | '|')).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '[' | ']' | '"' | '`' | '|')).unwrap_or(rest.len());
         let mut address = rest.get(..end).unwrap_or_default();
         // A closing parenthesis belongs to the address if one in it is opened.
         let mut surplus = address.matches(')').count().saturating_sub(address.matches('(').count());
         loop {
             let shorter = address.trim_end_matches(['?', '!', '.', ',', ':', ';', '*', '_', '~', '\'']);
-            match shorter.strip_suffix(')').filter(|_| surplus > 0) {
-                Some(inner) => {
-                    surplus -= 1;
-                    address = inner;
-                }
-                None => {
-                    address = shorter;
-                    break;
-                }
-            }
+            let Some(inner) = shorter.strip_suffix(')').filter(|_| surplus > 0) else {
+                address = shorter;
+                break;
+            };
+            surplus -= 1;
+            address = inner;
         }
         if address.len() <= scheme.len() {
             return scheme.len();

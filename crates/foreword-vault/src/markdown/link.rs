@@ -6,7 +6,7 @@ use crate::note::Part;
 
 /// Deeper parentheses in a destination are not a link; so no text makes the search for their end long.
 const MAX_PARENTHESES: usize = 32;
-/// Longest label of a definition, as in CommonMark.
+/// Longest label of a definition, as in `CommonMark`.
 const MAX_LABEL: usize = 999;
 
 /// What stands inside `[[…]]`.
@@ -34,13 +34,10 @@ pub fn link(inner: &str) -> Inner {
 fn split(address: &str) -> (&str, Option<Part>) {
     let Some((target, sub)) = address.split_once('#') else { return (address, None) };
     let steps = || sub.split('#').map(str::trim).filter(|step| !step.is_empty());
-    let part = match steps().next_back() {
-        None => None,
-        Some(last) => Some(match last.strip_prefix('^') {
-            Some(id) => Part::Block(id.to_owned()),
-            None => Part::Heading(steps().map(str::to_owned).collect()),
-        }),
-    };
+    let part = steps().next_back().map(|last| match last.strip_prefix('^') {
+        Some(id) => Part::Block(id.to_owned()),
+        None => Part::Heading(steps().map(str::to_owned).collect()),
+    });
     (target, part)
 }
 
@@ -56,7 +53,11 @@ pub(super) fn destination(written: &str) -> (String, Option<Part>) {
 
 /// Whether a destination begins with a scheme such as `https:`. One letter is a drive.
 pub(super) fn is_external(destination: &str) -> bool {
-    let scheme = destination.bytes().take(33).take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'.' | b'-')).count();
+    let scheme = destination
+        .bytes()
+        .take(33)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'.' | b'-'))
+        .count();
     (2..=32).contains(&scheme)
         && destination.as_bytes().get(scheme) == Some(&b':')
         && destination.starts_with(|first: char| first.is_ascii_alphabetic())

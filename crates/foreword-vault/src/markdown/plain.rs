@@ -53,7 +53,7 @@ fn push_unmarked(shown: &mut String, text: &str) {
         let is_mark = match c {
             '\\' => after.is_some_and(|next| next.is_ascii_punctuation()),
             '*' => !(is_blank(before) && is_blank(after)),
-            '_' => !(is_word(before) && is_word(after)) && !(is_blank(before) && is_blank(after)),
+            '_' => !(is_word(before) && is_word(after) || is_blank(before) && is_blank(after)),
             '~' | '=' => after == Some(c) || before == Some(c),
             _ => false,
         };

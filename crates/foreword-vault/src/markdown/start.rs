@@ -80,7 +80,11 @@ pub(super) fn bullet(rest: &str) -> Option<Bullet> {
     let fits = if digits == 0 { matches!(mark, b'-' | b'+' | b'*') } else { digits <= 9 && matches!(mark, b'.' | b')') };
     let ends = matches!(rest.as_bytes().get(digits + 1), None | Some(b' ' | b'\t'));
     let number = rest.get(..digits)?;
-    (fits && ends).then_some(Bullet { mark, length: digits + 1, interrupts: digits == 0 || number.trim_start_matches('0') == "1" })
+    (fits && ends).then_some(Bullet {
+        mark,
+        length: digits + 1,
+        interrupts: digits == 0 || number.trim_start_matches('0') == "1",
+    })
 }
 
 /// The status in the box of a task (`[ ]`, `[x]`, `[/]`) and the bytes of the box.
@@ -150,11 +154,68 @@ impl HtmlEnd {
 
 const RAW_TAGS: [&str; 4] = ["script", "pre", "style", "textarea"];
 const BLOCK_TAGS: [&str; 62] = [
-    "address", "article", "aside", "base", "basefont", "blockquote", "body", "caption", "center", "col", "colgroup", "dd", "details",
-    "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3",
-    "h4", "h5", "h6", "head", "header", "hr", "html", "iframe", "legend", "li", "link", "main", "menu", "menuitem", "nav", "noframes",
-    "ol", "optgroup", "option", "p", "param", "search", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "title",
-    "tr", "track", "ul",
+    "address",
+    "article",
+    "aside",
+    "base",
+    "basefont",
+    "blockquote",
+    "body",
+    "caption",
+    "center",
+    "col",
+    "colgroup",
+    "dd",
+    "details",
+    "dialog",
+    "dir",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "frame",
+    "frameset",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "head",
+    "header",
+    "hr",
+    "html",
+    "iframe",
+    "legend",
+    "li",
+    "link",
+    "main",
+    "menu",
+    "menuitem",
+    "nav",
+    "noframes",
+    "ol",
+    "optgroup",
+    "option",
+    "p",
+    "param",
+    "search",
+    "section",
+    "summary",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "title",
+    "tr",
+    "track",
+    "ul",
 ];
 
 /// Whether a paragraph is open above the line.
@@ -205,7 +266,13 @@ pub(super) fn tag(text: &str) -> Option<usize> {
             b'>' => return Some(at),
             b'=' => match bytes.get(at) {
                 Some(&quote @ (b'"' | b'\'')) => at += 2 + bytes.get(at + 1..)?.iter().position(|other| *other == quote)?,
-                _ => at += bytes.get(at..)?.iter().take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'<' | b'>' | b'"')).count(),
+                _ => {
+                    at += bytes
+                        .get(at..)?
+                        .iter()
+                        .take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'<' | b'>' | b'"'))
+                        .count()
+                }
             },
             b' ' | b'\t' | b'\n' | b'/' | b'_' | b':' | b'.' | b'-' => {}
             _ if byte.is_ascii_alphanumeric() => {}

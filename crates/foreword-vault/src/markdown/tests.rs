@@ -17,8 +17,14 @@ fn sound(text: &str) -> Note {
     assert!(note.blocks.iter().all(|block| is_range(&block.range)), "{text:?}: {:?}", note.blocks);
     assert!(note.links.iter().all(|link| is_range(&link.range)), "{text:?}");
     assert!(note.queries.iter().all(|query| is_range(&query.range)), "{text:?}");
-    assert!(note.items.iter().enumerate().all(|(place, item)| item.parent.is_none_or(|parent| (parent as usize) < place)), "{text:?}");
-    assert!(note.items.iter().all(|item| item.heading.is_none_or(|heading| (heading as usize) < note.headings.len())), "{text:?}");
+    assert!(
+        note.items.iter().enumerate().all(|(place, item)| item.parent.is_none_or(|parent| (parent as usize) < place)),
+        "{text:?}"
+    );
+    assert!(
+        note.items.iter().all(|item| item.heading.is_none_or(|heading| (heading as usize) < note.headings.len())),
+        "{text:?}"
+    );
     note
 }
 
@@ -26,7 +32,7 @@ fn sound(text: &str) -> Note {
 fn show(link: &Link) -> String {
     let part = match &link.part {
         None => String::new(),
-        Some(Part::Heading(steps)) => steps.iter().map(|step| format!("#{step}")).collect(),
+        Some(Part::Heading(steps)) => format!("#{}", steps.join("#")),
         Some(Part::Block(id)) => format!("#^{id}"),
     };
     let text = link.text.as_ref().map(|text| format!("|{text}")).unwrap_or_default();
@@ -168,7 +174,10 @@ fn markdown_links() {
     links("[x](a.md) [x](a%20b.md) [x](<a b.md>)", &["(a.md|x)", "(a b.md|x)", "(a b.md|x)"]);
     links("[x](a b.md)", &[]);
     links("[x](a.md \"t\") [x](a.md 't') [x](a.md (t)) [x]( a.md )", &["(a.md|x)", "(a.md|x)", "(a.md|x)", "(a.md|x)"]);
-    links("[x](note.md#heading) [x](note.md#a%20b#c) [x](#h) [x](n#^b)", &["(note.md#heading|x)", "(note.md#a b#c|x)", "(#h|x)", "(n#^b|x)"]);
+    links(
+        "[x](note.md#heading) [x](note.md#a%20b#c) [x](#h) [x](n#^b)",
+        &["(note.md#heading|x)", "(note.md#a b#c|x)", "(#h|x)", "(n#^b|x)"],
+    );
     links("[x](a(b).md) [x](a\\)b) [x](a(b)", &["(a(b).md|x)", "(a)b|x)"]);
     links("[](a) [x]() [x]", &["(a)"]);
     links("[**x** `]`](a)", &["(a|**x** `]`)"]);
@@ -192,7 +201,10 @@ fn markdown_links() {
 #[test]
 fn addresses() {
     links("<https://a.org/b> https://a.org/b#c.", &["(https://a.org/b)", "(https://a.org/b#c)"]);
-    links("(https://a.org/b) https://a.org/b_(c), https://a.org/x_", &["(https://a.org/b)", "(https://a.org/b_(c))", "(https://a.org/x)"]);
+    links(
+        "(https://a.org/b) https://a.org/b_(c), https://a.org/x_",
+        &["(https://a.org/b)", "(https://a.org/b_(c))", "(https://a.org/x)"],
+    );
     links("xhttps://a.org https:// http", &[]);
     links("HTTPS://A.org", &["(HTTPS://A.org)"]);
     links("<mailto:a@b.c> <a@b.c> <x:y z>", &["(mailto:a@b.c)"]);

@@ -5,7 +5,11 @@ use super::sound;
 /// Headings: level, text.
 fn headings(text: &str, expect: &[(u8, &str)]) {
     let note = sound(text);
-    assert_eq!(note.headings.iter().map(|heading| (heading.level, heading.text.as_str())).collect::<Vec<_>>(), expect, "{text:?}");
+    assert_eq!(
+        note.headings.iter().map(|heading| (heading.level, heading.text.as_str())).collect::<Vec<_>>(),
+        expect,
+        "{text:?}"
+    );
 }
 
 /// Items: depth by dots, status in brackets, text, then fields, tags and block id.
@@ -16,8 +20,8 @@ fn items(text: &str, expect: &[&str]) {
         let depth = item.parent.map_or(0, |parent| depths[parent as usize] + 1);
         depths.push(depth);
         let status = item.status.map(|status| format!("[{status}] ")).unwrap_or_default();
-        let fields: String = item.fields.iter().map(|field| format!(" {{{}={}}}", field.key, field.value)).collect();
-        let tags: String = item.tags.iter().map(|tag| format!(" <{tag}>")).collect();
+        let fields = item.fields.iter().map(|field| format!(" {{{}={}}}", field.key, field.value)).collect::<Vec<_>>().concat();
+        let tags = item.tags.iter().map(|tag| format!(" <{tag}>")).collect::<Vec<_>>().concat();
         let block = item.block.as_ref().map(|id| format!(" ^{id}")).unwrap_or_default();
         format!("{}{status}{}{fields}{tags}{block}", ".".repeat(depth), item.text)
     });
@@ -27,7 +31,11 @@ fn items(text: &str, expect: &[&str]) {
 /// Blocks: id, text.
 fn blocks(text: &str, expect: &[(&str, &str)]) {
     let note = sound(text);
-    assert_eq!(note.blocks.iter().map(|block| (block.id.as_str(), &text[block.range.clone()])).collect::<Vec<_>>(), expect, "{text:?}");
+    assert_eq!(
+        note.blocks.iter().map(|block| (block.id.as_str(), &text[block.range.clone()])).collect::<Vec<_>>(),
+        expect,
+        "{text:?}"
+    );
 }
 
 fn queries(text: &str, expect: &[&str]) {
@@ -64,7 +72,11 @@ fn heading_text() {
 #[test]
 fn sections() {
     fn check(text: &str, expect: &[&str]) {
-        assert_eq!(sound(text).headings.iter().map(|heading| &text[heading.section.clone()]).collect::<Vec<_>>(), expect, "{text:?}");
+        assert_eq!(
+            sound(text).headings.iter().map(|heading| &text[heading.section.clone()]).collect::<Vec<_>>(),
+            expect,
+            "{text:?}"
+        );
     }
     check("x\n# a\n1\n## b\n2\n# c\n3", &["# a\n1\n## b\n2\n", "## b\n2\n", "# c\n3"]);
     check("### a\n# b\n## c\n", &["### a\n", "# b\n## c\n", "## c\n"]);
@@ -89,7 +101,10 @@ fn list_items() {
     items("* * *\n- - -", &[]);
     items("```\n- a\n```\n%%\n- b\n%%", &[]);
     items("- a #t #u ^x1", &["a #t #u <t> <u> ^x1"]);
-    items("- a:: b\n- x [c:: d] (e:: f)\n- **g**:: h\n  i", &["a:: b {a=b}", "x [c:: d] (e:: f) {c=d} {e=f}", "**g**:: h\ni {g=h i}"]);
+    items(
+        "- a:: b\n- x [c:: d] (e:: f)\n- **g**:: h\n  i",
+        &["a:: b {a=b}", "x [c:: d] (e:: f) {c=d} {e=f}", "**g**:: h\ni {g=h i}"],
+    );
     items("- `a:: b`", &["`a:: b`"]);
 }
 
@@ -102,7 +117,10 @@ fn tasks() {
     items("> [!todo] t\n> - [ ] a\n>   - [x] b", &["[ ] a", ".[x] b"]);
     items("- [ ]   a\n      b", &["[ ] a\nb"]);
     items("- [ ] a:: b [c:: d]\n- [ ] e:: f", &["[ ] a:: b [c:: d] {c=d}", "[ ] e:: f"]); // no whole-line fields in tasks
-    items("- [ ] a 📅 2024-01-31 ⏳2024-02-01 ✅ 2024-99", &["[ ] a 📅 2024-01-31 ⏳2024-02-01 ✅ 2024-99 {due=2024-01-31} {scheduled=2024-02-01}"]);
+    items(
+        "- [ ] a 📅 2024-01-31 ⏳2024-02-01 ✅ 2024-99",
+        &["[ ] a 📅 2024-01-31 ⏳2024-02-01 ✅ 2024-99 {due=2024-01-31} {scheduled=2024-02-01}"],
+    );
     items("- [ ] a 🗓️ 2024-01-31", &["[ ] a 🗓️ 2024-01-31 {due=2024-01-31}"]);
     let note = sound("# a\n- [ ] b\n\n# c\n\n- [ ] d");
     assert_eq!(note.items.iter().map(|item| (item.line, item.heading)).collect::<Vec<_>>(), [(2, Some(0)), (6, Some(1))]);
