@@ -6,4 +6,7 @@
 //!
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
+pub mod config;
+pub mod folder;
+pub mod markdown;
 pub mod note;
