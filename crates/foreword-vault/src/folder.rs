@@ -78,7 +78,9 @@ impl FileKind {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The path itself is not one of the vault.
-    #[error("cannot read {path:?}: a path in the vault has no `..`, no drive and no leading `/`; write it from the top of the vault")]
+    #[error(
+        "cannot read {path:?}: a path in the vault has no `..`, no drive and no leading `/`; write it from the top of the vault"
+    )]
     NotInside {
         /// As it was given.
         path: String,
@@ -169,6 +171,11 @@ impl Folder {
             }
             done => done,
         }
+    }
+
+    /// The text of a listed file, whose name on disk is known.
+    pub(crate) fn read_found(&self, found: &Found) -> Result<Text, ReadError> {
+        self.read_at(&found.disk, &found.facts.path, MOST_NOTE_BYTES).map(Text::decode)
     }
 
     /// Reads the file at `disk`, which is `path` in the vault.

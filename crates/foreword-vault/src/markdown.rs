@@ -33,7 +33,8 @@ pub fn read(text: &str) -> Note {
         }
         let level = line.bytes().take_while(|byte| *byte == b'#').count();
         if (1..=6).contains(&level) && line[level..].starts_with(' ') {
-            for open in note.headings.iter_mut().filter(|open| open.section.end == usize::MAX && usize::from(open.level) >= level) {
+            for open in note.headings.iter_mut().filter(|open| open.section.end == usize::MAX && usize::from(open.level) >= level)
+            {
                 open.section.end = start;
             }
             let section = start..usize::MAX;
@@ -42,7 +43,9 @@ pub fn read(text: &str) -> Note {
         }
         for (at, word) in line.match_indices('#') {
             let free = line[..at].chars().next_back().is_none_or(char::is_whitespace);
-            let end = line[at + 1..].find(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '-' | '_'))).unwrap_or(line.len() - at - 1);
+            let end = line[at + 1..]
+                .find(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '-' | '_')))
+                .unwrap_or(line.len() - at - 1);
             let tag = &line[at + word.len()..at + 1 + end];
             if free && !tag.is_empty() && !note.tags.iter().any(|known| known == tag) {
                 note.tags.push(tag.to_owned());
@@ -108,7 +111,14 @@ fn links(line: &str, offset: usize, out: &mut Vec<Link>) {
         let embed = line[..open].ends_with('!');
         let range = offset + open - usize::from(embed)..offset + end + 1;
         let target = line[found + 2..end].replace("%20", " ");
-        out.push(Link { form: LinkForm::Markdown, embed, target, part: None, text: Some(line[open + 1..found].to_owned()), range });
+        out.push(Link {
+            form: LinkForm::Markdown,
+            embed,
+            target,
+            part: None,
+            text: Some(line[open + 1..found].to_owned()),
+            range,
+        });
         at = end + 1;
     }
 }
