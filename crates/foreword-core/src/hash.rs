@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 /// The sha256 of some bytes.
@@ -44,6 +44,16 @@ impl Serialize for Hash {
     }
 }
 
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        let bytes = text.as_bytes().as_chunks::<2>().0.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
+        let bytes = bytes.collect::<Option<Vec<u8>>>().filter(|_| text.len() == 64).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| de::Error::custom(format!("{text:?} is not a hash: expected 64 hex digits")))
+    }
+}
+
 /// A hash over parts joined by a blank line, kept while parts are added: adding one costs its own length only.
 #[derive(Clone, Debug, Default)]
 pub struct JoinedHash {
@@ -77,6 +87,16 @@ impl JoinedHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hashes_read_back() {
+        let hash = Hash::of("a");
+        let json = serde_json::to_string(&hash).unwrap();
+        assert_eq!(serde_json::from_str::<Hash>(&json).unwrap(), hash);
+        for bad in ["\"\"", "\"ab\"", &json.replace('c', "x"), &json.replace('c', "")] {
+            assert!(serde_json::from_str::<Hash>(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn joined_is_the_hash_of_the_joined_text() {

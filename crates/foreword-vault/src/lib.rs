@@ -6,6 +6,14 @@
 //!
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
+pub mod attach;
+pub mod config;
+pub mod folder;
 pub mod frontmatter;
+pub mod index;
+pub mod links;
 pub mod markdown;
 pub mod note;
+pub mod render;
+pub mod tree;
+pub mod watch;

@@ -1,0 +1,92 @@
+//! `foreword.toml` at the top of a vault: what its owner wants to be left out. A broken file never keeps a vault from opening.
+
+use toml::{Table, Value};
+
+/// Where the settings of a vault stand.
+pub const FILE: &str = "foreword.toml";
+
+/// The settings of a vault.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Files and folders to leave out, each written as a line of `.gitignore`.
+    pub exclude: Vec<String>,
+    /// Hosts that pages may be fetched from although their address is private.
+    pub web_allow: Vec<String>,
+}
+
+impl Config {
+    /// Reads the text of the file: what could be used of it, and what is wrong with the rest.
+    pub fn read(text: &str) -> (Self, Vec<String>) {
+        let mut table = match text.parse::<Table>() {
+            Ok(table) => table,
+            Err(error) => {
+                let error = error.to_string();
+                return (Self::default(), vec![format!("left aside, because it is not TOML: {}", error.trim_end())]);
+            }
+        };
+        let mut faults = Vec::new();
+        let config = Self {
+            exclude: take(&mut table, "vault", "exclude", &mut faults),
+            web_allow: take(&mut table, "web", "allow", &mut faults),
+        };
+        for (section, value) in table {
+            match value {
+                Value::Table(keys) if matches!(section.as_str(), "vault" | "web") => {
+                    faults.extend(keys.keys().map(|key| format!("`{section}.{key}` is not a setting; it is left aside")));
+                }
+                _ => faults.push(format!("`{section}` is not a setting; it is left aside")),
+            }
+        }
+        (config, faults)
+    }
+}
+
+/// Takes a list of texts out of `table`, so that what is left over at the end is unknown.
+fn take(table: &mut Table, section: &str, key: &str, faults: &mut Vec<String>) -> Vec<String> {
+    let value = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.remove(key));
+    let mut wrong = |found: &Value| {
+        faults.push(format!("`{section}.{key}` must be a list of texts, not {}; it is left aside", found.type_str()));
+    };
+    match value {
+        None => Vec::new(),
+        Some(Value::Array(values)) => values
+            .into_iter()
+            .filter_map(|value| match value {
+                Value::String(text) => Some(text),
+                other => {
+                    wrong(&other);
+                    None
+                }
+            })
+            .collect(),
+        Some(other) => {
+            wrong(&other);
+            Vec::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_and_the_rest_is_used() {
+        fn check(text: &str, exclude: &[&str], faults: &[&str]) {
+            let (config, found) = Config::read(text);
+            assert_eq!(config.exclude, exclude, "{text}");
+            assert_eq!(found.len(), faults.len(), "{text}: {found:?}");
+            for (found, expected) in found.iter().zip(faults) {
+                assert!(found.contains(expected), "{found:?} does not say {expected:?}");
+            }
+        }
+        check("", &[], &[]);
+        check("[vault]\nexclude = ['Archive/', '*.tmp']\n[web]\nallow = ['a.example']", &["Archive/", "*.tmp"], &[]);
+        check("[vault]\nexclude = 'Archive'", &[], &["`vault.exclude` must be a list of texts, not string"]);
+        check("[vault]\nexclude = ['a', 1]", &["a"], &["not integer"]);
+        check("[vault]\nexclude = ['a']\ncolour = 'blue'", &["a"], &["`vault.colour` is not a setting"]);
+        check("[valut]\nexclude = ['a']", &[], &["`valut` is not a setting"]);
+        check("vault = 3", &[], &["`vault` is not a setting"]);
+        check("[vault\nexclude", &[], &["not TOML"]);
+    }
+}

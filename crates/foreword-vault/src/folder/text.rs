@@ -1,0 +1,87 @@
+//! From the bytes of a file to text in one form: UTF-8, `\n` at line ends, no byte order mark.
+
+/// The text of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Line ends are `\n`; there is no byte order mark.
+    pub text: String,
+    /// What was wrong with its bytes.
+    pub fault: Option<&'static str>,
+}
+
+const LOSSY: &str = "it is not UTF-8; what could not be read stands as \u{fffd}. Save it as UTF-8";
+const LOSSY_16: &str = "it is broken UTF-16; what could not be read stands as \u{fffd}. Save it as UTF-8";
+
+impl Text {
+    /// Reads UTF-8, or UTF-16 where a byte order mark says so.
+    pub fn decode(bytes: Vec<u8>) -> Self {
+        let (text, fault) = match bytes.as_slice() {
+            [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+            [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+            _ => utf8(bytes),
+        };
+        Self { text: with_plain_line_ends(text), fault }
+    }
+}
+
+fn utf8(mut bytes: Vec<u8>) -> (String, Option<&'static str>) {
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(LOSSY)),
+    }
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> (String, Option<&'static str>) {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let mut fault = (!rest.is_empty()).then_some(LOSSY_16);
+    let chars = char::decode_utf16(pairs.iter().map(|pair| unit(*pair)));
+    let text = chars
+        .map(|c| {
+            c.unwrap_or_else(|_| {
+                fault = Some(LOSSY_16);
+                char::REPLACEMENT_CHARACTER
+            })
+        })
+        .collect();
+    (text, fault)
+}
+
+fn with_plain_line_ends(text: String) -> String {
+    if !text.contains('\r') {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some((line, after)) = rest.split_once('\r') {
+        out.push_str(line);
+        out.push('\n');
+        rest = after.strip_prefix('\n').unwrap_or(after);
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_form() {
+        fn check(bytes: &[u8], text: &str, faulty: bool) {
+            let read = Text::decode(bytes.to_vec());
+            assert_eq!((read.text.as_str(), read.fault.is_some()), (text, faulty), "{bytes:?}");
+        }
+        check(b"", "", false);
+        check(b"a\r\nb\rc\n\r\nd\r", "a\nb\nc\n\nd\n", false);
+        check(b"\xef\xbb\xbfa", "a", false);
+        check(b"a\xffb", "a\u{fffd}b", true);
+        check(b"\xff\xfea\0\xe9\0", "aé", false);
+        check(b"\xfe\xff\0a\xd8\x3d\xde\x00", "a😀", false);
+        check(b"\xff\xfea\0b", "a", true);
+        check(b"\xff\xfe\x00\xd8", "\u{fffd}", true);
+        check(b"\xff\xfe", "", false);
+    }
+}

@@ -1,0 +1,371 @@
+//! A note as it is given to a model: what it embeds stands in it, one level deep, and its query blocks are answered.
+//!
+//! What is embedded stands as a quote below the line that embeds it:
+//!
+//! ```text
+//! ![[Lesson 4#Scales]]
+//!
+//! > [embedded note: Lesson 4 (Piano/Lesson 4.md#Scales)]
+//! > # Scales
+//! > Slowly.
+//! ```
+//!
+//! A tag of its own would not do: the whole note is text from outside, so the fence takes the power from every tag in it when the
+//! note is put into a prompt. A quote needs no closing: nothing inside it can end it, because every line of it is marked, and a note that
+//! is cut to fit is still well formed.
+
+mod images;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use foreword_core::message::Image;
+
+use crate::folder::{FileKind, Problem, stem_of};
+use crate::index::Vault;
+use crate::links::Resolved;
+use crate::markdown;
+use crate::note::{Link, Note, Part, QueryBlock};
+use images::Images;
+
+/// Of one embedded file, no more is shown.
+pub const MOST_EMBED_BYTES: usize = 100_000;
+
+/// All that one note embeds shows no more than this.
+pub const MOST_EMBEDDED_BYTES: usize = 1_000_000;
+
+/// Embeds beyond so many stay links.
+pub const MOST_EMBEDS: usize = 200;
+
+/// A larger PDF or canvas is not read.
+const MOST_FILE_BYTES: u64 = 50 << 20;
+
+/// An answer to a query block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// What stands in place of the block.
+    Result {
+        /// As markdown.
+        text: String,
+        /// The notes that it was made from.
+        read: Vec<String>,
+    },
+    /// The block stays as it is, for this reason.
+    Unanswered(String),
+}
+
+/// What rendering needs and this module does not do: queries, and files that are not markdown.
+pub trait Helpers {
+    /// Answers a query block of the note at `path`.
+    fn answer(&self, vault: &Vault, path: &str, query: &QueryBlock) -> Answer;
+
+    /// The text of a PDF, or why there is none.
+    fn pdf(&self, bytes: &[u8]) -> Result<String, String>;
+
+    /// A canvas as text, or why there is none.
+    fn canvas(&self, json: &str) -> Result<String, String>;
+}
+
+/// A note, ready to be put into a prompt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendered {
+    /// Its text, with what it embeds.
+    pub text: String,
+    /// Its images, in order, each once.
+    pub images: Vec<Image>,
+    /// The files that its text was made from, in order: when none of them changes, it stays the same.
+    pub read: Vec<String>,
+    /// What could not be shown.
+    pub problems: Vec<Problem>,
+}
+
+impl Vault {
+    /// The file at `path` as a model sees it: a note, a canvas, a PDF or an image.
+    pub fn render(&self, path: &str, helpers: &dyn Helpers) -> Rendered {
+        let mut rendering = Rendering::new(self, path, helpers);
+        match FileKind::of(path) {
+            FileKind::Note => match self.read_note(path) {
+                Ok((text, note)) => rendering.note(&text, &note, 0..text.len()),
+                Err(error) => rendering.problem(error.to_string()),
+            },
+            FileKind::Image => {
+                rendering.out.text = format!("![[{path}]]");
+                rendering.image(path);
+            }
+            kind => match rendering.other(path, kind) {
+                Ok(text) => rendering.out.text = text,
+                Err(what) => rendering.problem(what),
+            },
+        }
+        rendering.finish()
+    }
+
+    /// A part of a note as a model sees it. `text` and `note` are as [`Vault::read_note`] gave them.
+    pub(crate) fn render_part(&self, path: &str, text: &str, note: &Note, part: Range<usize>, helpers: &dyn Helpers) -> Rendered {
+        let mut rendering = Rendering::new(self, path, helpers);
+        rendering.note(text, note, part);
+        rendering.finish()
+    }
+}
+
+/// A note while it is rendered.
+struct Rendering<'a> {
+    vault: &'a Vault,
+    path: &'a str,
+    helpers: &'a dyn Helpers,
+    out: Rendered,
+    images: Images,
+    read: BTreeSet<String>,
+    embeds: usize,
+    room: usize,
+}
+
+impl<'a> Rendering<'a> {
+    fn new(vault: &'a Vault, path: &'a str, helpers: &'a dyn Helpers) -> Self {
+        Self {
+            vault,
+            path,
+            helpers,
+            out: Rendered::default(),
+            images: Images::default(),
+            read: BTreeSet::from([path.to_owned()]),
+            embeds: 0,
+            room: MOST_EMBEDDED_BYTES,
+        }
+    }
+
+    fn finish(mut self) -> Rendered {
+        self.out.read = self.read.into_iter().collect();
+        self.out.images = self.images.found;
+        self.out
+    }
+
+    fn problem(&mut self, what: impl Into<String>) {
+        self.out.problems.push(Problem::new(self.path, what));
+    }
+
+    /// Renders `part` of the note.
+    fn note(&mut self, text: &str, note: &Note, part: Range<usize>) {
+        let path = self.path;
+        self.out.text = self.answered(path, text, note, part, Embeds::Shown);
+    }
+
+    /// `part` of a note with its queries answered, its images collected and, if asked for, its embeds shown.
+    fn answered(&mut self, path: &str, text: &str, note: &Note, part: Range<usize>, embeds: Embeds) -> String {
+        let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+        let inside = |range: &Range<usize>| part.start <= range.start && range.end <= part.end;
+        for query in note.queries.iter().filter(|query| inside(&query.range)) {
+            edits.push(self.query(path, text, query));
+        }
+        for link in note.links.iter().filter(|link| link.embed && inside(&link.range)) {
+            edits.extend(self.embed(path, text, link, part.end, embeds));
+        }
+        edits.sort_by_key(|(range, _)| (range.start, range.end));
+        let mut out = String::new();
+        let mut at = part.start;
+        for (range, instead) in edits {
+            // An embed inside a query block goes with it.
+            if range.start >= at {
+                out.push_str(text.get(at..range.start).unwrap_or_default());
+                out.push_str(&instead);
+                at = range.end;
+            }
+        }
+        out.push_str(text.get(at..part.end).unwrap_or_default());
+        out
+    }
+
+    fn query(&mut self, path: &str, text: &str, query: &QueryBlock) -> (Range<usize>, String) {
+        let block = text.get(query.range.clone()).unwrap_or_default();
+        let end = if block.ends_with('\n') { "\n" } else { "" };
+        match self.helpers.answer(self.vault, path, query) {
+            Answer::Result { text, read } => {
+                self.read.extend(read);
+                (query.range.clone(), format!("{}{end}", text.trim_end()))
+            }
+            Answer::Unanswered(why) => {
+                self.out.problems.push(Problem::new(path, format!("a query block was left as it is: {why}")));
+                let below = if end.is_empty() { "\n" } else { "" };
+                (query.range.end..query.range.end, format!("{below}> [query not answered: {}]{end}", one_line(&why)))
+            }
+        }
+    }
+
+    /// What an embed adds or replaces.
+    fn embed(&mut self, path: &str, text: &str, link: &Link, end: usize, embeds: Embeds) -> Option<(Range<usize>, String)> {
+        if let Some(uri) = link.target.strip_prefix("data:") {
+            return match self.images.written_in(uri) {
+                Ok(name) => Some((link.range.clone(), format!("![{}]({name})", link.text.as_deref().unwrap_or_default()))),
+                Err(what) => {
+                    self.out.problems.push(Problem::new(path, what));
+                    Some((link.range.clone(), "[image left out]".to_owned()))
+                }
+            };
+        }
+        let found = self.vault.resolve(&link.target, path);
+        let to = match &found {
+            Resolved::External(_) => return None,
+            Resolved::Ambiguous { chosen, candidates } => {
+                self.out.problems.push(Problem::new(
+                    path,
+                    format!("`{}` fits several files: {}; the first is shown", link.target, candidates.join(", ")),
+                ));
+                Some(*chosen)
+            }
+            found => found.path(),
+        };
+        if to.map(FileKind::of) == Some(FileKind::Image) {
+            self.image(to?);
+            return None;
+        }
+        if embeds == Embeds::Left {
+            return None;
+        }
+        self.embeds += 1;
+        if self.embeds > MOST_EMBEDS {
+            if self.embeds == MOST_EMBEDS + 1 {
+                self.problem(format!("it embeds more than {MOST_EMBEDS} files; the others stay links"));
+            }
+            return None;
+        }
+        let block = self.embedded(link, to);
+        Some(below(text, &link.range, end, &block))
+    }
+
+    /// The lines of an embedded file, not yet marked as a quote.
+    fn embedded(&mut self, link: &Link, to: Option<&str>) -> String {
+        let part = link.part.as_ref().map(written).unwrap_or_default();
+        let Some(to) = to else {
+            self.problem(format!("the embedded note `{}` is not in the vault", link.target));
+            return format!("[embedded note not found: {}{}]", one_line(&link.target), one_line(&part));
+        };
+        if to == self.path && link.part.is_none() {
+            self.problem("it embeds itself; that is left out");
+            return format!("[embedded note: this note itself ({})]", one_line(to));
+        }
+        let what = match FileKind::of(to) {
+            FileKind::Canvas => "canvas",
+            FileKind::Pdf => "PDF",
+            _ => "note",
+        };
+        let head = format!("[embedded {what}: {} ({}{})]", one_line(stem_of(to)), one_line(to), one_line(&part));
+        self.read.insert(to.to_owned());
+        match self.content(to, link.part.as_ref()) {
+            Ok(content) => {
+                let content = self.fitted(to, content);
+                format!("{head}\n{}", content.trim_matches('\n'))
+            }
+            Err(what) => {
+                self.out.problems.push(Problem::new(to, what.as_str()));
+                format!("{head}\n[not shown: {}]", one_line(&what))
+            }
+        }
+    }
+
+    fn content(&mut self, to: &str, part: Option<&Part>) -> Result<String, String> {
+        let kind = FileKind::of(to);
+        if kind != FileKind::Note {
+            return self.other(to, kind);
+        }
+        let (text, note) = self.vault.read_note(to).map_err(|error| error.to_string())?;
+        let range = match part {
+            None => note.frontmatter.range.end..text.len(),
+            Some(part) => part_of(&text, &note, part).ok_or_else(|| format!("`{}` is not in this note", written(part)))?,
+        };
+        Ok(self.answered(to, &text, &note, range, Embeds::Left))
+    }
+
+    fn other(&mut self, path: &str, kind: FileKind) -> Result<String, String> {
+        let read = |most| self.vault.folder().read_bytes(path, most).map_err(|error| error.to_string());
+        match kind {
+            FileKind::Canvas => self.helpers.canvas(&crate::folder::Text::decode(read(MOST_FILE_BYTES)?).text),
+            FileKind::Pdf => self.helpers.pdf(&read(MOST_FILE_BYTES)?),
+            FileKind::Note | FileKind::Image | FileKind::Other => Err("it is not text that can be shown".to_owned()),
+        }
+    }
+
+    /// What there is room for of an embedded file.
+    fn fitted(&mut self, path: &str, mut content: String) -> String {
+        let most = MOST_EMBED_BYTES.min(self.room);
+        if content.len() > most {
+            let all = content.len();
+            content.truncate(content.floor_char_boundary(most));
+            let shown = content.len();
+            content.push_str("\n[the rest is left out]");
+            let path = path.to_owned();
+            self.out.problems.push(Problem::new(path, format!("embedded with {shown} of its {all} bytes; attach it to see all")));
+            self.room -= shown;
+        } else {
+            self.room -= content.len();
+        }
+        content
+    }
+
+    fn image(&mut self, path: &str) {
+        self.read.insert(path.to_owned());
+        if let Err(what) = self.images.in_vault(self.vault.folder(), path) {
+            self.out.problems.push(Problem::new(path, what));
+        }
+    }
+}
+
+/// Whether what a note embeds is shown: in the note itself it is, in what it embeds it is not.
+#[derive(Clone, Copy, PartialEq)]
+enum Embeds {
+    Shown,
+    Left,
+}
+
+/// The range of a part of a note.
+pub(crate) fn part_of(text: &str, note: &Note, part: &Part) -> Option<Range<usize>> {
+    match part {
+        Part::Heading(path) => markdown::section(text, note, path),
+        Part::Block(id) => markdown::block(text, note, id),
+    }
+}
+
+/// A part as it stands in a link.
+pub(crate) fn written(part: &Part) -> String {
+    match part {
+        Part::Heading(path) => path.iter().fold(String::new(), |all, name| all + "#" + name),
+        Part::Block(id) => format!("#^{id}"),
+    }
+}
+
+/// Where the quote of an embed goes: in place of a line that has nothing else, else below the line, or below its table. It keeps the
+/// indent and the quote marks of the line, so that it stays in its list or quote.
+fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<usize>, String) {
+    let start = text.get(..embed.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let line_end = |from: usize| text.get(from..end).and_then(|after| after.find('\n')).map_or(end, |at| from + at);
+    let mut stop = line_end(embed.end);
+    let line = text.get(start..stop).unwrap_or_default();
+    let prefix: &str = &line[..line.len() - line.trim_start_matches([' ', '\t', '>']).len()];
+    let quote = |block: &str| {
+        let mut out = String::with_capacity(block.len() + block.len() / 8);
+        for line in block.split('\n') {
+            out.push_str(prefix);
+            out.push_str(if line.is_empty() { ">" } else { "> " });
+            out.push_str(line);
+            out.push('\n');
+        }
+        out.pop();
+        out
+    };
+    let alone = line.trim_end().len() + start == embed.end && start + prefix.len() == embed.start;
+    if alone {
+        return (start..stop, quote(block));
+    }
+    let is_row = |line: &str| line.trim_start_matches([' ', '\t', '>']).starts_with('|');
+    while is_row(line) && stop < end && is_row(text.get(stop + 1..line_end(stop + 1)).unwrap_or_default()) {
+        stop = line_end(stop + 1);
+    }
+    let gap = if is_row(line) { format!("\n{}\n", prefix.trim_end()) } else { "\n".to_owned() };
+    (stop..stop, format!("{gap}{}", quote(block)))
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests;
