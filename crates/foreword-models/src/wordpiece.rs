@@ -3,11 +3,14 @@
 //! Exact to the reference implementation, odd corners included, because a different piece is a different vector. It stops reading
 //! where the model would stop listening, so a long text costs no more than its beginning.
 
+mod characters;
+
 use std::collections::HashMap;
 
 use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization;
-use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
+
+use characters::{apart, is_accent, is_dropped, is_punctuation};
 
 /// Tokens of a text at most, those at its start and end included.
 pub const MOST_TOKENS: usize = 256;
@@ -278,35 +281,4 @@ impl Pieces<'_> {
 fn plain_prefix(text: &str) -> usize {
     let ascii = text.bytes().position(|byte| !byte.is_ascii()).unwrap_or(text.len());
     if ascii == text.len() { ascii } else { ascii.saturating_sub(1) }
-}
-
-/// Characters that the reference takes out before anything else.
-fn is_dropped(character: char) -> bool {
-    match character {
-        '\t' | '\n' | '\r' => false,
-        '\u{fffd}' => true,
-        _ if character.is_ascii() => character.is_ascii_control(),
-        _ => matches!(character.general_category(), GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse),
-    }
-}
-
-/// Every ideograph is a word of its own: it gets a space on each side.
-fn apart(character: char) -> impl Iterator<Item = char> {
-    let space = is_ideograph(character).then_some(' ');
-    space.into_iter().chain([character]).chain(space)
-}
-
-fn is_ideograph(character: char) -> bool {
-    matches!(character,
-        '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{20000}'..='\u{2a6df}' | '\u{2a700}'..='\u{2b73f}'
-        | '\u{2b740}'..='\u{2b81f}' | '\u{2b920}'..='\u{2ceaf}' | '\u{f900}'..='\u{faff}' | '\u{2f800}'..='\u{2fa1f}')
-}
-
-fn is_accent(character: char) -> bool {
-    !character.is_ascii() && character.general_category() == GeneralCategory::NonspacingMark
-}
-
-fn is_punctuation(character: char) -> bool {
-    character.is_ascii_punctuation()
-        || !character.is_ascii() && character.general_category_group() == GeneralCategoryGroup::Punctuation
 }
