@@ -7,6 +7,7 @@ pub mod bpe;
 pub mod gguf;
 pub mod minilm;
 mod split;
+pub mod weights;
 pub mod wordpiece;
 
 use std::fs::File;

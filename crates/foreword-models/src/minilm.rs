@@ -59,7 +59,9 @@ pub enum ModelError {
         found: String,
     },
     /// The configuration is not that of this model.
-    #[error("the model's configuration {path} has `{field}`: {found}, where {expected} is needed; only all-MiniLM-L6-v2 can be used")]
+    #[error(
+        "the model's configuration {path} has `{field}`: {found}, where {expected} is needed; only all-MiniLM-L6-v2 can be used"
+    )]
     Config {
         /// The file.
         path: PathBuf,
@@ -202,8 +204,11 @@ fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
 
 /// Other sizes would be another model, for which the code here is not written.
 fn check_config(path: &Path) -> Result<(), ModelError> {
-    let fault = |field, found: String, expected: &Value| {
-        ModelError::Config { path: path.to_owned(), field, found, expected: expected.to_string() }
+    let fault = |field, found: String, expected: &Value| ModelError::Config {
+        path: path.to_owned(),
+        field,
+        found,
+        expected: expected.to_string(),
     };
     let config = read(path)?;
     let config: Map<String, Value> =

@@ -5,6 +5,8 @@
 //! result is one chain of fused multiply-adds over the inner dimension, whatever the tile it is in: a row's result does
 //! not depend on how many rows there are.
 
+#![allow(clippy::inline_always, reason = "what is not inlined into the dispatched function is compiled without its instructions")]
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::aligned::Aligned;
@@ -131,7 +133,8 @@ fn run<S: Simd, const ROWS: usize>(simd: S, product: Product<'_>) {
         while row < rows {
             let here = (rows - row).min(ROWS);
             let left = Left { values: &left[row * left_stride..], stride: left_stride, inner: right.inner };
-            let out = Out { values: &mut out[row * out_stride + index * panel..], stride: out_stride, column: index * panel, into };
+            let out =
+                Out { values: &mut out[row * out_stride + index * panel..], stride: out_stride, column: index * panel, into };
             match here {
                 1 => tile::<S, 1>(simd, left, right_panel, out),
                 2 => tile::<S, 2>(simd, left, right_panel, out),

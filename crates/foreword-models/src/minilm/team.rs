@@ -44,7 +44,14 @@ impl Team {
     }
 
     /// The sum of what all shards give, where this thread makes the part of those in `mine`; `set` takes turns between 0 and 1.
-    pub(super) fn sum(&self, mine: &[usize], set: usize, total: &mut Rows, tokens: usize, mut make: impl FnMut(usize, &mut Rows, Into<'_>)) {
+    pub(super) fn sum(
+        &self,
+        mine: &[usize],
+        set: usize,
+        total: &mut Rows,
+        tokens: usize,
+        mut make: impl FnMut(usize, &mut Rows, Into<'_>),
+    ) {
         let sums = &self.sums[set];
         for shard in mine {
             let mut sum = sums[*shard].write().unwrap_or_else(PoisonError::into_inner);

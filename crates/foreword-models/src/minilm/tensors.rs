@@ -59,7 +59,10 @@ impl Tensors {
         let entry = self.table.get(name).ok_or_else(|| fault("nothing".to_owned()))?;
         let entry: Entry = serde_json::from_str(entry.get()).map_err(|error| fault(error.to_string()))?;
         if entry.dtype != "F32" || !entry.shape.iter().copied().eq(shape.iter().map(|side| *side as u64)) {
-            return Err(fault(format!("{} numbers in the shape {:?}, where F32 in {shape:?} is needed", entry.dtype, entry.shape)));
+            return Err(fault(format!(
+                "{} numbers in the shape {:?}, where F32 in {shape:?} is needed",
+                entry.dtype, entry.shape
+            )));
         }
         let bytes = shape.iter().product::<usize>() * size_of::<f32>();
         let (start, end) = entry.data_offsets;
