@@ -5,7 +5,10 @@
 
 pub mod bpe;
 pub mod gguf;
+pub mod minilm;
 mod split;
+pub mod weights;
+pub mod wordpiece;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

