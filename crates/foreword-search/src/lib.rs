@@ -4,8 +4,14 @@
 //! all of it over documents that come and go; `embeddings` keeps vectors by content so that nothing is embedded twice; `period`
 //! reads time ranges. The model that makes vectors is behind [`Embedder`].
 
+pub mod chunk;
 pub mod embeddings;
+pub mod fuse;
+pub mod index;
+pub mod keyword;
+pub mod period;
 pub mod vectors;
+pub mod words;
 
 /// How many numbers a vector has.
 pub const DIMENSIONS: usize = 384;

@@ -1,0 +1,258 @@
+//! Cuts items and notes into chunks: texts short enough that one vector can stand for each.
+//!
+//! There are two ways to cut an item. [`seed_chunks`] is the plain format of the `semantic` strategy; [`item_chunks`] is what `hybrid`
+//! reads: names as words, a tool's parameters, no piece longer than the model can see. The chunker's id is part of an embedding's key,
+//! so a change here changes an id below.
+
+use std::ops::Range;
+
+use foreword_core::item::Kind;
+use serde_json::Value;
+
+use crate::words::spoken;
+
+mod note;
+
+pub use note::note_chunks;
+
+/// The id of [`seed_chunks`].
+pub const SEED_CHUNKER: &str = "seed-1";
+/// The id of [`item_chunks`].
+pub const ITEM_CHUNKER: &str = "item-1";
+/// The id of [`note_chunks`].
+pub const NOTE_CHUNKER: &str = "note-1";
+
+/// About how many characters a chunk has.
+pub const CHUNK_CHARS: usize = 500;
+
+/// More parameters than this are not described, nor are those nested deeper.
+const MAX_PARAMETERS: usize = 64;
+const MAX_DEPTH: usize = 4;
+
+/// One stretch of a text, as it is indexed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// What is embedded, and searched for words.
+    pub text: String,
+    /// Which bytes of the source it is; empty where there is no source.
+    pub range: Range<usize>,
+    /// The name or the path of headings it stands under; its words count more.
+    pub context: String,
+    /// Further words to be found by, which are not embedded and count less.
+    pub detail: String,
+}
+
+/// What an item is cut from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name, without the server.
+    pub name: &'a str,
+    /// What it is for; may be empty.
+    pub description: &'a str,
+    /// Its text; tools have none.
+    pub text: &'a str,
+    /// A tool's JSON schema.
+    pub parameters: Option<&'a Value>,
+}
+
+/// The seed's chunks: `name: description`, for other items than tools a blank line and the text; cut at blank lines, and longer paragraphs
+/// at sentences. A single long sentence stays whole.
+pub fn seed_chunks(source: &Source<'_>) -> Vec<Chunk> {
+    let head =
+        if source.description.is_empty() { source.name.to_owned() } else { format!("{}: {}", source.name, source.description) };
+    let whole = if source.kind == Kind::Tool { head } else { format!("{head}\n\n{}", source.text) };
+    let mut chunks = Vec::new();
+    for paragraph in paragraphs(&whole) {
+        let text = &whole[paragraph];
+        if text.chars().count() <= CHUNK_CHARS {
+            chunks.push(plain(text, source.name));
+            continue;
+        }
+        let mut packed = String::new();
+        let mut length = 0;
+        for sentence in sentences(text) {
+            let sentence = text[sentence].trim();
+            let chars = sentence.chars().count();
+            if length > 0 && length + 1 + chars > CHUNK_CHARS {
+                chunks.push(plain(&packed, source.name));
+                packed.clear();
+                length = 0;
+            }
+            if length > 0 {
+                packed.push(' ');
+                length += 1;
+            }
+            packed.push_str(sentence);
+            length += chars;
+        }
+        if !packed.is_empty() {
+            chunks.push(plain(&packed, source.name));
+        }
+    }
+    chunks
+}
+
+fn plain(text: &str, name: &str) -> Chunk {
+    Chunk { text: text.to_owned(), context: name.to_owned(), ..Chunk::default() }
+}
+
+/// The chunks `hybrid` searches. A tool is one: its name as words, its description and the names of its parameters; what these mean is found
+/// by words only. Of another item each stretch of text is one, with the name where the name says something.
+pub fn item_chunks(source: &Source<'_>) -> Vec<Chunk> {
+    let name = spoken(source.name);
+    let head = match (says_something(&name), source.description.is_empty()) {
+        (true, true) => name,
+        (true, false) => format!("{name}: {}", source.description),
+        (false, _) => source.description.to_owned(),
+    };
+    if source.kind == Kind::Tool {
+        let parameters = source.parameters.map(parameters).unwrap_or_default();
+        let names: Vec<String> = parameters.iter().map(|parameter| spoken(&parameter.name)).collect();
+        let names = if names.is_empty() { String::new() } else { format!("\n{}", names.join(", ")) };
+        let detail: Vec<&str> = parameters.iter().map(|parameter| parameter.words.as_str()).collect();
+        let text = format!("{head}{names}");
+        return vec![Chunk { text, range: 0..0, context: source.name.to_owned(), detail: detail.join(" ") }];
+    }
+    let mut chunks: Vec<Chunk> = Vec::new();
+    for range in pack(source.text, paragraphs(source.text)) {
+        let body = &source.text[range.clone()];
+        let text = if head.is_empty() { body.to_owned() } else { format!("{head}\n{body}") };
+        chunks.push(Chunk { text, range, context: source.name.to_owned(), detail: String::new() });
+    }
+    if chunks.is_empty() && !head.is_empty() {
+        chunks.push(Chunk { text: head, context: source.name.to_owned(), ..Chunk::default() });
+    }
+    chunks
+}
+
+/// Whether a name has a word; `D1:3` and `2024-05` are codes, and would only blur the meaning of the text.
+fn says_something(spoken: &str) -> bool {
+    spoken.split_whitespace().any(|word| word.chars().filter(|c| c.is_alphabetic()).count() >= 2)
+}
+
+struct Parameter {
+    name: String,
+    words: String,
+}
+
+fn parameters(schema: &Value) -> Vec<Parameter> {
+    let mut found = Vec::new();
+    gather(schema, 0, &mut found);
+    found
+}
+
+fn gather(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    if let (Some(properties), true) = (properties, depth < MAX_DEPTH) {
+        for (name, schema) in properties {
+            if found.len() >= MAX_PARAMETERS {
+                return;
+            }
+            let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+            let mut words: String = description.chars().take(CHUNK_CHARS).collect();
+            let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+            for value in values.filter_map(Value::as_str).take(MAX_PARAMETERS) {
+                words.push(' ');
+                words.push_str(value);
+            }
+            found.push(Parameter { name: name.clone(), words });
+            gather(schema, depth + 1, found);
+        }
+    }
+    if let (Some(items), true) = (schema.get("items"), depth < MAX_DEPTH) {
+        gather(items, depth + 1, found);
+    }
+}
+
+/// The stretches between blank lines, without the white space around them.
+fn paragraphs(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut open: Option<Range<usize>> = None;
+    for (start, line) in lines(text) {
+        if line.trim().is_empty() {
+            found.extend(open.take());
+        } else {
+            let end = start + line.trim_end().len();
+            let first = start + (line.len() - line.trim_start().len());
+            open = Some(open.map_or(first, |open| open.start)..end);
+        }
+    }
+    found.extend(open);
+    found
+}
+
+/// Lines with the offset at which each begins.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    text.split_inclusive('\n').map(move |line| {
+        let start = at;
+        at += line.len();
+        (start, line)
+    })
+}
+
+/// Sentences: a stretch up to and with `.`, `!` or `?` before white space.
+pub fn sentences(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut ended = false;
+    for (at, c) in text.char_indices() {
+        if ended && c.is_whitespace() {
+            found.push(start..at);
+            start = at;
+        }
+        ended = matches!(c, '.' | '!' | '?');
+    }
+    found.push(start..text.len());
+    found.retain(|range| !text[range.clone()].trim().is_empty());
+    found
+}
+
+/// Joins neighbouring stretches up to [`CHUNK_CHARS`] and cuts longer ones.
+fn pack(text: &str, stretches: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut packed: Vec<Range<usize>> = Vec::new();
+    let mut open: Option<(Range<usize>, usize)> = None;
+    for stretch in stretches {
+        let chars = text[stretch.clone()].chars().count();
+        if let Some((range, length)) = &mut open {
+            if *length + chars < CHUNK_CHARS {
+                range.end = stretch.end;
+                *length += chars + 2;
+                continue;
+            }
+        }
+        packed.extend(open.take().map(|(range, _)| range));
+        if chars > CHUNK_CHARS { cut(text, stretch, &mut packed) } else { open = Some((stretch, chars)) }
+    }
+    packed.extend(open.map(|(range, _)| range));
+    packed
+}
+
+/// Cuts a long stretch: at the last line or sentence that fits, else at a word, else anywhere between two characters.
+fn cut(text: &str, stretch: Range<usize>, into: &mut Vec<Range<usize>>) {
+    let mut at = stretch.start;
+    while at < stretch.end {
+        let rest = &text[at..stretch.end];
+        let room = rest.char_indices().nth(CHUNK_CHARS).map_or(rest.len(), |(end, _)| end);
+        let mut end = room;
+        if room < rest.len() {
+            let window = &rest[..room];
+            let sentence = sentences(window).last().map(|last| last.start).filter(|start| *start > 0);
+            let line = window.rfind('\n');
+            let word = window.rfind(char::is_whitespace).filter(|at| *at > 0);
+            end = sentence.max(line).filter(|end| *end > room / 3).or(word).unwrap_or(room);
+        }
+        let piece = &rest[..end];
+        let first = at + (piece.len() - piece.trim_start().len());
+        let last = at + piece.trim_end().len();
+        if first < last {
+            into.push(first..last);
+        }
+        at += end;
+    }
+}
+
+#[cfg(test)]
+mod tests;

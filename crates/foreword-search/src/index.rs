@@ -1,0 +1,192 @@
+//! The searchable documents: they come, go and get other names, and at every moment what is ready answers.
+//!
+//! A document is an item cut into chunks. Each chunk has a row in the keyword index at once and a vector as soon as someone has made it
+//! ([`Index::pending`], [`Index::set_vector`]).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use foreword_core::hash::Hash;
+use foreword_core::item::ItemId;
+use jiff::civil::Date;
+
+use crate::Vector;
+use crate::chunk::Chunk;
+use crate::keyword::{Field, KeywordIndex};
+use crate::vectors::Vectors;
+
+mod search;
+mod series;
+
+pub use search::{Answer, Hit, KeywordOnly, LeftOut, Query, Strategy};
+
+use series::Series;
+
+/// An item as it is searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its name.
+    pub id: ItemId,
+    /// When it was made or is about, for time ranges.
+    pub date: Option<Date>,
+    /// What it is cut into.
+    pub chunks: Vec<Chunk>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    chunk: Chunk,
+    hash: Hash,
+    vector: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    date: Option<Date>,
+    rows: Vec<u32>,
+}
+
+/// Documents and what finds them.
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    documents: BTreeMap<ItemId, Entry>,
+    rows: Vec<Option<Row>>,
+    free: Vec<u32>,
+    keyword: KeywordIndex,
+    vectors: Vectors,
+    waiting: BTreeSet<(Reverse<u64>, u32)>,
+    waiting_by_text: HashMap<Hash, Vec<u32>>,
+    changed_by_row: HashMap<u32, u64>,
+    series: Series,
+    changes: u64,
+}
+
+impl Index {
+    /// An index of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many documents there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.documents.is_empty()
+    }
+
+    /// How many chunks there are, and how many of them have a vector.
+    pub fn chunks(&self) -> (usize, usize) {
+        let total = self.rows.len() - self.free.len();
+        (total, total - self.waiting.len())
+    }
+
+    /// Puts a document in, in place of the one with its id. Chunks whose text did not change keep their vectors.
+    pub fn put(&mut self, document: Document) {
+        let mut kept: HashMap<Hash, u32> = HashMap::new();
+        if let Some(old) = self.documents.remove(&document.id) {
+            self.series.remove(&document.id);
+            for row in old.rows {
+                if let Some((hash, vector)) = self.take_row(row)
+                    && let Some(spare) = kept.insert(hash, vector)
+                {
+                    self.vectors.remove(spare);
+                }
+            }
+        }
+        self.changes += 1;
+        let changed = self.changes;
+        let mut rows = Vec::with_capacity(document.chunks.len());
+        for chunk in document.chunks {
+            let hash = Hash::of(&chunk.text);
+            let row = self.free.pop().unwrap_or_else(|| {
+                self.rows.push(None);
+                u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX)
+            });
+            self.keyword.set(row, &[(Field::Name, &chunk.context), (Field::Body, &chunk.text), (Field::Detail, &chunk.detail)]);
+            let vector = kept.remove(&hash);
+            if vector.is_none() {
+                self.waiting.insert((Reverse(changed), row));
+                self.waiting_by_text.entry(hash).or_default().push(row);
+                self.changed_by_row.insert(row, changed);
+            }
+            self.rows[row as usize] = Some(Row { chunk, hash, vector });
+            rows.push(row);
+        }
+        for spare in kept.into_values() {
+            self.vectors.remove(spare);
+        }
+        self.series.add(&document.id);
+        self.documents.insert(document.id, Entry { date: document.date, rows });
+    }
+
+    /// Takes a document out; whether there was one.
+    pub fn remove(&mut self, id: &ItemId) -> bool {
+        let Some(entry) = self.documents.remove(id) else { return false };
+        self.series.remove(id);
+        for row in entry.rows {
+            if let Some((_, vector)) = self.take_row(row) {
+                self.vectors.remove(vector);
+            }
+        }
+        true
+    }
+
+    /// Gives a document another name, in place of any that has it. Nothing is embedded again. Whether there was one.
+    pub fn rename(&mut self, from: &ItemId, to: &ItemId) -> bool {
+        if from == to {
+            return self.documents.contains_key(from);
+        }
+        let Some(entry) = self.documents.remove(from) else { return false };
+        self.series.remove(from);
+        self.remove(to);
+        self.series.add(to);
+        self.documents.insert(to.clone(), entry);
+        true
+    }
+
+    /// Up to `limit` texts without a vector, each once: those of the documents changed last first.
+    pub fn pending(&self, limit: usize) -> Vec<&str> {
+        let mut seen = BTreeSet::new();
+        let rows = self.waiting.iter().filter_map(|(_, row)| self.row(*row));
+        rows.filter(|row| seen.insert(row.hash)).map(|row| row.chunk.text.as_str()).take(limit).collect()
+    }
+
+    /// Gives the chunks with this text their vector.
+    pub fn set_vector(&mut self, text: &str, vector: &Vector) {
+        for row in self.waiting_by_text.remove(&Hash::of(text)).unwrap_or_default() {
+            if let Some(changed) = self.changed_by_row.remove(&row) {
+                self.waiting.remove(&(Reverse(changed), row));
+            }
+            if let Some(Some(found)) = self.rows.get_mut(row as usize) {
+                found.vector = Some(self.vectors.push(vector));
+            }
+        }
+    }
+
+    fn row(&self, row: u32) -> Option<&Row> {
+        self.rows.get(row as usize).and_then(Option::as_ref)
+    }
+
+    /// Frees a row; its text's hash and its vector, which the caller now owns.
+    fn take_row(&mut self, row: u32) -> Option<(Hash, u32)> {
+        let taken = self.rows.get_mut(row as usize).and_then(Option::take)?;
+        self.keyword.clear(row);
+        self.free.push(row);
+        if let Some(changed) = self.changed_by_row.remove(&row) {
+            self.waiting.remove(&(Reverse(changed), row));
+            if let Some(rows) = self.waiting_by_text.get_mut(&taken.hash) {
+                rows.retain(|waiting| *waiting != row);
+                if rows.is_empty() {
+                    self.waiting_by_text.remove(&taken.hash);
+                }
+            }
+        }
+        taken.vector.map(|vector| (taken.hash, vector))
+    }
+}
+
+#[cfg(test)]
+mod tests;
