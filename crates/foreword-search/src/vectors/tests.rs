@@ -23,12 +23,12 @@ impl Dice {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    fn vector(&mut self) -> Vector {
+    pub(super) fn vector(&mut self) -> Vector {
         std::array::from_fn(|_| self.number())
     }
 }
 
-fn unit(vector: Vector) -> Vector {
+fn unit(vector: &Vector) -> Vector {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     vector.map(|x| x / length)
 }
@@ -58,20 +58,20 @@ const KINDS: [Kind; 7] =
     [Kind::Random, Kind::Clustered, Kind::Duplicate, Kind::Crowded, Kind::Spiked, Kind::Stretched, Kind::Broken];
 
 fn make(kind: Kind, count: usize, dice: &mut Dice) -> Vec<Vector> {
-    let centres: Vec<_> = (0..5).map(|_| unit(dice.vector())).collect();
+    let centres: Vec<_> = (0..5).map(|_| unit(&dice.vector())).collect();
     (0..count)
         .map(|_| {
             let centre = &centres[dice.below(centres.len())];
-            let random = unit(dice.vector());
+            let random = unit(&dice.vector());
             match kind {
                 Kind::Random => random,
-                Kind::Clustered => unit(mix(centre, &random, 0.5)),
+                Kind::Clustered => unit(&mix(centre, &random, 0.5)),
                 Kind::Duplicate => *centre,
-                Kind::Crowded => unit(mix(&centres[0], &random, 1e-6)),
+                Kind::Crowded => unit(&mix(&centres[0], &random, 1e-6)),
                 Kind::Spiked => {
                     let mut spiked = random;
                     spiked[dice.below(DIMENSIONS)] = 50.0;
-                    unit(spiked)
+                    unit(&spiked)
                 }
                 Kind::Stretched => {
                     let exponent = i32::try_from(dice.below(80)).unwrap() - 42;
@@ -111,7 +111,7 @@ fn check_all_ways(vectors: &Vectors, queries: &[Vector], k: usize, keep: Keep) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(64), ..ProptestConfig::default() })]
     #[test]
     fn coded_and_plain_scans_find_what_the_definition_says(
         seed: u64, kind in prop::sample::select(&KINDS), asked in prop::sample::select(&KINDS),
@@ -120,7 +120,9 @@ proptest! {
         let mut dice = Dice(seed);
         let mut vectors = Vectors::new();
         let set = make(kind, count, &mut dice);
-        set.iter().for_each(|vector| { vectors.push(vector); });
+        for vector in &set {
+            vectors.push(vector);
+        }
         for _ in 0..removed.min(count) {
             vectors.remove(number(dice.below(count)));
         }
@@ -138,7 +140,7 @@ proptest! {
         let mut product = [0];
         kernel::coded_dots(&[code], &query_code.code, &mut product);
         let bounds = query_code.bounds(product[0], &fit);
-        let score = kernel::dot(&row, &query);
+        let score = kernel::dot(&Row(row), &query);
         prop_assert!(bounds.low <= score && score <= bounds.high, "{score} is not in {bounds:?}");
     }
 }
@@ -181,16 +183,16 @@ fn few_rows_are_read_in_full() {
     let mut dice = Dice(3);
     let set = make(Kind::Clustered, 3000, &mut dice);
     let mut vectors = Vectors::new();
-    set.iter().for_each(|vector| {
+    for vector in &set {
         vectors.push(vector);
-    });
-    let query = unit(mix(&set[0], &dice.vector(), 0.02));
+    }
+    let query = unit(&mix(&set[0], &dice.vector(), 0.02));
     assert!(vectors.find(&[query], 10, Scan::Coded, &|_| true)[0].read < 300);
 }
 
 #[test]
 fn nothing_to_find() {
-    let query = unit(Dice(4).vector());
+    let query = unit(&Dice(4).vector());
     let mut vectors = Vectors::new();
     assert_eq!(vectors.top(&query, 5, &|_| true), []);
     vectors.push(&query);
