@@ -2,7 +2,7 @@
 //!
 //! Scores are dot products, which for vectors of length 1 are cosines. A search first reads a copy of the vectors in bytes, a
 //! quarter of the memory, which gives each row a lower and an upper bound of its score; only rows whose upper bound reaches the
-//! k-th best lower bound are read in full ([`code`] has the proof). So the answer is that of the plain scan, bit for bit, at
+//! k-th best lower bound are read in full (`code.rs` has the proof). So the answer is that of the plain scan, bit for bit, at
 //! about the price of reading the bytes. Scores do not depend on the processor or the number of threads.
 
 mod best;
