@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use foreword_search::vectors::{Scan, Vectors};
 use foreword_search::{DIMENSIONS, Vector};
+use pulp::{Simd, WithSimd};
 
 const TOP: usize = 10;
 const CLUSTERS: usize = 2000;
@@ -114,13 +115,23 @@ impl Copy {
 }
 
 fn sum(block: &[Vector]) -> f32 {
-    pulp::Arch::new().dispatch(|| {
-        let mut sums = [0.0; 64];
-        for numbers in block.as_flattened().as_chunks::<64>().0 {
-            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+    pulp::Arch::new().dispatch(Sum(block))
+}
+
+struct Sum<'a>(&'a [Vector]);
+
+impl WithSimd for Sum<'_> {
+    type Output = f32;
+
+    #[allow(clippy::inline_always)] // or it would not be compiled for the processor at hand
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let mut sums = [simd.splat_f32s(0.0); 8];
+        for numbers in S::as_simd_f32s(self.0.as_flattened()).0.chunks_exact(sums.len()) {
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = simd.add_f32s(*sum, *number));
         }
-        sums.iter().sum()
-    })
+        sums.into_iter().map(|sum| simd.reduce_sum_f32s(sum)).sum()
+    }
 }
 
 struct Dice(u64);
@@ -135,18 +146,18 @@ impl Dice {
     }
 
     fn vector(&mut self) -> Vector {
-        unit(std::array::from_fn(|_| self.number()))
+        unit(&std::array::from_fn(|_| self.number()))
     }
 
     /// A vector whose cosine to one of `centres` is about 0.7.
     fn near(&mut self, centres: &[Vector]) -> Vector {
         let centre = &centres[self.number().to_bits() as usize % centres.len()];
         let random = self.vector();
-        unit(std::array::from_fn(|i| centre[i] + random[i]))
+        unit(&std::array::from_fn(|i| centre[i] + random[i]))
     }
 }
 
-fn unit(vector: Vector) -> Vector {
+fn unit(vector: &Vector) -> Vector {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     vector.map(|x| x / length)
 }

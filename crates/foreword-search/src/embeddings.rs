@@ -1,6 +1,6 @@
 //! Vectors on disk, by what they were made from, so that nothing unchanged is embedded twice: in no session, after no rename.
 //!
-//! The folder holds three files ([`format`](self::format) has their bytes):
+//! The folder holds three files (`format.rs` has their bytes):
 //!
 //! - `embeddings.keys`: a header, then one short record a vector, in the order of their slots. It is read whole when the cache opens.
 //! - `vectors-<generation>.f32`: the vectors, one a slot, read when they are asked for. The header names the generation.

@@ -2,7 +2,7 @@
 //!
 //! Scores are dot products, which for vectors of length 1 are cosines. A search first reads a copy of the vectors in bytes, a
 //! quarter of the memory, which gives each row a lower and an upper bound of its score; only rows whose upper bound reaches the
-//! k-th best lower bound are read in full ([`code`] has the proof). So the answer is that of the plain scan, bit for bit, at
+//! k-th best lower bound are read in full (`code.rs` has the proof). So the answer is that of the plain scan, bit for bit, at
 //! about the price of reading the bytes. Scores do not depend on the processor or the number of threads.
 
 mod best;
@@ -11,6 +11,7 @@ mod find;
 mod kernel;
 mod threads;
 
+use std::fmt;
 use std::ops::Range;
 use std::slice;
 
@@ -25,7 +26,7 @@ const PIECE: usize = 1024;
 /// Below this many bytes to read, starting a thread costs more than it saves.
 const BYTES_PER_THREAD: usize = 2 << 20;
 
-/// Which rows a search may return.
+/// Which rows a search may return. It is asked by several threads, only about rows that could be among the best, and maybe twice.
 pub type Keep<'a> = &'a (dyn Fn(u32) -> bool + Sync);
 
 /// How a search reads the rows; the results are the same.
@@ -62,6 +63,12 @@ struct Block {
     rows: Vec<Row>,
     codes: Vec<Code>,
     fits: Vec<Fit>,
+}
+
+impl fmt::Debug for Vectors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vectors").field("len", &self.len()).field("rows", &self.rows()).finish_non_exhaustive()
+    }
 }
 
 impl Default for Vectors {
@@ -165,7 +172,7 @@ impl Vectors {
         self.top_many(slice::from_ref(query), k, keep).pop().unwrap_or_default()
     }
 
-    /// [`top`](Self::top) for several queries, for little more than the price of one.
+    /// [`top`](Self::top) for several queries; the rows come from memory once for all of them.
     pub fn top_many(&self, queries: &[Vector], k: usize, keep: Keep) -> Vec<Vec<(u32, f32)>> {
         self.find(queries, k, Scan::Coded, keep).into_iter().map(|found| found.rows).collect()
     }

@@ -116,3 +116,53 @@ fn upward(length: f64) -> f32 {
     let up = ((length * (1.0 + 8.0 * ROUNDING)) as f32).next_up();
     if length < LONGEST { up } else { f32::INFINITY }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::vectors::kernel::Row;
+    use crate::vectors::tests::{Dice, KINDS, make, unit};
+
+    fn check(row: &Vector, query: &Vector) {
+        let (code, fit) = encode(row);
+        let coded = CodedQuery::of(query);
+        let mut product = [0];
+        kernel::coded_dots(&[code], &coded.code, &mut product);
+        let bounds = coded.bounds(product[0], &fit);
+        let score = kernel::dot(&Row(*row), query);
+        assert!(bounds.low <= score && score <= bounds.high, "{score} is not in {bounds:?}");
+    }
+
+    /// What the code leaves of a row.
+    fn rest(row: &Vector) -> Vector {
+        let (code, fit) = encode(row);
+        std::array::from_fn(|i| row[i] - f32::from(code[i]) * fit.scale)
+    }
+
+    proptest! {
+        #[test]
+        fn bounds_hold_the_score(seed: u64, kind in prop::sample::select(&KINDS), asked in prop::sample::select(&KINDS)) {
+            let mut dice = Dice(seed);
+            let (row, query) = (make(kind, 1, &mut dice)[0], make(asked, 1, &mut dice)[0]);
+            check(&row, &query);
+            // The query that the error of the code matters most to: the bound is reached, not only kept.
+            let worst = unit(&rest(&row));
+            check(&row, &worst);
+            check(&row, &worst.map(|x| -x));
+        }
+    }
+
+    #[test]
+    fn a_row_without_error_has_close_bounds() {
+        let row = std::array::from_fn(|i| f32::from(i8::try_from(i % 128).unwrap()) / 128.0);
+        assert_eq!(rest(&row).map(f32::to_bits), [0; DIMENSIONS]);
+        let (code, fit) = encode(&row);
+        let coded = CodedQuery::of(&row);
+        let mut product = [0];
+        kernel::coded_dots(&[code], &coded.code, &mut product);
+        let Bounds { low, high } = coded.bounds(product[0], &fit);
+        assert!((high - low) / high < 1e-4, "{low} {high}");
+    }
+}
