@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
@@ -23,6 +23,11 @@ impl Cargo {
         let root = root.context("cannot tell where the workspace is: start this program as `cargo xtask`")?;
         let program = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         Ok(Self { program, root: root.to_owned() })
+    }
+
+    /// The workspace's root.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
     }
 
     /// A cargo command in the workspace's root, ready to be run.

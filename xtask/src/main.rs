@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod fuzz;
 mod lint;
 mod picture;
 mod setup;
@@ -17,7 +18,7 @@ use clap::{Parser, Subcommand};
 use crate::cargo::Cargo;
 use crate::step::Steps;
 
-/// The project's own chores: test, lint, bench, picture
+/// The project's own chores: test, lint, bench, fuzz, picture
 ///
 /// Each chore prints every command before it runs it, so that any of them can be repeated by hand. A chore goes on after a
 /// failed step and names all that failed at the end; it then exits with 1. Only `picture` writes a file, in one go, so Ctrl-C is safe at
@@ -54,6 +55,15 @@ enum Chore {
     )]
     Bench(bench::Args),
 
+    /// Search for inputs that break the readers of notes, frontmatter and links
+    ///
+    /// Builds the fuzz targets with coverage on and runs each for a while. An input that breaks one is kept in fuzz/target/finds, and the
+    /// command that repeats it is printed.
+    #[command(
+        after_help = "Examples:\n  cargo xtask fuzz\n  cargo xtask fuzz markdown --seconds 600   one target for ten minutes"
+    )]
+    Fuzz(fuzz::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -76,6 +86,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Test(args) => test::run(args, &cargo, &mut steps)?,
         Chore::Lint(args) => lint::run(args, &cargo, &mut steps)?,
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
+        Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -101,6 +112,10 @@ mod tests {
         check("xtask bench core", true);
         check("xtask bench cost -- --anything 3", true);
         check("xtask bench cost --anything", false);
+        check("xtask fuzz", true);
+        check("xtask fuzz links --seconds 5", true);
+        check("xtask fuzz nothing", false);
+        check("xtask fuzz --seconds 0", false);
         check("xtask bench", false);
         check("xtask", false);
     }

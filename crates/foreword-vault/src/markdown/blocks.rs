@@ -205,10 +205,10 @@ impl Builder<'_> {
         for (depth, container) in self.containers.iter().enumerate().skip(1) {
             let is_matched = match container.holder {
                 Holder::Root => true,
-                Holder::Quote(_) => eat_quote_mark(line),
+                Holder::Quote(_) => line.eat_quote_mark(),
                 Holder::Item { is_empty: true, .. } if line.is_blank() => false,
-                Holder::Item { content, .. } => eat_indent(line, content),
-                Holder::Footnote => eat_indent(line, 4),
+                Holder::Item { content, .. } => line.eat_indent(content),
+                Holder::Footnote => line.eat_indent(4),
             };
             if !is_matched {
                 return depth;
@@ -281,7 +281,7 @@ impl Builder<'_> {
             self.close_containers(keep);
             self.blocks.quotes.push(start..start);
             let quote = self.blocks.quotes.len() - 1;
-            eat_quote_mark(line);
+            line.eat_quote_mark();
             self.push(Holder::Quote(quote), start, line.end);
             return true;
         }
@@ -486,29 +486,6 @@ impl Container {
     fn quote(&self) -> Option<usize> {
         if let Holder::Quote(quote) = self.holder { Some(quote) } else { None }
     }
-}
-
-fn eat_quote_mark(line: &mut Line<'_>) -> bool {
-    if line.indent() >= 4 {
-        return false;
-    }
-    let mut inner = *line;
-    inner.eat_blanks();
-    if !inner.rest().starts_with('>') {
-        return false;
-    }
-    inner.eat(1);
-    inner.eat_columns(1);
-    *line = inner;
-    true
-}
-
-fn eat_indent(line: &mut Line<'_>, columns: usize) -> bool {
-    if !line.is_blank() && line.indent() < columns {
-        return false;
-    }
-    line.eat_columns(columns);
-    true
 }
 
 /// Whether a mark begins the line and stands in it only once.

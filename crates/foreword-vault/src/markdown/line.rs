@@ -78,4 +78,26 @@ impl<'a> Line<'a> {
         self.column += bytes;
         self.spare = 0;
     }
+
+    /// Eats `>` and the blank behind it, if the line begins so.
+    pub(super) fn eat_quote_mark(&mut self) -> bool {
+        let mut inner = *self;
+        inner.eat_blanks();
+        if self.indent() >= 4 || !inner.rest().starts_with('>') {
+            return false;
+        }
+        inner.eat(1);
+        inner.eat_columns(1);
+        *self = inner;
+        true
+    }
+
+    /// Eats an indentation, if the line has it or is blank.
+    pub(super) fn eat_indent(&mut self, columns: usize) -> bool {
+        if !self.is_blank() && self.indent() < columns {
+            return false;
+        }
+        self.eat_columns(columns);
+        true
+    }
 }

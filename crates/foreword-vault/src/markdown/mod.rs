@@ -141,10 +141,8 @@ impl Reader<'_> {
 
     /// A block id: of the leaf that it ends, of the item or quote that ends with that leaf, or, alone, of the block before.
     fn add_block(&mut self, leaf: &Leaf, id: &str, is_alone: bool, id_start: usize) {
-        let trimmed = |range: Range<usize>| {
-            let length = self.text.get(range.clone()).unwrap_or_default().trim_end().trim_end_matches('>').trim_end().len();
-            range.start..range.start + length
-        };
+        let trimmed =
+            |range: Range<usize>| range.start..range.start + without_empty_end(self.text.get(range).unwrap_or_default()).len();
         let upto = |whole: &Range<usize>| whole.start..if whole.end == leaf.range.end { id_start } else { whole.end };
         let range = if is_alone {
             let Some(before) = leaf.before.clone() else { return };
@@ -237,6 +235,17 @@ impl Reader<'_> {
         });
         self.note.items = items.collect();
     }
+}
+
+/// A text without blanks at its end, and without last lines that hold only the marks of a quote.
+fn without_empty_end(text: &str) -> &str {
+    let mut text = text.trim_end();
+    while let Some((before, last)) = text.rsplit_once('\n')
+        && last.trim_matches([' ', '\t', '>']).is_empty()
+    {
+        text = before.trim_end();
+    }
+    text
 }
 
 /// The fields of a list item: its lines count as one.

@@ -153,70 +153,9 @@ impl HtmlEnd {
 }
 
 const RAW_TAGS: [&str; 4] = ["script", "pre", "style", "textarea"];
-const BLOCK_TAGS: [&str; 62] = [
-    "address",
-    "article",
-    "aside",
-    "base",
-    "basefont",
-    "blockquote",
-    "body",
-    "caption",
-    "center",
-    "col",
-    "colgroup",
-    "dd",
-    "details",
-    "dialog",
-    "dir",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "frame",
-    "frameset",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "head",
-    "header",
-    "hr",
-    "html",
-    "iframe",
-    "legend",
-    "li",
-    "link",
-    "main",
-    "menu",
-    "menuitem",
-    "nav",
-    "noframes",
-    "ol",
-    "optgroup",
-    "option",
-    "p",
-    "param",
-    "search",
-    "section",
-    "summary",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "title",
-    "tr",
-    "track",
-    "ul",
-];
+const BLOCK_TAGS: &str = "address article aside base basefont blockquote body caption center col colgroup dd details dialog dir div dl dt \
+    fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hr html iframe legend li link main menu menuitem \
+    nav noframes ol optgroup option p param search section summary table tbody td tfoot th thead title tr track ul";
 
 /// Whether a paragraph is open above the line.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -247,7 +186,7 @@ pub(super) fn html(rest: &str, above: Above) -> Option<HtmlEnd> {
     if ends && inner.len() == named.len() && RAW_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name)) {
         return Some(HtmlEnd::Text(&["</script>", "</pre>", "</style>", "</textarea>"]));
     }
-    if ends && BLOCK_TAGS.iter().any(|tag| tag.eq_ignore_ascii_case(name)) {
+    if ends && BLOCK_TAGS.split(' ').any(|tag| tag.eq_ignore_ascii_case(name)) {
         return Some(HtmlEnd::Blank);
     }
     (above == Above::Nothing && tag(rest) == Some(rest.len())).then_some(HtmlEnd::Blank)
@@ -271,7 +210,7 @@ pub(super) fn tag(text: &str) -> Option<usize> {
                         .get(at..)?
                         .iter()
                         .take_while(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'<' | b'>' | b'"'))
-                        .count()
+                        .count();
                 }
             },
             b' ' | b'\t' | b'\n' | b'/' | b'_' | b':' | b'.' | b'-' => {}

@@ -1,5 +1,6 @@
 //! Obsidian's behaviours, one row each. A remark says where a row is our choice because Obsidian's own answer is not known.
 
+mod against;
 mod hostile;
 mod lookup;
 mod structure;

@@ -132,6 +132,7 @@ fn block_ids() {
     blocks("text ^a1\n\nmore\ntext ^b-2", &[("a1", "text"), ("b-2", "more\ntext")]);
     blocks("text^a\n\nx ^a_b\n\n^a b\n\nx ^\n\nx ^é", &[]);
     blocks("text\n^a", &[("a", "text")]);
+    blocks("> a <b> ^c", &[("c", "> a <b>")]);
     blocks("- x ^a\n- y\n  - z ^b\n  - w\n- v ^c\n  - u", &[("a", "- x"), ("b", "- z"), ("c", "- v ^c\n  - u")]);
     blocks("- x\n- y\n\n^a", &[("a", "- x\n- y")]);
     blocks("> x\n> y\n\n^a", &[("a", "> x\n> y")]);
