@@ -14,7 +14,7 @@ use super::notes::Notes;
 use super::operators::apply;
 use super::pattern::Pattern;
 use super::syntax::{Expr, Lambda, Moment, Op};
-use super::value::{Base, Link, Object, TooDeep, Value};
+use super::value::{Base, Object, TooDeep, Value};
 use super::{Limit, Pages, Unanswered};
 
 /// No text gets longer than this.
@@ -270,14 +270,6 @@ impl<'p> Evaluator<'p> {
         found.or_else(|_| fault("a date outside the calendar"))
     }
 
-    /// Where a link leads, so that two links to one note are the same however they are written.
-    fn target<'l>(&self, link: &'l Link) -> std::borrow::Cow<'l, str> {
-        if self.notes.pages.page(&link.path).is_some() {
-            return (&*link.path).into();
-        }
-        self.notes.pages.resolve(&link.path, &self.this).map_or((&*link.path).into(), Into::into)
-    }
-
     /// The order of values: null first, then by type, then by value. Total, so that sorting is safe.
     pub(super) fn compare(&self, a: &Value, b: &Value) -> Eval<Ordering> {
         self.spend(1)?;
@@ -293,9 +285,9 @@ impl<'p> Evaluator<'p> {
             }
             (Value::Date(a), Value::Date(b)) => a.cmp(b),
             (Value::Duration(a), Value::Duration(b)) => compare_numbers(a.millis_in_all(), b.millis_in_all()),
+            // Links are looked up when they are made, so two to one note have one path however they are written.
             (Value::Link(a), Value::Link(b)) => {
-                let by_path = if a.path == b.path { Ordering::Equal } else { self.target(a).cmp(&self.target(b)) };
-                by_path.then_with(|| a.kind().cmp(b.kind())).then_with(|| a.part.cmp(&b.part))
+                a.path.cmp(&b.path).then_with(|| a.kind().cmp(b.kind())).then_with(|| a.part.cmp(&b.part))
             }
             (Value::List(a), Value::List(b)) => {
                 if Rc::ptr_eq(a, b) {

@@ -143,7 +143,7 @@ impl Value {
         Ok(Self::List(Rc::new(List { items, depth })))
     }
 
-    /// A list of values that are no lists themselves.
+    /// A list of what a note holds, which is never nested deep; what is all the same is left out.
     pub(super) fn flat_list(items: impl IntoIterator<Item = Self>) -> Self {
         let items: Vec<Self> = items.into_iter().filter(|item| item.depth() < MAX_DEPTH).collect();
         let depth = items.iter().map(Self::depth).max().unwrap_or(0) + 1;

@@ -19,9 +19,9 @@ pub(super) struct Function {
 }
 
 impl Function {
-    /// Whether its value depends on the note that the query stands in, because it looks up links.
+    /// Whether its value depends on the note that the query stands in, because it looks up a link.
     pub(super) fn needs_this(&self) -> bool {
-        matches!(self.name, "link" | "embed" | "date" | "contains" | "icontains" | "econtains" | "unique" | "sort")
+        self.name == "link"
     }
 }
 

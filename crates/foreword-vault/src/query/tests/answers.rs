@@ -143,7 +143,9 @@ fn tasks() {
     check("TASK", &format!("{head}\n{draft}\n{ship}"));
     for (condition, tasks) in [
         ("!completed", format!("{draft}\n- [/] Half done")),
-        ("due < date(today)", draft.to_owned()),
+        ("due and due < date(today)", draft.to_owned()),
+        // What is not there comes before everything, as in Dataview.
+        ("due < date(today) and contains(text, \"Half\")", "- [/] Half done".to_owned()),
         ("due = date(2025-09-20)", ship.to_owned()),
         ("completion = date(2025-08-30)", "- [x] Outline ✅ 2025-08-30".to_owned()),
         ("created", ship.to_owned()),

@@ -18,6 +18,8 @@ impl Vault {
         let mut note = Note::default();
         let fields = fields.as_object().unwrap();
         note.frontmatter.fields = fields.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let aliases = fields.get("aliases").and_then(Value::as_array).into_iter().flatten();
+        note.aliases = aliases.filter_map(|alias| alias.as_str().map(str::to_owned)).collect();
         note.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
         &mut self.0.entry(path.to_owned()).or_insert((facts, note)).1
     }
