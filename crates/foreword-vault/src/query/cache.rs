@@ -19,7 +19,7 @@ impl Fingerprint {
     pub fn of<'f>(notes: impl IntoIterator<Item = (&'f FileFacts, Hash)>) -> Self {
         let mut lines: Vec<String> = notes
             .into_iter()
-            .map(|(facts, hash)| format!("{hash} {} {} {} {}\n", facts.size, facts.modified, facts.created, facts.path))
+            .map(|(facts, hash)| format!("{hash} {} {} {} {:?}\n", facts.size, facts.modified, facts.created, facts.path))
             .collect();
         lines.sort_unstable();
         Self(Hash::of(lines.concat()))

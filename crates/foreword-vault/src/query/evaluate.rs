@@ -97,7 +97,7 @@ impl<'p> Evaluator<'p> {
 
     /// Counts steps, and now and then looks at the clock.
     pub(super) fn spend(&self, steps: usize) -> Eval<()> {
-        const BETWEEN_LOOKS: u64 = 1024;
+        const BETWEEN_LOOKS: u64 = 64;
         let before = self.steps.get();
         let after = before.saturating_add(steps as u64);
         self.steps.set(after);
@@ -329,25 +329,24 @@ impl<'p> Evaluator<'p> {
         }
         Ok(Ordering::Equal)
     }
-
-    /// Sorts, stable. Merges by hand because a comparison may stop the query.
-    pub(super) fn sort<T>(&self, items: Vec<T>, order: &dyn Fn(&T, &T) -> Eval<Ordering>) -> Eval<Vec<T>> {
-        let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
-        while runs.len() > 1 {
-            let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
-            let mut pairs = runs.into_iter();
-            while let Some(left) = pairs.next() {
-                merged.push(match pairs.next() {
-                    Some(right) => merge(left, right, order)?,
-                    None => left,
-                });
-            }
-            runs = merged;
-        }
-        Ok(runs.pop().unwrap_or_default())
-    }
 }
 
+/// Sorts, stable. Merges by hand because a comparison may stop the query.
+pub(super) fn sort<T>(items: Vec<T>, order: &dyn Fn(&T, &T) -> Eval<Ordering>) -> Eval<Vec<T>> {
+    let mut runs: Vec<Vec<T>> = items.into_iter().map(|item| vec![item]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(left) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(right) => merge(left, right, order)?,
+                None => left,
+            });
+        }
+        runs = merged;
+    }
+    Ok(runs.pop().unwrap_or_default())
+}
 fn merge<T>(left: Vec<T>, right: Vec<T>, order: &dyn Fn(&T, &T) -> Eval<Ordering>) -> Eval<Vec<T>> {
     let mut all = Vec::with_capacity(left.len() + right.len());
     let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());

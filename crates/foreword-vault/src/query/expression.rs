@@ -143,15 +143,16 @@ impl Parser<'_> {
         let name = cursor.take_name().filter(|_| cursor.take("("))?;
         cursor.skip_space();
         let found = match name {
-            "date" => match cursor.take_name() {
-                Some(name) => Expr::Moment(Moment::named(name)?),
-                None => {
+            "date" => {
+                if let Some(name) = cursor.take_name() {
+                    Expr::Moment(Moment::named(name)?)
+                } else {
                     let start = cursor.at();
                     cursor.take_date(&TimeZone::UTC)?;
                     // A time with an offset depends on the reader's zone, so it is the function that reads the text.
                     Expr::Call(functions::named("date")?, vec![Expr::Literal(Value::text(cursor.since(start)))])
                 }
-            },
+            }
             "dur" => Expr::Literal(Value::Duration(cursor.take_duration()?)),
             _ => return None,
         };

@@ -54,7 +54,7 @@ impl<'t> Parser<'t> {
 
     /// The error that something else was expected here.
     pub(super) fn expected<T>(&self, expected: &str) -> Result<T, ParseError> {
-        let rest = self.cursor.rest();
+        let rest = self.cursor.rest().trim_start();
         let found: String = rest.lines().next().unwrap_or_default().chars().take(20).collect();
         let found = if rest.is_empty() { "the end".to_owned() } else { found };
         let line = self.text.get(..self.cursor.at()).unwrap_or_default().matches('\n').count() + 1;
@@ -115,6 +115,8 @@ impl<'t> Parser<'t> {
             Ok(Output::Task)
         } else if self.cursor.is_at_word("calendar") {
             Self::unsupported("a CALENDAR query")
+        } else if self.text.contains("dv.") {
+            Self::unsupported("a query in JavaScript (dataviewjs)")
         } else {
             self.expected("LIST, TABLE or TASK")
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use jiff::Zoned;
 
-use super::evaluate::{Eval, Evaluator, Fault, Scope, fault, place};
+use super::evaluate::{self, Eval, Evaluator, Fault, Scope, fault, place};
 use super::render;
 use super::source;
 use super::syntax::{Command, Direction, Expr, Id, Named, Output, Query};
@@ -138,7 +138,7 @@ fn sort(evaluator: &Evaluator, rows: Vec<Row>, keys: &[(Expr, Direction)]) -> Ev
         let values = keys.iter().map(|(key, _)| evaluator.eval(key, &Scope::of(&row.data)));
         Ok((values.collect::<Eval<Vec<_>>>()?, row.clone()))
     })?;
-    let sorted = evaluator.sort(keyed, &|(a, _), (b, _)| {
+    let sorted = evaluate::sort(keyed, &|(a, _), (b, _)| {
         for ((a, b), (_, direction)) in a.iter().zip(b).zip(keys) {
             let order = evaluator.compare(a, b)?;
             if order.is_ne() {
@@ -180,7 +180,7 @@ fn flatten(evaluator: &Evaluator, rows: Vec<Row>, named: &Named) -> Eval<Vec<Row
 
 fn group(evaluator: &Evaluator, rows: Vec<Row>, named: &Named) -> Eval<Vec<Row>> {
     let keyed = each(evaluator, rows, "GROUP BY", |row| Ok((evaluator.eval(&named.expr, &Scope::of(&row.data))?, row.clone())))?;
-    let sorted = evaluator.sort(keyed, &|(a, _), (b, _)| evaluator.compare(a, b))?;
+    let sorted = evaluate::sort(keyed, &|(a, _), (b, _)| evaluator.compare(a, b))?;
     let mut groups: Vec<(Value, Vec<Value>)> = Vec::new();
     for (key, row) in sorted {
         let row = Value::Object(row.data);

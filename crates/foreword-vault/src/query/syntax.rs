@@ -17,6 +17,13 @@ pub struct Query {
     pub(super) needs: Needs,
 }
 
+impl Query {
+    /// What its answer depends on besides the notes of the vault.
+    pub fn needs(&self) -> Needs {
+        self.needs
+    }
+}
+
 /// What an answer depends on besides the notes of the vault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {

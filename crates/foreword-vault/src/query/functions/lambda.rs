@@ -1,6 +1,6 @@
 //! Functions that are given a function.
 
-use crate::query::evaluate::{Eval, Evaluator, Scope};
+use crate::query::evaluate::{self, Eval, Evaluator, Scope};
 use crate::query::syntax::Lambda;
 use crate::query::value::Value;
 
@@ -51,7 +51,7 @@ fn filter(evaluator: &Evaluator, items: &[Value], one: impl Fn(&Value) -> Eval) 
 
 fn sort(evaluator: &Evaluator, items: &[Value], one: impl Fn(&Value) -> Eval) -> Eval {
     let keyed = items.iter().map(|item| Ok((one(item)?, item.clone()))).collect::<Eval<Vec<_>>>()?;
-    let sorted = evaluator.sort(keyed, &|(a, _), (b, _)| evaluator.compare(a, b))?;
+    let sorted = evaluate::sort(keyed, &|(a, _), (b, _)| evaluator.compare(a, b))?;
     evaluator.new_list(sorted.into_iter().map(|(_, item)| item).collect())
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::query::evaluate::{Eval, Evaluator, fault, place};
+use crate::query::evaluate::{self, Eval, Evaluator, fault, place};
 use crate::query::operators::apply;
 use crate::query::syntax::Op;
 use crate::query::value::{Base, Link, Object, Value, count};
@@ -20,7 +20,7 @@ pub(super) fn call(evaluator: &Evaluator, name: &str, arguments: &[Value]) -> Op
         ("length", [Null]) => Ok(count(0)),
         ("reverse", [List(list)]) => e.new_list(list.items.iter().rev().cloned().collect()),
         ("reverse", [Text(text)]) => e.new_text(text.chars().rev().collect()),
-        ("sort", [List(list)]) => e.sort(list.items.clone(), &|a, b| e.compare(a, b)).and_then(|items| e.new_list(items)),
+        ("sort", [List(list)]) => evaluate::sort(list.items.clone(), &|a, b| e.compare(a, b)).and_then(|items| e.new_list(items)),
         ("unique", [List(list)]) => unique(e, &list.items),
         ("sum", [List(list)]) => reduce(e, &list.items, Op::Plus),
         ("product", [List(list)]) => reduce(e, &list.items, Op::Times),
@@ -29,7 +29,10 @@ pub(super) fn call(evaluator: &Evaluator, name: &str, arguments: &[Value]) -> Op
             reduce(e, &list.items, Op::Plus).and_then(|sum| apply(e, Op::Over, &sum, &count(list.items.len())))
         }
         ("reverse" | "sort" | "unique" | "sum" | "product" | "average", [other]) => Ok(other.clone()),
-        ("reduce", [Null, _] | [_, Null]) => Ok(Null),
+        ("reduce", [Null, _] | [_, Null])
+        | ("filter" | "map", [Null, _])
+        | ("firstvalue", [Null])
+        | ("flat" | "slice", [Null, ..]) => Ok(Null),
         ("reduce", [List(list), Text(sign)]) => match operator(sign) {
             Some(op) => reduce(e, &list.items, op),
             None => fault(format!("`reduce` knows + - * / & |, not `{sign}`")),
@@ -42,14 +45,11 @@ pub(super) fn call(evaluator: &Evaluator, name: &str, arguments: &[Value]) -> Op
         ("any", values) => Ok(values.iter().any(Value::is_true).into()),
         ("all", values) => Ok(values.iter().all(Value::is_true).into()),
         ("none", values) => Ok((!values.iter().any(Value::is_true)).into()),
-        ("filter" | "map", [Null, _]) => Ok(Null),
         ("nonnull", [List(list)]) => e.new_list(list.items.iter().filter(|value| !value.is_null()).cloned().collect()),
         ("nonnull", values) => e.new_list(values.iter().filter(|value| !value.is_null()).cloned().collect()),
         ("firstvalue", [List(list)]) => Ok(list.items.iter().find(|value| !value.is_null()).cloned().unwrap_or(Null)),
-        ("firstvalue", [Null]) => Ok(Null),
         ("flat", [List(list)]) => flat(e, &list.items, 1),
         ("flat", [List(list), Number(depth)]) => flat(e, &list.items, place(depth.max(0.0).trunc()).unwrap_or(usize::MAX)),
-        ("flat" | "slice", [Null, ..]) => Ok(Null),
         ("slice", [List(list), bounds @ ..]) => slice(e, &list.items, bounds)?,
         ("extract", [object, names @ ..]) => extract(e, object, names),
         ("default" | "ldefault", [value, other]) => Ok(if value.is_null() { other.clone() } else { value.clone() }),
@@ -156,7 +156,7 @@ fn extreme(evaluator: &Evaluator, name: &str, values: &[Value]) -> Eval {
 /// Each value once, in the order they first come.
 fn unique(evaluator: &Evaluator, items: &[Value]) -> Eval {
     let numbered: Vec<(usize, Value)> = items.iter().cloned().enumerate().collect();
-    let sorted = evaluator.sort(numbered, &|(_, a), (_, b)| evaluator.compare(a, b))?;
+    let sorted = evaluate::sort(numbered, &|(_, a), (_, b)| evaluator.compare(a, b))?;
     let mut kept: Vec<(usize, Value)> = Vec::new();
     for (at, value) in sorted {
         let is_known = match kept.last() {

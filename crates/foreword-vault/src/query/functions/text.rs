@@ -22,7 +22,7 @@ pub(super) fn call(evaluator: &Evaluator, name: &str, arguments: &[Value]) -> Op
         ("upper", [Text(text)]) => e.new_text(text.to_uppercase()),
         ("startswith", [Text(text), Text(start)]) => Ok(text.starts_with(&**start).into()),
         ("endswith", [Text(text), Text(end)]) => Ok(text.ends_with(&**end).into()),
-        ("containsword", [Text(text), Text(word)]) => Ok(contains_word(text, word).into()),
+        ("containsword", [Text(text), Text(word)]) => e.spend(text.len() / 16).map(|()| contains_word(text, word).into()),
         ("regextest", [Text(written), Text(text)]) => is_match(e, written, text),
         ("regexmatch", [Text(written), Text(text)]) => {
             let is_anchored = written.starts_with('^') || written.ends_with('$');

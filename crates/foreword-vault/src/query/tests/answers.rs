@@ -177,6 +177,7 @@ fn tasks() {
 fn unsupported() {
     for (query, what) in [
         ("CALENDAR file.day", "a CALENDAR query"),
+        ("const p = dv.pages();\ndv.list(p)", "a query in JavaScript (dataviewjs)"),
         ("LIST currencyformat(1)", "the function `currencyformat`"),
         ("LIST FROM csv(\"a.csv\")", "FROM csv(…)"),
         ("LIST (x)(1)", "calling anything but a function by its name"),
@@ -190,7 +191,7 @@ fn unsupported() {
 fn mistakes_are_told_with_their_place() {
     for (query, expect) in [
         ("", "line 1 of the query, at `the end`: expected LIST, TABLE or TASK"),
-        ("dv.pages()", "line 1 of the query, at `dv.pages()`: expected LIST, TABLE or TASK"),
+        ("SHOW rating", "line 1 of the query, at `SHOW rating`: expected LIST, TABLE or TASK"),
         (
             "LIST\nFROM books",
             "line 2 of the query, at `books`: expected a source: #tag, \"folder\", [[note]] or outgoing([[note]])",
@@ -203,7 +204,7 @@ fn mistakes_are_told_with_their_place() {
             "line 1 of the query, at `sideways`: expected FROM, WHERE, SORT, GROUP BY, FLATTEN or LIMIT",
         ),
         ("LIST GROUP rating", "line 1 of the query, at `rating`: expected BY"),
-        ("LIST WHERE a FROM #b", "line 1 of the query, at ` #b`: expected FROM only once, before the other commands"),
+        ("LIST WHERE a FROM #b", "line 1 of the query, at `#b`: expected FROM only once, before the other commands"),
         ("TABLE a AS", "line 1 of the query, at `the end`: expected a name, or a text in quotes, after AS"),
         ("LIST LIMIT \"two\"", "LIMIT takes a number, not a value of type string"),
         ("LIST file.name * true", "LIST fits none of the rows: `*` cannot be used between string and boolean"),
