@@ -14,6 +14,7 @@ pub mod index;
 pub mod links;
 pub mod markdown;
 pub mod note;
+pub mod query;
 pub mod render;
 pub mod tree;
 pub mod watch;
