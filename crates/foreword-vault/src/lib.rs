@@ -6,4 +6,6 @@
 //!
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
+pub mod agents;
+pub mod canvas;
 pub mod note;
