@@ -7,5 +7,8 @@
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
 pub mod agents;
+mod apart;
 pub mod canvas;
 pub mod note;
+pub mod pdf;
+pub mod web;

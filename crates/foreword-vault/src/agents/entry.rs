@@ -74,7 +74,7 @@ fn lines(text: &str) -> Map<String, Value> {
     for line in text.lines() {
         if let (Some(item), Some(key)) = (line.trim_start().strip_prefix("- "), &last) {
             match fields.get_mut(key) {
-                Some(Value::Array(list)) => list.push(plain(item)),
+                Some(Value::Array(items)) => items.push(plain(item)),
                 Some(slot) if slot.as_str() == Some("") => *slot = Value::Array(vec![plain(item)]),
                 _ => {}
             }
@@ -104,7 +104,7 @@ impl Given<'_> {
     pub(super) fn entry(&self, name: &str, text: String, problems: &mut Problems) -> Option<Entry> {
         let name = checked_name(name, problems)?;
         if text.trim().is_empty() {
-            problems.push("it has no text; write some below the frontmatter".to_owned());
+            problems.push("it has no text; it was left out".to_owned());
             return None;
         }
         let priority = self.fields.get(self.priority).map_or(Some(Priority::DEFAULT), priority).unwrap_or_else(|| {

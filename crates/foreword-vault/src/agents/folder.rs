@@ -82,15 +82,13 @@ fn prompt(files: &dyn Files, folder: &str, inline: Option<String>, file: Option<
             .push(format!("system_prompt_file must be a path inside the agent's folder, not {file}; there is no system prompt"));
         return String::new();
     }
-    match read(files, &format!("{folder}/{file}"), problems) {
-        Some(text) => text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned(),
-        None => {
-            if named {
-                problems.push(format!("system_prompt_file names {file}, which is not there; there is no system prompt"));
-            }
-            String::new()
-        }
+    if let Some(text) = read(files, &format!("{folder}/{file}"), problems) {
+        return text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned();
     }
+    if named {
+        problems.push(format!("system_prompt_file names {file}, which is not there; there is no system prompt"));
+    }
+    String::new()
 }
 
 /// Takes one key out of `table`, if it is there and right.

@@ -79,11 +79,12 @@ impl Imported {
         self.problems.extend(problems.list);
 
         let root = ".cursor/rules";
-        for name in below(files, root, MAX_RULES).iter().filter(|name| name.ends_with(".mdc")) {
+        for name in below(files, root, MAX_RULES) {
+            let Some(stem) = name.strip_suffix(".mdc") else { continue };
             let path = format!("{root}/{name}");
             let mut problems = Problems::of(&path);
             if let Some(text) = read(files, &path, &mut problems) {
-                self.cursor_rule(&path, name.trim_end_matches(".mdc"), &text, &mut problems);
+                self.cursor_rule(&path, stem, &text, &mut problems);
             }
             self.problems.extend(problems.list);
         }
@@ -170,14 +171,12 @@ fn below(files: &dyn Files, folder: &str, limit: usize) -> Vec<String> {
     let mut looked_into = 0;
     while let Some((inside, depth)) = open.pop() {
         looked_into += 1;
-        for entry in files.list(&format!("{folder}/{inside}")).unwrap_or_default() {
-            match (entry.folder, entry.name.starts_with('.')) {
-                (_, true) => {}
-                (true, false) if depth < MAX_DEPTH && looked_into < limit => {
-                    open.push((format!("{inside}{}/", entry.name), depth + 1))
-                }
-                (true, false) => {}
-                (false, false) => found.push(format!("{inside}{}", entry.name)),
+        let listed = files.list(&format!("{folder}/{inside}")).unwrap_or_default();
+        for entry in listed.into_iter().filter(|entry| !entry.name.starts_with('.')) {
+            if !entry.folder {
+                found.push(format!("{inside}{}", entry.name));
+            } else if depth < MAX_DEPTH && looked_into < limit {
+                open.push((format!("{inside}{}/", entry.name), depth + 1));
             }
         }
         if found.len() > limit {

@@ -79,20 +79,14 @@ impl ServerSpec {
 /// Reads an `mcp.json`.
 pub(super) fn from_json(text: &str, problems: &mut Problems) -> Vec<ServerSpec> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match serde_json::from_str::<Value>(text) {
-        Ok(value) => match value.get("mcpServers") {
-            Some(servers) => read(servers, problems),
-            None => {
-                problems.push("it has no mcpServers; write {\"mcpServers\": {\"name\": {\"command\": …}}}".to_owned());
-                Vec::new()
-            }
-        },
-        // Of the error only the place: the rest could quote a secret.
-        Err(fault) => {
-            problems.push(format!("it is no JSON, see line {}, column {}; no server was read", fault.line(), fault.column()));
-            Vec::new()
-        }
-    }
+    // Of an error only the place is told: the rest could quote a secret.
+    let fault = match serde_json::from_str::<Value>(text).map(|mut value| value.get_mut("mcpServers").map(Value::take)) {
+        Ok(Some(servers)) => return read(&servers, problems),
+        Ok(None) => "it has no mcpServers; write {\"mcpServers\": {\"name\": {\"command\": …}}}".to_owned(),
+        Err(fault) => format!("it is no JSON, see line {}, column {}; no server was read", fault.line(), fault.column()),
+    };
+    problems.push(fault);
+    Vec::new()
 }
 
 /// Reads the value of `mcpServers`, sorted by name.
