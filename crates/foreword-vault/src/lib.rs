@@ -6,7 +6,9 @@
 //!
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
+pub mod agents;
 pub mod attach;
+pub mod canvas;
 pub mod config;
 pub mod folder;
 pub mod frontmatter;
@@ -14,7 +16,10 @@ pub mod index;
 pub mod links;
 pub mod markdown;
 pub mod note;
+pub mod pdf;
 pub mod query;
 pub mod render;
 pub mod tree;
 pub mod watch;
+pub mod web;
+mod apart;

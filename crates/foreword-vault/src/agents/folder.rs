@@ -1,0 +1,125 @@
+//! An agent's own folder: `agent.toml`, `prompt.md`, `rules/*.md`, `references/*.md`, `mcp.json`; every one of them may be absent.
+
+use std::io;
+
+use foreword_core::catalog::Entry;
+use serde::de::DeserializeOwned;
+use toml::{Table, Value};
+
+use super::entry::{checked_name, entry};
+use super::{Files, Found, Loaded, Problems, add, servers};
+
+const MAX_ENTRIES: usize = 1_000;
+
+pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
+    let mut loaded = Loaded { name: found.name.clone(), ..Loaded::default() };
+    describe(files, &found.path, &mut loaded);
+    loaded.agent.rules = entries(files, &format!("{}/rules", found.path), &mut loaded);
+    loaded.agent.references = entries(files, &format!("{}/references", found.path), &mut loaded);
+
+    let path = format!("{}/mcp.json", found.path);
+    let mut problems = Problems::of(&path);
+    if let Some(text) = read(files, &path, &mut problems) {
+        loaded.servers = servers::from_json(&text, &mut problems);
+        loaded.agent.servers = loaded.servers.iter().map(servers::ServerSpec::server).collect();
+    }
+    loaded.problems.extend(problems.list);
+    loaded
+}
+
+/// The text of a file that need not be there.
+pub(super) fn read(files: &dyn Files, path: &str, problems: &mut Problems) -> Option<String> {
+    match files.read(path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => {
+            problems.push(format!("it could not be read ({error}); it was left out"));
+            None
+        }
+    }
+}
+
+fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
+    let path = format!("{folder}/agent.toml");
+    let mut problems = Problems::of(&path);
+    let mut table = Table::new();
+    match read(files, &path, &mut problems).map(|text| text.parse::<Table>()) {
+        Some(Ok(found)) => table = found,
+        Some(Err(fault)) => problems.push(format!("it is no TOML ({}); only the other files are used", fault.message())),
+        None => {}
+    }
+    if let Some(name) = take::<String>(&mut table, "name", &mut problems) {
+        loaded.name = checked_name(&name, &mut problems).unwrap_or_else(|| loaded.name.clone());
+    }
+    loaded.description = take(&mut table, "description", &mut problems);
+    loaded.model = take(&mut table, "model", &mut problems);
+    loaded.generation = take(&mut table, "generation", &mut problems).unwrap_or_default();
+    loaded.asking = take(&mut table, "tool_permission", &mut problems).unwrap_or_default();
+    loaded.search = take(&mut table, "search", &mut problems);
+    loaded.settings = take(&mut table, "settings", &mut problems).unwrap_or_default();
+    loaded.agent.memory = take(&mut table, "memory", &mut problems);
+
+    let inline: Option<String> = take(&mut table, "system_prompt", &mut problems);
+    let file: Option<String> = take(&mut table, "system_prompt_file", &mut problems);
+    loaded.agent.system_prompt = prompt(files, folder, inline, file, &mut problems);
+    for key in table.keys() {
+        problems.push(format!("{key} is no setting of an agent; see the documentation for those there are"));
+    }
+    loaded.problems.extend(problems.list);
+}
+
+fn prompt(files: &dyn Files, folder: &str, inline: Option<String>, file: Option<String>, problems: &mut Problems) -> String {
+    if let Some(inline) = inline {
+        if file.is_some() {
+            problems.push("system_prompt and system_prompt_file are both given; the file is not used".to_owned());
+        }
+        return inline.trim().to_owned();
+    }
+    let named = file.is_some();
+    let file = file.unwrap_or_else(|| "prompt.md".to_owned());
+    if file.contains('\\') || file.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        problems
+            .push(format!("system_prompt_file must be a path inside the agent's folder, not {file}; there is no system prompt"));
+        return String::new();
+    }
+    if let Some(text) = read(files, &format!("{folder}/{file}"), problems) {
+        return text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned();
+    }
+    if named {
+        problems.push(format!("system_prompt_file names {file}, which is not there; there is no system prompt"));
+    }
+    String::new()
+}
+
+/// Takes one key out of `table`, if it is there and right.
+fn take<T: DeserializeOwned>(table: &mut Table, key: &str, problems: &mut Problems) -> Option<T> {
+    let value: Value = table.remove(key)?;
+    match value.try_into() {
+        Ok(value) => Some(value),
+        Err(fault) => {
+            problems.push(format!("{key}: {}; it is not used", fault.message()));
+            None
+        }
+    }
+}
+
+fn entries(files: &dyn Files, folder: &str, loaded: &mut Loaded) -> Vec<Entry> {
+    let mut found = Vec::new();
+    let listed = files.list(folder).unwrap_or_default();
+    let named = listed.iter().filter(|entry| !entry.folder && !entry.name.starts_with('.'));
+    let stems = named.filter_map(|entry| Some((entry, entry.name.strip_suffix(".md")?)));
+    for (at, (listed, stem)) in stems.enumerate() {
+        let path = format!("{folder}/{}", listed.name);
+        let mut problems = Problems::of(&path);
+        if at >= MAX_ENTRIES {
+            problems.push(format!("the folder has more than {MAX_ENTRIES} files; the rest was left out"));
+            loaded.problems.extend(problems.list);
+            break;
+        }
+        if let Some(entry) = read(files, &path, &mut problems).and_then(|text| entry(stem, &text, &mut problems)) {
+            add(&mut found, entry, &mut problems);
+        }
+        loaded.problems.extend(problems.list);
+    }
+    found
+}

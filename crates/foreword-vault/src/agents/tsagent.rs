@@ -1,0 +1,87 @@
+//! Agents of `TsAgent`: one YAML file each. Vectors are left behind (ours are made from the text), and so are the providers, whose
+//! settings may hold keys.
+
+use foreword_core::catalog::Entry;
+use foreword_core::select::Select;
+use serde_json::{Map, Value};
+
+use super::entry::{Given, string, yaml};
+use super::folder::read;
+use super::{Asking, Files, Found, Generation, Loaded, Problems, add, servers};
+
+pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
+    let mut loaded = Loaded { name: found.name.clone(), ..Loaded::default() };
+    let mut problems = Problems::of(&found.path);
+    match read(files, &found.path, &mut problems).map(|text| yaml(text.strip_prefix('\u{feff}').unwrap_or(&text))) {
+        Some(Ok(fields)) => fill(&mut loaded, &fields, &mut problems),
+        Some(Err(fault)) => problems.push(format!("it is no YAML ({fault}); nothing of it was loaded")),
+        None if problems.list.is_empty() => problems.push("it is not there".to_owned()),
+        None => {}
+    }
+    loaded.problems = problems.list;
+    loaded
+}
+
+fn fill(loaded: &mut Loaded, fields: &Map<String, Value>, problems: &mut Problems) {
+    let none = Map::new();
+    let object = |key: &str| fields.get(key).and_then(Value::as_object).unwrap_or(&none);
+    let metadata = object("metadata");
+    if let Some(name) = string(metadata, "name") {
+        loaded.name = name;
+    }
+    loaded.description = string(metadata, "description");
+
+    let settings = object("settings");
+    loaded.model = string(settings, "model");
+    loaded.generation = Generation {
+        temperature: settings.get("temperature").and_then(Value::as_f64),
+        top_p: settings.get("topP").and_then(Value::as_f64),
+        max_output_tokens: settings.get("maxOutputTokens").and_then(Value::as_u64),
+        max_turns: settings.get("maxChatTurns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok()),
+    };
+    loaded.asking = match settings.get("toolPermission").and_then(Value::as_str) {
+        Some("always") => Asking::Always,
+        Some("never") => Asking::Never,
+        _ => Asking::Tool,
+    };
+    loaded.search = search(settings);
+    loaded.agent.system_prompt = string(fields, "systemPrompt").unwrap_or_default();
+    loaded.agent.rules = entries(fields, "rules", problems);
+    loaded.agent.references = entries(fields, "references", problems);
+    if let Some(value) = fields.get("mcpServers").filter(|value| !value.is_null()) {
+        loaded.servers = servers::read(value, problems);
+        loaded.agent.servers = loaded.servers.iter().map(servers::ServerSpec::server).collect();
+    }
+}
+
+fn search(settings: &Map<String, Value>) -> Option<Select> {
+    let count = |key: &str| settings.get(key).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+    let (top_k, top_n) = (count("contextTopK"), count("contextTopN"));
+    let score = settings.get("contextIncludeScore").and_then(Value::as_f64);
+    if top_k.is_none() && top_n.is_none() && score.is_none() {
+        return None;
+    }
+    let usual = Select::default();
+    Some(Select {
+        top_k: top_k.unwrap_or(usual.top_k),
+        top_n: top_n.unwrap_or(usual.top_n),
+        include_score: score.unwrap_or(usual.include_score),
+        ..usual
+    })
+}
+
+fn entries(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -> Vec<Entry> {
+    let mut found = Vec::new();
+    for (at, value) in fields.get(key).and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
+        let mut own = problems.inside(&if name.is_empty() { format!("{key}[{at}]") } else { format!("{key}.{name}") });
+        let none = Map::new();
+        let given = Given { fields: value.as_object().unwrap_or(&none), priority: "priorityLevel" };
+        let text = string(given.fields, "text").unwrap_or_default();
+        if let Some(entry) = given.entry(name, text, &mut own) {
+            add(&mut found, entry, &mut own);
+        }
+        problems.extend(own);
+    }
+    found
+}
