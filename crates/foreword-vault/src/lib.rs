@@ -7,3 +7,4 @@
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
 pub mod note;
+pub mod transcript;
