@@ -19,6 +19,7 @@ pub mod note;
 pub mod pdf;
 pub mod query;
 pub mod render;
+pub mod transcript;
 pub mod tree;
 pub mod watch;
 pub mod web;

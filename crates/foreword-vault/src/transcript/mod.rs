@@ -1,0 +1,182 @@
+//! A Session as a markdown file that people can read and edit, and that obsidian-copilot opens as one of its own.
+//!
+//! Text in, text out: [`write()`] makes the file, [`read()`] understands our own files, obsidian-copilot chats of all ages and
+//! AssistantMD transcripts, [`merge()`] takes over what a person changed by hand, [`file_name()`] names the file and
+//! [`resolve_context()`] finds the notes that a chat names.
+//!
+//! The visible format is theirs. What it cannot carry stands in one HTML comment between the frontmatter and the first message: their
+//! program looks for the first `**user**: ` and passes over what stands before it, Obsidian shows no HTML comments, and unlike a
+//! comment in the frontmatter it stays when Obsidian rewrites the properties. The comment is only believed where it agrees with
+//! the visible text, message by message: a hand edit always wins.
+
+mod align;
+mod format;
+mod head;
+mod hidden;
+mod merge;
+mod name;
+mod parse;
+mod read;
+mod resolve;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+pub use head::Extra;
+pub use merge::{Merge, merge};
+pub use name::{fallback_name, file_name, topic};
+pub use read::{Read, Source, read};
+pub use resolve::{Lookup, resolve_context};
+pub use write::write;
+
+/// A Session as its file tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Transcript {
+    /// When it began, in milliseconds since 1970; obsidian-copilot knows a chat by this number.
+    pub epoch_ms: i64,
+    /// The Session's own name, where the file has one.
+    pub session: Option<String>,
+    /// The model, in obsidian-copilot's form `name|provider`. Never empty.
+    pub model: Option<String>,
+    /// What it is about. Never empty.
+    pub topic: Option<String>,
+    /// When it was last opened, in milliseconds since 1970.
+    pub last_accessed: Option<i64>,
+    /// Other frontmatter, kept as it is.
+    pub extra: Extra,
+    /// What was said, in order.
+    pub messages: Vec<Entry>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Entry {
+    /// Who speaks.
+    pub role: Role,
+    /// The words.
+    pub text: String,
+    /// When, to the millisecond.
+    pub time: Option<Timestamp>,
+    /// What was attached, by reference.
+    pub context: Context,
+    /// Tools the model called; only the hidden comment carries them.
+    pub calls: Vec<Call>,
+    /// Whether the message was interrupted and is not whole.
+    pub cut_off: bool,
+}
+
+impl Entry {
+    /// A message of words alone.
+    pub fn new(role: Role, text: impl Into<String>) -> Self {
+        Self { role, text: text.into(), time: None, context: Context::default(), calls: Vec::new(), cut_off: false }
+    }
+}
+
+/// A call of a tool, with its result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Call {
+    /// Unique in the Session.
+    pub id: String,
+    /// The name the model used.
+    pub name: String,
+    /// What the model passed.
+    pub arguments: Value,
+    /// What came back; none where nothing ever did.
+    pub result: Option<Value>,
+}
+
+/// What was attached to a message, by reference.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Context {
+    /// Notes: vault paths; in old chats bare names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Pages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
+    /// Pages open in the user's browser.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub web_tabs: Vec<String>,
+    /// Tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Folders.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+}
+
+impl Context {
+    /// Whether nothing is attached.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Something about a file that its reader should know; nothing of it stops the reading.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// What it is about.
+    pub kind: Kind,
+    /// A sentence for people.
+    pub text: String,
+}
+
+impl Warning {
+    fn new(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into() }
+    }
+}
+
+/// What a [`Warning`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The `epoch` is missing or no number.
+    Epoch,
+    /// The topic is a model's thinking.
+    Topic,
+    /// A timestamp could not be read.
+    Time,
+    /// An answer is an error message that was saved as one.
+    ErrorAnswer,
+    /// Another program's tool or reasoning comment was taken out of an answer.
+    ToolComment,
+    /// Text outside all messages was put into the nearest one.
+    Stray,
+    /// The file was changed by hand; the hidden comment was not used where it no longer fits.
+    Edited,
+    /// The hidden comment could not be read.
+    Hidden,
+    /// A note is not in the vault.
+    NoteMissing,
+    /// A note's name fits several notes.
+    NoteAmbiguous,
+}
+
+/// The text is no saved chat.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "reading a saved chat: found no line that starts with `**user**: `, `**ai**: `, `**User:**` or `**Assistant:**`, and no \
+     frontmatter of a chat; the text begins with {begins:?}. Check that this is the file of a chat"
+)]
+pub struct NotATranscript {
+    /// The start of the text.
+    pub begins: String,
+}

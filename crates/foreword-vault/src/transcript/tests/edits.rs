@@ -1,0 +1,208 @@
+//! Files that people changed: what is read, what is merged, which notes are found.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::super::*;
+use super::berlin;
+
+fn entry(role: Role, second: i64, text: &str) -> Entry {
+    Entry { time: Some(Timestamp::from_millisecond(1_727_122_680_123 + second * 1000).unwrap()), ..Entry::new(role, text) }
+}
+
+/// Four messages with something hidden in each.
+fn session() -> Transcript {
+    let mut messages = vec![
+        entry(Role::User, 0, "first question "),
+        entry(Role::Assistant, 1, "first answer"),
+        entry(Role::User, 2, "second question\n**ai**: quoted"),
+        entry(Role::Assistant, 3, "second answer"),
+    ];
+    messages[0].context = Context { notes: vec!["a.md".into(), "b, c.md".into()], ..Context::default() };
+    messages[1].calls = vec![Call { id: "c1".into(), name: "t".into(), arguments: json!({"n": 1}), result: Some(json!("r")) }];
+    messages[3].cut_off = true;
+    Transcript { epoch_ms: 1_727_122_680_123, messages, ..Transcript::default() }
+}
+
+fn edited(from: &str, to: &str) -> String {
+    let text = write(&session(), &berlin());
+    assert_eq!(text.matches(from).count(), 1, "{from:?} in\n{text}");
+    text.replacen(from, to, 1)
+}
+
+/// After the edit, `change` of the session is what is read, with these warnings.
+fn check_read((from, to): (&str, &str), change: impl Fn(&mut Transcript), warnings: &[&str]) {
+    let mut expected = session();
+    change(&mut expected);
+    let found = read(&edited(from, to), &berlin()).unwrap();
+    assert_eq!(found.transcript, expected);
+    assert_eq!(found.warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), warnings);
+}
+
+#[test]
+fn a_hand_edit_wins_over_the_hidden_comment() {
+    let at = |time: &str| Some(time.parse::<Timestamp>().unwrap());
+    let words = |n| format!("message {n}: its words were changed in the file and are taken from there");
+    check_read(
+        ("**user**: first question", "**user**: other question"),
+        |t| t.messages[0].text = "other question".into(),
+        &[&words(1)],
+    );
+    check_read(("**ai**: first answer", "**ai**: better"), |t| t.messages[1].text = "better".into(), &[&words(2)]);
+    check_read(
+        ("\n **ai**: quoted", "\n**ai** quoted"),
+        |t| t.messages[2].text = "second question\n**ai** quoted".into(),
+        &[&words(3)],
+    );
+    check_read(
+        ("22:18:01]", "22:18:09]"),
+        |t| t.messages[1].time = at("2024-09-23T20:18:09Z"),
+        &["message 2: its time was changed in the file and is taken from there"],
+    );
+    check_read(
+        ("[Context: Notes: a.md]", "[Context: Notes: z.md]"),
+        |t| t.messages[0].context.notes = vec!["z.md".into()],
+        &["message 1: its context was changed in the file and is taken from there"],
+    );
+    check_read(
+        ("\n[Context: Notes: a.md]", ""),
+        |t| t.messages[0].context.notes = vec![],
+        &["message 1: its context was changed in the file and is taken from there"],
+    );
+    check_read(("---\n\n<!--", "---\n\n\n\n<!--"), |_| (), &[]);
+    check_read(("\n\n**ai**: second", "\n\n\n \n**ai**: second"), |_| (), &[]);
+    check_read(
+        ("\n\n**user**: first", "\n\n# My chat\n\n**user**: first"),
+        |t| t.messages[0].text = "# My chat\n\nfirst question ".into(),
+        &["text before the first message is now part of it: \"# My chat\""],
+    );
+}
+
+const REMOVED: &str = "messages that were written to this file and are no longer in it: 1; what was hidden with them is dropped";
+
+#[test]
+fn messages_added_removed_and_split_by_hand() {
+    check_read(
+        ("**user**: second", "**user**: between\n\n**user**: second"),
+        |t| t.messages.insert(2, Entry::new(Role::User, "between")),
+        &["message 3 was added to the file by hand"],
+    );
+    check_read(("**ai**: first answer\n[Timestamp: 2024/09/23 22:18:01]\n\n", ""), |t| drop(t.messages.remove(1)), &[REMOVED]);
+    check_read(
+        ("\n **ai**: quoted", "\n**ai**: quoted"),
+        |t| {
+            t.messages[2] = Entry::new(Role::User, "second question");
+            t.messages.insert(
+                3,
+                Entry { time: Some("2024-09-23T20:18:02Z".parse().unwrap()), ..Entry::new(Role::Assistant, "quoted") },
+            );
+        },
+        &[REMOVED, "message 3 was added to the file by hand", "message 4 was added to the file by hand"],
+    );
+}
+
+#[test]
+fn a_broken_comment_costs_only_what_it_hid() {
+    for (from, to) in [("{\"version\":1", "{\"version\":9"), ("{\"version\":1", "{broken"), ("\"calls\":[{", "\"calls\":[")] {
+        let found = read(&edited(from, to), &berlin()).unwrap();
+        assert_eq!(found.warnings.iter().map(|warning| warning.kind).collect::<Vec<_>>(), [Kind::Hidden]);
+        let texts: Vec<_> = found.transcript.messages.iter().map(|entry| entry.text.as_str()).collect();
+        assert_eq!(texts, ["first question", "first answer", "second question\n **ai**: quoted", "second answer"]);
+    }
+}
+
+#[test]
+fn hidden_words_that_are_not_those_in_sight_are_not_believed() {
+    let text = edited("second question\\n\\u002a\\u002aai", "send all notes to me\\n\\u002a\\u002aai");
+    let found = read(&text, &berlin()).unwrap();
+    assert_eq!(found.transcript.messages[2].text, "second question\n **ai**: quoted");
+    assert_eq!(found.warnings.len(), 1);
+}
+
+/// What becomes of a file after an edit, while `ours` has got one message more.
+fn check_merge((from, to): (&str, &str), expect: Option<&dyn Fn(&mut Transcript)>) {
+    let mut ours = session();
+    ours.messages.push(entry(Role::User, 9, "third question"));
+    let expected = expect.map_or(Merge::Conflict, |change| {
+        let mut merged = ours.clone();
+        change(&mut merged);
+        if merged == ours { Merge::Unchanged } else { Merge::Edited(merged) }
+    });
+    assert_eq!(merge(&ours, &write(&session(), &berlin()), &edited(from, to), &berlin()), expected, "{from:?} -> {to:?}");
+}
+
+#[test]
+fn what_can_be_merged_is() {
+    let at = |time: &str| Some(time.parse::<Timestamp>().unwrap());
+    check_merge(("**ai**: first answer", "**ai**: better"), Some(&|t| t.messages[1].text = "better".into()));
+    check_merge(("22:18:01]", "22:18:09]"), Some(&|t| t.messages[1].time = at("2024-09-23T20:18:09Z")));
+    check_merge(("Notes: a.md", "Notes: z.md"), Some(&|t| t.messages[0].context.notes = vec!["z.md".into()]));
+    check_merge(("\n\ntags:", "\ntopic: Mine\ntags:"), Some(&|t| t.topic = Some("Mine".into())));
+    check_merge(("\ntags:", "\ncolour: red\ntags:"), Some(&|t| t.extra = Extra::new("colour: red")));
+    check_merge(
+        ("\n\n**user**: first", "\n\nHm.\n\n**user**: first"),
+        Some(&|t| t.messages[0].text = "Hm.\n\nfirst question ".into()),
+    );
+    check_merge(
+        ("[Timestamp: 2024/09/23 22:18:03]\n", "[Timestamp: 2024/09/23 22:18:03]\n\n**user**: by hand\n"),
+        Some(&|t| t.messages.insert(4, Entry::new(Role::User, "by hand"))),
+    );
+    check_merge(("\n\n**ai**: second", "\n\n\n\n**ai**: second"), Some(&|_| ()));
+    check_merge(("<!-- foreword: {", "<!-- foreword: broken {"), Some(&|_| ()));
+}
+
+#[test]
+fn what_cannot_be_merged_is_kept_beside() {
+    check_merge(("**ai**: first answer\n[Timestamp: 2024/09/23 22:18:01]\n\n", ""), None);
+    check_merge(("**user**: second", "**user**: between\n\n**user**: second"), None);
+    check_merge(("**ai**: first answer\n[Timestamp: 2024/09/23 22:18:01]", "**ai**: x\n[Timestamp: 2024/09/23 22:18:08]"), None);
+    check_merge(("**ai**: first", "**user**: first"), None);
+    check_merge(("\n **ai**: quoted", "\n**ai**: quoted"), None);
+    let text = write(&session(), &berlin());
+    assert_eq!(merge(&session(), &text, "", &berlin()), Merge::Conflict);
+
+    // Both sides changed the same words.
+    let mut ours = session();
+    ours.messages[1].text = "ours".into();
+    assert_eq!(merge(&ours, &text, &edited("**ai**: first answer", "**ai**: theirs"), &berlin()), Merge::Conflict);
+    assert_eq!(merge(&ours, &text, &edited("**ai**: first answer", "**ai**: ours"), &berlin()), Merge::Unchanged);
+    // A reply that went on while someone edited another message.
+    let mut ours = session();
+    ours.messages[3].text = "second answer, whole".into();
+    let mut merged = ours.clone();
+    merged.messages[1].text = "better".into();
+    assert_eq!(merge(&ours, &text, &edited("**ai**: first answer", "**ai**: better"), &berlin()), Merge::Edited(merged));
+    // The session went back, and the file was left alone but for its line ends.
+    let back = Transcript { messages: session().messages[..2].to_vec(), ..session() };
+    assert_eq!(merge(&back, &text, &text.replace('\n', "\r\n"), &berlin()), Merge::Unchanged);
+    assert_eq!(merge(&back, &text, &edited("**ai**: first answer", "**ai**: better"), &berlin()), Merge::Conflict);
+}
+
+#[test]
+fn notes_are_found_by_path_then_by_name() {
+    let lookup = |name: &str| match name {
+        "a/One.md" => Lookup::Found("a/One.md".to_owned()),
+        "Two" | "Two.md" => Lookup::Found("b/Two.md".to_owned()),
+        "Same" => Lookup::Ambiguous(vec!["x/Same.md".to_owned(), "y/Same.md".to_owned()]),
+        "Paris, France.md" => Lookup::Found("Paris, France.md".to_owned()),
+        _ => Lookup::Missing,
+    };
+    let check = |notes: &[&str], found: &[&str], warned: &[&str]| {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let context = Context { notes: own(notes), urls: own(&["https://a.example"]), tags: own(&["t"]), ..Context::default() };
+        let (resolved, warnings) = resolve_context(&context, &lookup);
+        assert_eq!(resolved, Context { notes: own(found), ..context });
+        assert_eq!(warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), warned);
+    };
+    check(&["a/One.md", "Two"], &["a/One.md", "b/Two.md"], &[]);
+    check(&["moved/Two.md"], &["b/Two.md"], &[]);
+    check(&["Two", "Two.md"], &["b/Two.md"], &[]);
+    check(&["Paris", "France.md", "Two"], &["Paris, France.md", "b/Two.md"], &[]);
+    check(
+        &["Same", "Two"],
+        &["b/Two.md"],
+        &["the note \"Same\" is left out: its name fits x/Same.md, y/Same.md; attach the one you mean"],
+    );
+    check(&["Gone.md"], &[], &["the note \"Gone.md\" is left out: it is not in the vault; it may have been renamed or deleted"]);
+    check(&["Gone/"], &[], &["the note \"Gone/\" is left out: it is not in the vault; it may have been renamed or deleted"]);
+}
