@@ -29,25 +29,38 @@ enum Bench {
     Core,
     /// What sessions cost at the providers' prices, layout by layout
     Cost,
+    /// How many of the right items the search finds: by words, by meaning, by both
+    Retrieval,
+    /// How fast texts become vectors, beside onnxruntime with the same weights
+    Embed,
+    /// How fast the nearest vectors are found, beside reading them once
+    Vectors,
+    /// How fast a vault of 10,000 notes is opened, reopened and kept current
+    Vault,
 }
 
 impl Bench {
-    fn example(self) -> &'static str {
+    /// The package and its example.
+    fn example(self) -> (&'static str, &'static str) {
         match self {
-            Self::Core => "bench_core",
-            Self::Cost => "bench_cost",
+            Self::Core => ("foreword-engine", "bench_core"),
+            Self::Cost => ("foreword-engine", "bench_cost"),
+            Self::Retrieval => ("foreword-engine", "bench_retrieval"),
+            Self::Embed => ("foreword-models", "bench_embed"),
+            Self::Vectors => ("foreword-search", "bench_vectors"),
+            Self::Vault => ("foreword-engine", "bench_vault"),
         }
     }
 }
 
 /// Runs one benchmark, and for `core` counts instructions as well.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
-    let example = args.bench.example();
-    let mut command = cargo.command(["run", "--release", "--package", "foreword-engine", "--example", example, "--"]);
+    let (package, example) = args.bench.example();
+    let mut command = cargo.command(["run", "--release", "--package", package, "--example", example, "--"]);
     steps.run(command.args(&args.args))?;
     match args.bench {
         Bench::Core if steps.all_passed() => count_instructions(example, cargo, steps),
-        Bench::Core | Bench::Cost => Ok(()),
+        _ => Ok(()),
     }
 }
 

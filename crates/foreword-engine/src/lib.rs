@@ -1,8 +1,27 @@
-//! A conversation carried through the steps of a turn. For now offline: the simulator.
+//! A conversation carried through the steps of a turn. For now its edges: what is gathered and found in a vault, and the simulator.
 
+pub mod attach;
+pub mod catalog;
+pub mod corpus;
+pub mod meaning;
+pub mod places;
 pub mod simulate;
+pub mod vault;
+mod vectors;
 
 pub use foreword_core::settings::Layout;
+pub use vectors::Embedding;
+
+/// Weights of local models, and fetching them.
+pub use foreword_models::weights;
+
+/// Searching, as the command line needs it.
+pub mod search {
+    pub use foreword_core::item::Kind;
+    pub use foreword_search::Embedder;
+    pub use foreword_search::index::{Answer, Hit, Query, Strategy};
+    pub use foreword_search::period;
+}
 
 /// The names of the dialects, for settings and flags.
 pub const PROVIDERS: [&str; 5] = ["openai-chat", "openai-responses", "anthropic", "gemini", "llamacpp"];

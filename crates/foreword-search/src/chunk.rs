@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use foreword_core::item::Kind;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::words::spoken;
@@ -30,7 +31,7 @@ const MAX_PARAMETERS: usize = 64;
 const MAX_DEPTH: usize = 4;
 
 /// One stretch of a text, as it is indexed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
     /// What is embedded, and searched for words.
     pub text: String,

@@ -15,6 +15,7 @@ use crate::chunk::Chunk;
 use crate::keyword::{Field, KeywordIndex};
 use crate::vectors::Vectors;
 
+mod saved;
 mod search;
 mod series;
 

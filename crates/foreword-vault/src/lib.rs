@@ -7,11 +7,13 @@
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
 pub mod agents;
+mod apart;
 pub mod attach;
 pub mod canvas;
 pub mod config;
 pub mod folder;
 pub mod frontmatter;
+pub mod helpers;
 pub mod index;
 pub mod links;
 pub mod markdown;
@@ -23,4 +25,3 @@ pub mod transcript;
 pub mod tree;
 pub mod watch;
 pub mod web;
-mod apart;

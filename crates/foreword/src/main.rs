@@ -1,8 +1,18 @@
-//! The command line: the only place that knows the terminal.
+//! The command line: the only place that knows the terminal, the environment and the home folder.
 
+mod attach;
+mod embed;
+mod index;
+mod models;
+mod paint;
+mod places;
+mod progress;
+mod search;
 mod simulate;
 mod table;
+mod tree;
 
+use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -13,7 +23,7 @@ use clap::{Parser, Subcommand};
     name = "foreword",
     version,
     arg_required_else_help = true,
-    after_help = "Begin with:\n  foreword simulate examples/scenarios/*.json"
+    after_help = format!("Begin with:\n  foreword search examples/vault \"why was the loaf flat\"\n  foreword simulate examples/scenarios/*.json\n\n{}", places::HELP)
 )]
 struct Cli {
     #[command(subcommand)]
@@ -22,13 +32,54 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Find the notes, rules and references that answer a question, by words and by meaning
+    #[command(long_about = search::LONG_ABOUT, after_help = search::AFTER_HELP)]
+    Search(search::Args),
+
+    /// Read a vault and make all of it searchable; name what could not be read
+    #[command(long_about = index::LONG_ABOUT, after_help = index::AFTER_HELP)]
+    Index(index::Args),
+
+    /// Show what an attachment would put into a prompt: a note, a tag, a folder, lines, a page
+    #[command(long_about = attach::LONG_ABOUT, after_help = attach::AFTER_HELP)]
+    Attach(attach::Args),
+
+    /// The folders and notes of a vault
+    #[command(after_help = tree::AFTER_HELP)]
+    Tree(tree::Args),
+
+    /// Turn texts into vectors
+    #[command(long_about = embed::LONG_ABOUT, after_help = embed::AFTER_HELP)]
+    Embed(embed::Args),
+
+    /// The models that run on this machine: what is here, and fetching what is not
+    #[command(long_about = models::LONG_ABOUT, after_help = models::AFTER_HELP)]
+    Models(models::Args),
+
     /// Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it
     #[command(long_about = simulate::LONG_ABOUT, after_help = simulate::AFTER_HELP)]
     Simulate(simulate::Args),
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Simulate(args) => simulate::main(&args),
+    let outcome = match Cli::parse().command {
+        Command::Search(args) => search::main(&args),
+        Command::Index(args) => index::main(&args),
+        Command::Attach(args) => attach::main(&args),
+        Command::Tree(args) => tree::main(&args),
+        Command::Embed(args) => embed::main(&args),
+        Command::Models(args) => models::main(&args),
+        Command::Simulate(args) => Ok(simulate::main(&args)),
+    };
+    outcome.unwrap_or_else(|error| failed(&error))
+}
+
+/// Whoever stopped reading has seen enough; everything else is said.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    let closed = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    if closed {
+        return ExitCode::SUCCESS;
     }
+    eprintln!("{} {error:#}", paint::Paint::stderr().with("31", "error:"));
+    ExitCode::from(2)
 }

@@ -9,7 +9,8 @@ use foreword_engine::simulate::report::Report;
 use foreword_engine::simulate::{Loaded, Overrides, ScenarioError, load, run};
 use foreword_engine::{Layout, PROVIDERS};
 
-use crate::table::{self, Paint};
+use crate::paint::Paint;
+use crate::table;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it.

@@ -1,25 +1,10 @@
 //! Tables a person can read: one row a request, a bar of its layers, where the cache broke.
 
-use std::fmt::Display;
 use std::io::{self, Write};
 
 use foreword_engine::simulate::report::{Report, RequestReport, Totals};
 
-/// Colours, where they are wanted.
-#[derive(Clone, Copy)]
-pub(crate) struct Paint {
-    on: bool,
-}
-
-impl Paint {
-    pub(crate) fn new(terminal: bool) -> Self {
-        Self { on: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
-    }
-
-    fn with(self, code: &str, text: impl Display) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
-    }
-}
+use crate::paint::{Paint, shown};
 
 /// The layers in the order in which a provider reads them, with a letter for the bar and a colour.
 const LAYERS: [(&str, &str, char, &str); 6] = [
@@ -32,11 +17,6 @@ const LAYERS: [(&str, &str, char, &str); 6] = [
 ];
 
 const BAR: usize = 30;
-
-/// What came from outside must not move the cursor.
-fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
 
 /// An item's name as far as a person needs it: nobody reads a whole hash.
 fn short(item: &str) -> String {

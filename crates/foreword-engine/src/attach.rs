@@ -1,0 +1,107 @@
+//! What an attachment would put into a prompt.
+
+use foreword_core::hash::Hash;
+use foreword_core::item::ItemId;
+use foreword_core::text::fence::Fence;
+use foreword_core::tokens::{Chars, Tokenizer as _};
+use foreword_core::version::{Dress, Version};
+use foreword_vault::attach::{Attachment, Limits};
+use foreword_vault::folder::Problem;
+use foreword_vault::helpers::Own;
+use foreword_vault::index::Vault;
+use foreword_vault::web::{Fetcher, WebConfig, WebError};
+use jiff::Zoned;
+
+use crate::places::Places;
+
+/// An item as it would stand in a prompt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shown {
+    /// Which.
+    pub id: ItemId,
+    /// Its content's hash.
+    pub hash: Hash,
+    /// Its block.
+    pub block: String,
+    /// About how large it is.
+    pub tokens: u64,
+    /// Its images.
+    pub images: Vec<ItemId>,
+}
+
+/// What was attached, and what was not.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attached {
+    /// Each item once, in the order of the attachments.
+    pub items: Vec<Shown>,
+    /// What a person should know.
+    pub problems: Vec<Problem>,
+    /// How many attachments brought nothing.
+    pub empty: usize,
+}
+
+/// Whether a page that is kept may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Where it is young enough.
+    Kept,
+    /// It is fetched again.
+    Fresh,
+}
+
+/// Attaches everything asked for.
+pub async fn attach(
+    vault: &Vault,
+    attachments: &[Attachment],
+    places: &Places,
+    now: &Zoned,
+    pages: Pages,
+) -> Result<Attached, WebError> {
+    let config = WebConfig { allow: vault.config().web_allow.clone(), ..WebConfig::default() };
+    let fetcher = Fetcher::new(config, Some(places.pages()))?;
+    let own = Own::new(vault, now.clone());
+    let mut attached = Attached::default();
+    let mut fence = Fence::new();
+    for attachment in attachments {
+        let (versions, problems) = match attachment {
+            Attachment::Url(url) => page(&fetcher, url, now, pages).await,
+            local => {
+                let found = vault.attach(local, now, Limits::default(), &own);
+                (found.versions, found.problems)
+            }
+        };
+        attached.empty += usize::from(versions.is_empty());
+        attached.problems.extend(problems);
+        for version in versions {
+            if !attached.items.iter().any(|shown| shown.id == version.id) {
+                attached.items.push(shown(&mut fence, &version));
+            }
+        }
+    }
+    Ok(attached)
+}
+
+async fn page(fetcher: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {
+    let fetched = match pages {
+        Pages::Kept => fetcher.fetch(url, now.timestamp()).await,
+        Pages::Fresh => fetcher.refresh(url, now.timestamp()).await,
+    };
+    match fetched {
+        Ok(page) => {
+            let old = page.note().map(|note| Problem::new(&page.asked, note));
+            (vec![Version::url(&page.asked, page.title.as_deref(), &page.markdown)], old.into_iter().collect())
+        }
+        Err(error) => (Vec::new(), vec![Problem::new(url, error.to_string())]),
+    }
+}
+
+fn shown(fence: &mut Fence, version: &Version) -> Shown {
+    let block = version.block(fence, &version.content, Dress::PLAIN);
+    Shown {
+        id: version.id.clone(),
+        hash: version.hash,
+        tokens: Chars::FOUR.count(&block).0,
+        images: version.images.iter().map(|image| image.id.clone()).collect(),
+        block,
+    }
+}

@@ -1,0 +1,174 @@
+//! A catalog in a file, searched by queries in another: how people measure the search on their own items.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use foreword_core::item::{ItemId, Kind};
+use foreword_search::Embedder;
+use foreword_search::chunk::{Source, item_chunks, seed_chunks};
+use foreword_search::index::{Document, Index, Strategy};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::places::Places;
+use crate::vectors::{self, Embedding};
+
+/// An item of a catalog file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Row {
+    /// What it is.
+    pub kind: RowKind,
+    /// Its name, unique among its kind (and server).
+    pub name: String,
+    /// The server of a tool.
+    #[serde(default)]
+    pub server: Option<String>,
+    /// What it is about.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// What it says.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The JSON schema of a tool's arguments.
+    #[serde(default)]
+    pub parameters: Value,
+}
+
+/// Kinds that a catalog file can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// A rule.
+    Rule,
+    /// A reference.
+    Reference,
+    /// A tool.
+    Tool,
+    /// A note.
+    Note,
+}
+
+impl Row {
+    /// `tool:server/name`, `rule:name` …
+    pub fn id(&self) -> ItemId {
+        match (self.kind, self.server.as_deref()) {
+            (RowKind::Tool, Some(server)) => ItemId::tool(server, &self.name),
+            (RowKind::Tool, None) => ItemId::new(Kind::Tool, &self.name),
+            (RowKind::Rule, _) => ItemId::new(Kind::Rule, &self.name),
+            (RowKind::Reference, _) => ItemId::new(Kind::Reference, &self.name),
+            (RowKind::Note, _) => ItemId::note(&self.name),
+        }
+    }
+}
+
+/// A query of a query file.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct QueryRow {
+    /// Given back with the answer.
+    #[serde(default)]
+    pub id: Value,
+    /// What is asked.
+    pub query: String,
+}
+
+/// Why a file of rows cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RowsError {
+    /// It cannot be read.
+    #[error("cannot read {file}: {source}")]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("{file}, line {line}: {what}")]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// The rows of a JSON Lines file; blank lines are skipped.
+pub fn read<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, RowsError> {
+    let failed = |source| RowsError::Read { file: file.to_owned(), source };
+    let mut rows = Vec::new();
+    for (at, line) in BufReader::new(File::open(file).map_err(failed)?).lines().enumerate() {
+        let line = line.map_err(failed)?;
+        let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+        if line.trim().is_empty() {
+            continue;
+        }
+        let json = &mut serde_json::Deserializer::from_str(line);
+        rows.push(serde_path_to_error::deserialize(json).map_err(|error| {
+            let at_field = match error.path().to_string() {
+                path if path == "." => String::new(),
+                path => format!("field `{path}`: "),
+            };
+            RowsError::Line { file: file.to_owned(), line: at + 1, what: format!("{at_field}{}", error.inner()) }
+        })?);
+    }
+    Ok(rows)
+}
+
+/// Two rows of one name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} stands in the catalog twice; names are unique among their kind (and server)")]
+pub struct Twice(ItemId);
+
+/// The items of a catalog file, ready to be searched.
+#[derive(Debug)]
+pub struct Catalog {
+    index: Index,
+}
+
+impl Catalog {
+    /// Cuts the items as the strategy asks.
+    pub fn new(rows: &[Row], strategy: Strategy) -> Result<Self, Twice> {
+        let mut index = Index::new();
+        let mut seen = BTreeSet::new();
+        for row in rows {
+            let id = row.id();
+            if !seen.insert(id.clone()) {
+                return Err(Twice(id));
+            }
+            let source = Source {
+                kind: id.kind(),
+                name: &row.name,
+                description: row.description.as_deref().unwrap_or_default(),
+                text: row.text.as_deref().unwrap_or_default(),
+                parameters: Some(&row.parameters).filter(|parameters| !parameters.is_null()),
+            };
+            let chunks = match strategy {
+                Strategy::Semantic => seed_chunks(&source),
+                Strategy::Hybrid | Strategy::Keyword => item_chunks(&source),
+            };
+            index.put(Document { id, date: None, chunks });
+        }
+        Ok(Self { index })
+    }
+
+    /// What finds them.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Makes what can be found by meaning, all of it unless `watch` breaks off.
+    pub fn embed(
+        &mut self,
+        places: &Places,
+        model: &dyn Embedder,
+        watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Embedding {
+        vectors::embed(&mut self.index, &places.embeddings(), model, watch)
+    }
+}

@@ -1,0 +1,239 @@
+//! All that can be searched in a vault: its notes and its agents' items, by words at once and by meaning as far as it is ready.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use foreword_core::catalog::{Agent, CatalogBody};
+use foreword_core::hash::Hash;
+use foreword_core::item::ItemId;
+use foreword_search::Embedder;
+use foreword_search::chunk::{Source, item_chunks, note_chunks};
+use foreword_search::index::{Document, Index};
+use foreword_vault::agents::{self, OnDisk};
+use foreword_vault::folder::{OpenError, Problem};
+use foreword_vault::index::{Changes, Listed, Vault};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use crate::places::Places;
+use crate::vectors::{self, Embedding};
+
+mod kept;
+
+use kept::Kept;
+
+/// A vault and what finds things in it.
+#[derive(Debug)]
+pub struct Corpus {
+    vault: Vault,
+    index: Index,
+    /// Which text of each note is in the index.
+    texts: BTreeMap<String, Hash>,
+    /// Items of agents in the index.
+    items: BTreeSet<ItemId>,
+    kept: Kept,
+    embeddings: PathBuf,
+    zone: TimeZone,
+    problems: Vec<Problem>,
+}
+
+/// How far the index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Notes.
+    pub notes: usize,
+    /// Rules and references of agents.
+    pub items: usize,
+    /// Chunks of both.
+    pub chunks: usize,
+    /// Chunks that can be found by meaning.
+    pub embedded: usize,
+}
+
+impl Corpus {
+    /// Opens the vault at `root`. What did not change since it was last open is not read again.
+    pub fn open(root: &Path, places: &Places, zone: TimeZone) -> Result<Self, OpenError> {
+        let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let folder = places.vault(&root);
+        let opened = Vault::open(&root, Some(&folder))?;
+        let kept = Kept::new(&folder);
+        let (index, texts) = kept.load();
+        let mut corpus = Self {
+            vault: opened.vault,
+            index,
+            texts,
+            items: BTreeSet::new(),
+            kept,
+            embeddings: places.embeddings(),
+            zone,
+            problems: Vec::new(),
+        };
+        let changed = corpus.follow(&opened.changes);
+        corpus.load_agents();
+        corpus.problems.extend(opened.problems);
+        if changed {
+            corpus.save();
+        }
+        Ok(corpus)
+    }
+
+    /// Looks at all files again.
+    pub fn refresh(&mut self) -> Changes {
+        let changes = self.vault.refresh();
+        self.after(changes)
+    }
+
+    /// Looks at these files again.
+    pub fn refresh_paths(&mut self, paths: &[String]) -> Changes {
+        let changes = self.vault.refresh_paths(paths);
+        self.after(changes)
+    }
+
+    fn after(&mut self, changes: Changes) -> Changes {
+        if self.follow(&changes) {
+            self.load_agents();
+        }
+        changes
+    }
+
+    /// Keeps what was indexed for the next time. Failing costs time then and nothing else, so it is only told.
+    pub fn save(&mut self) {
+        let index = self.kept.save(&self.index, &self.texts).err();
+        let vault = self.vault.save().err().map(|error| error.to_string());
+        self.problems.extend([index, vault].into_iter().flatten().map(|what| Problem::new("", what)));
+    }
+
+    /// The notes.
+    pub fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    /// What finds them.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// What could not be read or kept.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// How far the index is.
+    pub fn extent(&self) -> Extent {
+        let (chunks, embedded) = self.index.chunks();
+        Extent { notes: self.texts.len(), items: self.items.len(), chunks, embedded }
+    }
+
+    /// Makes what can be found by meaning: first from what was embedded before, anywhere, then with the model, until all is done or
+    /// `watch` breaks off. It is told how many chunks are done, of how many.
+    pub fn embed(&mut self, model: &dyn Embedder, watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Embedding {
+        vectors::embed(&mut self.index, &self.embeddings, model, watch)
+    }
+
+    /// Brings the index in line with the vault. A renamed note keeps what was made of it.
+    fn follow(&mut self, changes: &Changes) -> bool {
+        for renamed in &changes.renamed {
+            if let Some(text) = self.texts.remove(&renamed.from)
+                && self.index.rename(&ItemId::note(&renamed.from), &ItemId::note(&renamed.to))
+            {
+                self.texts.insert(renamed.to.clone(), text);
+            }
+        }
+        let mut changed = !changes.renamed.is_empty();
+        let gone: Vec<String> = self.texts.keys().filter(|path| self.vault.get(path).is_none()).cloned().collect();
+        for path in gone {
+            self.index.remove(&ItemId::note(&path));
+            self.texts.remove(&path);
+            changed = true;
+        }
+        let stale =
+            |listed: &&Listed| is_searched(&listed.facts.path) && self.texts.get(&listed.facts.path) != Some(&listed.hash);
+        let stale: Vec<String> = self.vault.notes().filter(stale).map(|listed| listed.facts.path.clone()).collect();
+        for path in stale {
+            match self.document(&path) {
+                Ok((document, hash)) => {
+                    self.index.put(document);
+                    self.texts.insert(path, hash);
+                    changed = true;
+                }
+                Err(what) => self.problems.push(Problem::new(path, what)),
+            }
+        }
+        changed
+    }
+
+    fn document(&self, path: &str) -> Result<(Document, Hash), String> {
+        let listed = self.vault.get(path).ok_or("it is gone")?;
+        let text = self.vault.read(path).map_err(|error| error.to_string())?.text;
+        let title = listed.given_title().unwrap_or(&listed.title);
+        let document = Document { id: ItemId::note(path), date: date_of(listed, &self.zone), chunks: note_chunks(title, &text) };
+        Ok((document, listed.hash))
+    }
+
+    /// The items of all agents. There are few, so they are read anew each time.
+    fn load_agents(&mut self) {
+        let Ok(files) = OnDisk::new(self.vault.root()) else { return };
+        let mut items = BTreeSet::new();
+        for found in agents::list(&files) {
+            let loaded = agents::load(&files, &found);
+            self.problems.extend(loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)));
+            for document in agent_documents(&loaded.agent) {
+                if items.insert(document.id.clone()) {
+                    self.index.put(document);
+                } else {
+                    let what = format!("another agent has a {} too; only the first is searched", document.id);
+                    self.problems.push(Problem::new(found.path.clone(), what));
+                }
+            }
+        }
+        for gone in self.items.difference(&items) {
+            self.index.remove(gone);
+        }
+        self.items = items;
+    }
+}
+
+/// Agent files are searched as what they hold, not as notes.
+fn is_searched(path: &str) -> bool {
+    path.strip_prefix(agents::FOLDER).is_none_or(|rest| !rest.starts_with('/'))
+}
+
+/// The items of an agent as they are searched.
+pub fn agent_documents(agent: &Agent) -> Vec<Document> {
+    let items = agent.items().into_iter().map(|item| {
+        let source = match item.body {
+            CatalogBody::Rule(entry) | CatalogBody::Reference(entry) => Source {
+                kind: item.id.kind(),
+                name: &entry.name,
+                description: entry.description.as_deref().unwrap_or_default(),
+                text: &entry.text,
+                parameters: None,
+            },
+            CatalogBody::Tool(tool) => Source {
+                kind: item.id.kind(),
+                name: &tool.name,
+                description: tool.description.as_deref().unwrap_or_default(),
+                text: "",
+                parameters: Some(&tool.schema),
+            },
+        };
+        Document { id: item.id.clone(), date: None, chunks: item_chunks(&source) }
+    });
+    items.collect()
+}
+
+/// The day a note is about: its own word, else its name (a daily note), else when it was last changed.
+fn date_of(listed: &Listed, zone: &TimeZone) -> Option<Date> {
+    let fields = ["date", "created", "day"].into_iter().filter_map(|key| listed.note.frontmatter.get(key));
+    let said = fields.filter_map(serde_json::Value::as_str).find_map(leading_date);
+    said.or_else(|| leading_date(&listed.title)).or_else(|| {
+        let changed = Timestamp::from_millisecond(listed.facts.modified).ok()?;
+        Some(changed.to_zoned(zone.clone()).date())
+    })
+}
+
+fn leading_date(text: &str) -> Option<Date> {
+    text.trim_start().get(..10).and_then(|day| day.parse().ok())
+}

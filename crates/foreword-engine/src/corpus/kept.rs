@@ -1,0 +1,53 @@
+//! The index on disk, beside what the vault keeps. It can always be made again, so a fault in it is no fault of the search.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use foreword_core::hash::Hash;
+use foreword_search::index::Index;
+
+/// Changes when the bytes below, the chunks or the words mean something else: an older file is then made anew.
+const VERSION: &[u8] = b"foreword search index 1\n";
+
+#[derive(Debug)]
+pub(super) struct Kept {
+    file: PathBuf,
+}
+
+impl Kept {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { file: folder.join("search.index") }
+    }
+
+    /// What was kept; nothing where there is none that can be used.
+    pub(super) fn load(&self) -> (Index, BTreeMap<String, Hash>) {
+        self.read().unwrap_or_default()
+    }
+
+    fn read(&self) -> Option<(Index, BTreeMap<String, Hash>)> {
+        let bytes = fs::read(&self.file).ok()?;
+        let body = bytes.strip_prefix(VERSION)?;
+        let (sum, body) = body.split_at_checked(32)?;
+        if Hash::of(body).bytes() != sum {
+            return None;
+        }
+        let (texts, index) = postcard::take_from_bytes(body).ok()?;
+        Some((Index::load(index).ok()?, texts))
+    }
+
+    /// Replaces what was kept, all at once.
+    pub(super) fn save(&self, index: &Index, texts: &BTreeMap<String, Hash>) -> Result<(), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("the index cannot be kept in {}: {error}", self.file.display());
+        let mut body = postcard::to_stdvec(texts).map_err(|error| failed(&error))?;
+        body.extend(index.save());
+        let bytes = [VERSION, Hash::of(&body).bytes(), &body].concat();
+        let written = || {
+            fs::create_dir_all(self.file.parent().unwrap_or(Path::new(".")))?;
+            let aside = self.file.with_extension(format!("{}.tmp", std::process::id()));
+            fs::write(&aside, bytes)?;
+            fs::rename(&aside, &self.file)
+        };
+        written().map_err(|error: std::io::Error| failed(&error))
+    }
+}

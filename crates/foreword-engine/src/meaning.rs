@@ -1,0 +1,78 @@
+//! The model behind searching by meaning: fetched when it is first needed, loaded once, done without where it cannot be had.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use foreword_models::minilm::MiniLm;
+use foreword_models::weights::{self, MINILM, Progress};
+use foreword_search::{EmbedError, Embedder, Vector};
+
+/// Whether weights may be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetch {
+    /// Where they are missing.
+    Allowed,
+    /// They are there, or searching is by words alone.
+    Never,
+}
+
+/// Why there is no searching by meaning. The message says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMeaning {
+    /// The weights are not here and may not be fetched.
+    #[error("the embedding model is not in {0} and may not be fetched: `foreword models fetch` gets it")]
+    NotThere(PathBuf),
+    /// Fetching failed.
+    #[error("the embedding model could not be fetched: {0}")]
+    NotFetched(String),
+    /// The files cannot be used.
+    #[error("the embedding model cannot be loaded: {0}")]
+    NotLoaded(String),
+}
+
+/// The embedding model of a process.
+pub struct Meaning {
+    models: PathBuf,
+    fetch: Fetch,
+    loaded: OnceLock<Result<Model, NoMeaning>>,
+}
+
+struct Model(MiniLm);
+
+impl Embedder for Model {
+    fn id(&self) -> &str {
+        MiniLm::ID
+    }
+
+    fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError> {
+        Ok(self.0.embed(texts))
+    }
+}
+
+impl Meaning {
+    /// Nothing is read or fetched yet.
+    pub fn new(models: &Path, fetch: Fetch) -> Self {
+        Self { models: models.to_owned(), fetch, loaded: OnceLock::new() }
+    }
+
+    /// The id of the model, whether it is here or not: vectors that were kept can be used without it.
+    pub const ID: &str = MiniLm::ID;
+
+    /// The model, fetched and loaded where that was not done yet. A failure is kept too: it is told once and costs nothing again.
+    pub fn load(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<&dyn Embedder, NoMeaning> {
+        let loaded = self.loaded.get_or_init(|| self.open(watch));
+        loaded.as_ref().map(|model| model as &dyn Embedder).map_err(Clone::clone)
+    }
+
+    fn open(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Model, NoMeaning> {
+        let folder = match (MINILM.present(&self.models), self.fetch) {
+            (Some(folder), _) => folder,
+            (None, Fetch::Never) => return Err(NoMeaning::NotThere(self.models.clone())),
+            (None, Fetch::Allowed) => {
+                weights::fetch(&MINILM, &self.models, watch).map_err(|error| NoMeaning::NotFetched(error.to_string()))?
+            }
+        };
+        MiniLm::open(&folder).map(Model).map_err(|error| NoMeaning::NotLoaded(error.to_string()))
+    }
+}

@@ -1,0 +1,85 @@
+//! `foreword attach`.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use foreword_engine::attach::{Pages, Shown, attach};
+use foreword_engine::vault::Attachment;
+use jiff::Zoned;
+use serde_json::json;
+
+use crate::paint::note;
+use crate::places::places;
+use crate::tree::open;
+
+pub(crate) const LONG_ABOUT: &str = "\
+Show what an attachment would put into a prompt, block by block: embedded notes expanded, query blocks answered, images found.
+
+Nothing is sent anywhere, except that an address is fetched: only from the public internet, unless `[web] allow = [\"host\"]` in the vault's \
+foreword.toml names the host.";
+
+pub(crate) const AFTER_HELP: &str = "\
+What can be attached:
+  \"Piano Lessons/Lesson 4.md\"  \"Lesson 4\"  \"[[Lesson 4]]\"      a note, by path or name; also a canvas, a PDF, an image
+  \"Bread#When it fails\"  \"Compost#^cold-heap\"               a section, a block
+  \"#garden\"  Garden/  \"Garden/**/*.md\"                      notes by tag, folder, pattern
+  link:Beds  link:Beds~2                                      a note and what is linked with it, so many links away
+  since:7d  since:2026-11-01  since:yesterday                 what changed since
+  \"Kitchen/Bread.md#L5-L9\"  Kitchen/Bread.md:5-9            lines
+  https://…                                                   a page, as readable markdown
+
+Examples:
+  foreword attach examples/vault --show \"Practice plan\"
+  foreword attach examples/vault --show \"#garden\" since:7d --json
+Exit codes: 0 all was found; 1 something was not; 2 the arguments or the vault are wrong.";
+
+/// Options of `foreword attach`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The folder of notes
+    #[arg(default_value = ".")]
+    vault: PathBuf,
+    /// What to attach
+    #[arg(long, required = true, num_args = 1.., value_name = "WHAT")]
+    show: Vec<String>,
+    /// Fetch pages anew, even where a recent copy is kept
+    #[arg(long)]
+    refresh: bool,
+    /// Print one JSON object an item
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    let attachments = args.show.iter().map(|what| Attachment::parse(what)).collect::<Result<Vec<_>, _>>()?;
+    if attachments.is_empty() {
+        bail!("name what to attach");
+    }
+    let vault = open(&args.vault)?;
+    let pages = if args.refresh { Pages::Fresh } else { Pages::Kept };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let shown = runtime.block_on(attach(&vault, &attachments, &places()?, &Zoned::now(), pages))?;
+    let mut out = io::stdout().lock();
+    for Shown { id, hash, block, tokens, images } in &shown.items {
+        if args.json {
+            writeln!(out, "{}", json!({"item": id, "hash": hash, "tokens": tokens, "images": images, "block": block}))?;
+        } else {
+            // As it would be sent, but for what could move the cursor.
+            let safe: String =
+                block.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect();
+            writeln!(out, "{safe}\n")?;
+        }
+    }
+    for problem in &shown.problems {
+        note(crate::paint::shown(&problem.to_string()));
+    }
+    if !args.json {
+        let tokens: u64 = shown.items.iter().map(|item| item.tokens).sum();
+        let images: usize = shown.items.iter().map(|item| item.images.len()).sum();
+        eprintln!("{} items, about {tokens} tokens, {images} images", shown.items.len());
+    }
+    Ok(ExitCode::from(u8::from(shown.empty > 0)))
+}

@@ -1,0 +1,137 @@
+//! `foreword index`.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use foreword_engine::corpus::Corpus;
+use foreword_engine::meaning::Meaning;
+use foreword_engine::vault::{Changes, Watched, Watcher};
+use jiff::Zoned;
+use serde_json::json;
+
+use crate::paint::{note, shown};
+use crate::places::places;
+use crate::progress::{self, Bar};
+use crate::search::Offline;
+
+pub(crate) const LONG_ABOUT: &str = "\
+Read a vault and make all of it searchable: notes and agents' items, by words and by meaning.
+
+Only what changed since the last time is read and embedded; a renamed note keeps its vectors. The index is kept in the cache folder, \
+never in the vault. Files that could not be read are named.";
+
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  foreword index examples/vault
+  foreword index ~/notes --watch      keep it current until Ctrl-C
+  foreword index --json --offline     by words alone, for machines";
+
+/// Options of `foreword index`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The folder of notes
+    #[arg(default_value = ".")]
+    vault: PathBuf,
+    /// Stay, and follow every change
+    #[arg(long)]
+    watch: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    offline: Offline,
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    let started = Instant::now();
+    let places = places()?;
+    let meaning = Meaning::new(&places.models, args.offline.fetch());
+    let mut corpus = Corpus::open(&args.vault, &places, Zoned::now().time_zone().clone())?;
+    // Watching begins before embedding, so that no change falls between the two.
+    let (tell, told) = mpsc::channel();
+    let _watcher = match args.watch {
+        true => Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?),
+        false => None,
+    };
+    let notes = embed(&mut corpus, &meaning);
+    report(args, &corpus, started, &notes)?;
+    if args.watch {
+        for watched in told {
+            let started = Instant::now();
+            let changes = match watched {
+                Watched::Paths(paths) => corpus.refresh_paths(&paths.into_iter().collect::<Vec<_>>()),
+                Watched::All => corpus.refresh(),
+            };
+            if !changes.is_empty() {
+                embed(&mut corpus, &meaning).iter().for_each(note);
+                corpus.save();
+                followed(args, &changes, started)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What to say about it.
+fn embed(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
+    let model = match meaning.load(&mut progress::fetching("the embedding model")) {
+        Ok(model) => model,
+        Err(error) => return vec![format!("{error}. Searching goes by words alone.")],
+    };
+    let mut bar = Bar::of_things("embedding");
+    let made = corpus.embed(model, &mut |done, total| {
+        bar.at(done as u64, total as u64);
+        ControlFlow::Continue(())
+    });
+    [made.failed.map(|error| error.to_string()), made.not_kept].into_iter().flatten().collect()
+}
+
+fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> Result<()> {
+    let extent = corpus.extent();
+    let mut out = io::stdout().lock();
+    if args.json {
+        let problems: Vec<_> =
+            corpus.problems().iter().map(|problem| json!({"path": problem.path, "what": problem.what})).collect();
+        let line = json!({
+            "notes": extent.notes, "items": extent.items, "chunks": extent.chunks, "embedded": extent.embedded,
+            "problems": problems, "remarks": notes,
+        });
+        writeln!(out, "{line}")?;
+        return Ok(());
+    }
+    for problem in corpus.problems() {
+        note(shown(&problem.to_string()));
+    }
+    notes.iter().for_each(note);
+    writeln!(
+        out,
+        "{} notes, {} rules and references, {} chunks, {} of them found by meaning ({:.1} s)",
+        extent.notes,
+        extent.items,
+        extent.chunks,
+        extent.embedded,
+        started.elapsed().as_secs_f64()
+    )?;
+    Ok(())
+}
+
+fn followed(args: &Args, changes: &Changes, started: Instant) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if args.json {
+        let renamed: Vec<_> = changes.renamed.iter().map(|renamed| json!({"from": renamed.from, "to": renamed.to})).collect();
+        let line = json!({"added": changes.added, "changed": changes.changed, "removed": changes.removed, "renamed": renamed});
+        return writeln!(out, "{line}");
+    }
+    let mut said = |mark: &str, name: &str| writeln!(out, "{mark} {}", shown(name));
+    changes.added.iter().try_for_each(|path| said("+", path))?;
+    changes.changed.iter().try_for_each(|path| said("~", path))?;
+    changes.removed.iter().try_for_each(|path| said("-", path))?;
+    changes.renamed.iter().try_for_each(|renamed| said(">", &format!("{} is now {}", renamed.from, renamed.to)))?;
+    writeln!(out, "  current after {} ms", started.elapsed().as_millis())
+}

@@ -1,0 +1,41 @@
+//! How text reaches a terminal: colours where they are wanted, and nothing from outside that could move the cursor.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal};
+
+/// Colours, where they are wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Paint {
+    on: bool,
+}
+
+impl Paint {
+    pub(crate) fn new(terminal: bool) -> Self {
+        Self { on: terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+    }
+
+    pub(crate) fn stderr() -> Self {
+        Self::new(io::stderr().is_terminal())
+    }
+
+    pub(crate) fn with(self, code: &str, text: impl Display) -> String {
+        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// What came from outside must not move the cursor.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A text on one line, cut to `limit` characters.
+pub(crate) fn one_line(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = shown(&line);
+    if line.chars().count() <= limit { line } else { line.chars().take(limit.saturating_sub(1)).chain(['…']).collect() }
+}
+
+/// Says something beside the result, on stderr.
+pub(crate) fn note(text: impl Display) {
+    eprintln!("{} {text}", Paint::stderr().with("33", "note:"));
+}

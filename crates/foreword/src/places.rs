@@ -1,0 +1,28 @@
+//! Where things are kept on this machine: the environment's word first, then the system's custom.
+
+use std::env;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use etcetera::BaseStrategy as _;
+use foreword_engine::places::Places;
+
+pub(crate) const HELP: &str = "\
+Environment:
+  FOREWORD_CACHE    where indexes, vectors and fetched pages are kept (else the user's cache folder)
+  FOREWORD_MODELS   where model weights are kept (else `models` in the cache)
+  NO_COLOR          no colours on the terminal";
+
+/// The folders that `FOREWORD_CACHE` and `FOREWORD_MODELS` name, or those in the user's cache folder.
+pub(crate) fn places() -> Result<Places> {
+    let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = match named("FOREWORD_CACHE") {
+        Some(folder) => folder,
+        None => etcetera::choose_base_strategy()
+            .context("the user's cache folder cannot be found: set FOREWORD_CACHE to a folder that may be written to")?
+            .cache_dir()
+            .join("foreword"),
+    };
+    let models = named("FOREWORD_MODELS").unwrap_or_else(|| cache.join("models"));
+    Ok(Places { cache, models })
+}

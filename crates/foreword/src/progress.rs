@@ -1,0 +1,64 @@
+//! A bar on the terminal for whatever takes longer than a moment; nothing where nobody watches.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use foreword_engine::weights::Progress;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Shorter work shows nothing: a bar that flashes up and goes is noise.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// A bar that appears when the work turns out to be long.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    started: std::time::Instant,
+    template: &'static str,
+    title: String,
+}
+
+impl Bar {
+    /// Counts things.
+    pub(crate) fn of_things(title: &str) -> Self {
+        Self::new(title, "{msg} {wide_bar} {human_pos}/{human_len} {eta}")
+    }
+
+    /// Counts bytes.
+    pub(crate) fn of_bytes(title: &str) -> Self {
+        Self::new(title, "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
+    }
+
+    fn new(title: &str, template: &'static str) -> Self {
+        Self { bar: ProgressBar::hidden(), started: std::time::Instant::now(), template, title: title.to_owned() }
+    }
+
+    /// How far it is.
+    pub(crate) fn at(&mut self, done: u64, total: u64) {
+        if self.bar.is_hidden() && self.started.elapsed() >= PATIENCE && done < total {
+            // A bar that was made for a terminal stays hidden by itself where there is none.
+            let bar = ProgressBar::new(total).with_message(self.title.clone());
+            self.bar = match ProgressStyle::with_template(self.template) {
+                Ok(style) => bar.with_style(style.progress_chars("━━ ")),
+                Err(_) => bar,
+            };
+        }
+        self.bar.set_length(total);
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Shows a fetch of weights.
+pub(crate) fn fetching(name: &str) -> impl FnMut(Progress) -> ControlFlow<()> {
+    let mut bar = Bar::of_bytes(&format!("fetching {name}"));
+    move |progress| {
+        bar.at(progress.done, progress.total);
+        ControlFlow::Continue(())
+    }
+}

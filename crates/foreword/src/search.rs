@@ -1,0 +1,336 @@
+//! `foreword search`.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::{Args as ClapArgs, ValueEnum};
+use foreword_engine::catalog::{self, Catalog, QueryRow, Row};
+use foreword_engine::corpus::Corpus;
+use foreword_engine::meaning::{Fetch, Meaning};
+use foreword_engine::search::{Answer, Hit, Kind, Query, Strategy, period};
+use jiff::Zoned;
+use jiff::civil::Weekday;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::paint::{Paint, note, one_line, shown};
+use crate::places::places;
+use crate::progress::{self, Bar};
+
+pub(crate) const LONG_ABOUT: &str = "\
+Find the notes of a vault, and the rules and references of its agents, that answer a question: by words and by meaning, on this machine.
+
+The first search fetches a small embedding model (about 90 MB, once). Where it cannot be had, the search goes by words and says so. \
+Searching never waits for a full index: notes that have no vectors yet are found by their words, and `foreword index` makes the rest.
+
+A time in the question (`last week`, `in March 2026`, `since Monday`) narrows the search to notes of that time: by their `date`, their \
+name, or their last change.";
+
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  foreword search examples/vault \"why was the loaf flat\"
+  foreword search \"what did I write about the boiler last week\"          in this folder
+  foreword search notes \"frost\" --items rules,references --json
+  foreword search --catalog items.jsonl --queries queries.jsonl --json   measure it on your own items
+
+A catalog row:  {\"kind\": \"rule|reference|tool|note\", \"name\": …, \"server\": …, \"description\": …, \"text\": …, \"parameters\": {…}}
+A query row:    {\"id\": …, \"query\": …}
+An answer row:  {\"id\": …, \"results\": [{\"item\", \"score\", \"semantic\", \"keyword\", \"chunk\"}], \"left_out\": n}
+
+`score` is from 0 to 1 and comparable between questions: below 0.2 is noise, from 0.5 on it is hardly an accident. `semantic` is the cosine of
+the best chunk, `keyword` the share of the question's words in it, rare words counting more.
+Exit codes: 0 it was searched; 2 something is wrong with the arguments or the files.";
+
+/// Whether to go without the network.
+#[derive(ClapArgs)]
+pub(crate) struct Offline {
+    /// Fetch nothing: without the embedding model at hand, search by words alone
+    #[arg(long)]
+    offline: bool,
+}
+
+impl Offline {
+    pub(crate) fn fetch(&self) -> Fetch {
+        if self.offline { Fetch::Never } else { Fetch::Allowed }
+    }
+}
+
+/// Options of `foreword search`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The folder of notes (this one where it is left out), and what to look for
+    #[arg(value_names = ["VAULT", "QUERY"], num_args = 1..=2, required_unless_present = "catalog", conflicts_with = "catalog")]
+    words: Vec<String>,
+    /// Only these kinds
+    #[arg(long, value_enum, value_delimiter = ',')]
+    items: Vec<Items>,
+    /// How to search
+    #[arg(long, value_enum, default_value_t = How::Hybrid)]
+    strategy: How,
+    /// How many results are wanted
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+    /// How long to make vectors before answering, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    wait: f64,
+    /// Search the items of this file instead of a vault
+    #[arg(long, value_name = "ITEMS.jsonl", requires = "queries")]
+    catalog: Option<PathBuf>,
+    /// Ask the questions of this file
+    #[arg(long, value_name = "QUERIES.jsonl", requires = "catalog")]
+    queries: Option<PathBuf>,
+    /// Print JSON, one object a question
+    #[arg(long)]
+    json: bool,
+    /// Show what was left out, and why
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    offline: Offline,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Items {
+    Rules,
+    References,
+    Tools,
+    Notes,
+}
+
+impl From<Items> for Kind {
+    fn from(items: Items) -> Self {
+        match items {
+            Items::Rules => Self::Rule,
+            Items::References => Self::Reference,
+            Items::Tools => Self::Tool,
+            Items::Notes => Self::Note,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum How {
+    /// By meaning alone
+    Semantic,
+    /// By words and by meaning
+    Hybrid,
+    /// By words alone
+    Keyword,
+}
+
+impl From<How> for Strategy {
+    fn from(how: How) -> Self {
+        match how {
+            How::Semantic => Self::Semantic,
+            How::Hybrid => Self::Hybrid,
+            How::Keyword => Self::Keyword,
+        }
+    }
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    if args.top == 0 {
+        bail!("--top 0 asks for no results; give a number from 1");
+    }
+    match (&args.catalog, &args.queries) {
+        (Some(items), Some(queries)) => in_catalog(args, items, queries)?,
+        _ => in_vault(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One result, as machines read it.
+#[derive(Serialize)]
+struct Line<'a> {
+    item: String,
+    score: f64,
+    semantic: Option<f64>,
+    keyword: Option<f64>,
+    chunk: &'a str,
+}
+
+impl<'a> Line<'a> {
+    fn of(hit: &'a Hit) -> Self {
+        Self { item: hit.id.to_string(), score: hit.score, semantic: hit.semantic, keyword: hit.keyword, chunk: &hit.chunk.text }
+    }
+}
+
+/// The part of an answer that is the same for a vault and a catalog.
+fn json_of(args: &Args, answer: &Answer) -> Value {
+    let mut line = json!({"results": answer.hits.iter().map(Line::of).collect::<Vec<_>>(), "left_out": answer.left_out_count});
+    if args.explain
+        && let Value::Object(line) = &mut line
+    {
+        let left_out =
+            answer.left_out.iter().map(|(item, reason, score)| json!({"item": item, "reason": reason, "score": score}));
+        line.insert("left_out_items".to_owned(), left_out.collect());
+    }
+    line
+}
+
+fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
+    let rows: Vec<Row> = catalog::read(items)?;
+    let queries: Vec<QueryRow> = catalog::read(queries)?;
+    let places = places()?;
+    let meaning = Meaning::new(&places.models, args.offline.fetch());
+    let mut catalog = Catalog::new(&rows, args.strategy.into())?;
+    let mut model = None;
+    if !matches!(args.strategy, How::Keyword) {
+        match meaning.load(&mut progress::fetching("the embedding model")) {
+            Ok(loaded) => {
+                let mut bar = Bar::of_things("embedding");
+                let made = catalog.embed(&places, loaded, &mut |done, total| {
+                    bar.at(done as u64, total as u64);
+                    ControlFlow::Continue(())
+                });
+                drop(bar);
+                made.not_kept.iter().for_each(note);
+                made.failed.iter().for_each(note);
+                model = Some(loaded);
+            }
+            Err(error) => note(format!("{error}. Searching by words alone.")),
+        }
+    }
+    let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
+    let stdout = io::stdout();
+    let paint = Paint::new(stdout.is_terminal());
+    let mut out = BufWriter::new(stdout.lock());
+    for row in &queries {
+        let query = Query { embedder: model, kinds: &kinds, ..asked(args, &row.query) };
+        let answer = catalog.index().search(&query);
+        if args.json {
+            let mut line = json_of(args, &answer);
+            if let Value::Object(line) = &mut line {
+                line.insert("id".to_owned(), row.id.clone());
+            }
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}", paint.with("1", one_line(&row.query, 120)))?;
+            print(&mut out, paint, args, &answer)?;
+            writeln!(out)?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// `--top` is how many are wanted, so nothing comes in beyond it, and as many matches as that takes are looked at.
+fn asked<'a>(args: &Args, text: &'a str) -> Query<'a> {
+    let usual = Query::new(text);
+    Query { strategy: args.strategy.into(), top_n: args.top, top_k: usual.top_k.max(args.top * 4), ..usual }
+}
+
+fn in_vault(args: &Args) -> Result<()> {
+    let (vault, words) = match args.words.as_slice() {
+        [words] => (".", words),
+        [vault, words] => (vault.as_str(), words),
+        _ => bail!("give a question, or a folder and a question"),
+    };
+    let places = places()?;
+    let now = Zoned::now();
+    let mut corpus = Corpus::open(Path::new(vault), &places, now.time_zone().clone())?;
+    let meaning = Meaning::new(&places.models, args.offline.fetch());
+    let mut notes: Vec<String> = Vec::new();
+    let mut model = None;
+    if !matches!(args.strategy, How::Keyword) {
+        match meaning.load(&mut progress::fetching("the embedding model")) {
+            Ok(loaded) => {
+                notes.extend(embed_for(&mut corpus, loaded, Duration::try_from_secs_f64(args.wait).unwrap_or_default()));
+                model = Some(loaded);
+            }
+            Err(error) => notes.push(format!("{error}. Searching by words alone.")),
+        }
+    }
+    let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
+    let found = period::find(words, now.date(), Weekday::Monday);
+    let period = found.as_ref().map(|period| (period.first, period.last));
+    if let Some((first, last)) = period {
+        notes.push(format!("only what is dated from {first} to {last}"));
+    }
+    let text = found.as_ref().map_or_else(|| words.clone(), |period| without(words, period));
+    let answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, period, ..asked(args, &text) });
+    if !corpus.problems().is_empty() {
+        notes.push(format!("{} files could not be read whole; `foreword index` names them", corpus.problems().len()));
+    }
+    let stdout = io::stdout();
+    let paint = Paint::new(stdout.is_terminal());
+    let mut out = BufWriter::new(stdout.lock());
+    if args.json {
+        let mut line = json_of(args, &answer);
+        if let Value::Object(line) = &mut line {
+            let period = period.map(|(first, last)| json!({"from": first, "to": last}));
+            line.extend(BTreeMap::from([
+                ("query".to_owned(), json!(words)),
+                ("period".to_owned(), json!(period)),
+                ("chunks".to_owned(), json!(answer.chunks)),
+                ("embedded".to_owned(), json!(answer.embedded)),
+                ("notes".to_owned(), json!(notes)),
+            ]));
+        }
+        writeln!(out, "{line}")?;
+    } else {
+        notes.iter().for_each(note);
+        print(&mut out, paint, args, &answer)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The question without the words that name a time, unless nothing would be left.
+fn without(words: &str, period: &period::Period) -> String {
+    let before = words.get(..period.words.start).unwrap_or_default().trim_end();
+    let after = words.get(period.words.end..).unwrap_or_default().trim_start();
+    let rest = format!("{before} {after}").trim().to_owned();
+    if rest.is_empty() { words.to_owned() } else { rest }
+}
+
+/// Makes vectors for as long as it may take; what to say about it.
+fn embed_for(corpus: &mut Corpus, model: &dyn foreword_engine::search::Embedder, wait: Duration) -> Vec<String> {
+    let until = Instant::now() + wait;
+    let mut bar = Bar::of_things("embedding");
+    let made = corpus.embed(model, &mut |done, total| {
+        bar.at(done as u64, total as u64);
+        if Instant::now() < until { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let extent = corpus.extent();
+    let unfinished = (made.left > 0).then(|| {
+        format!("{} of {} chunks are found by their words only so far; `foreword index` makes the rest", made.left, extent.chunks)
+    });
+    let failed = made.failed.map(|error| error.to_string());
+    [unfinished, failed, made.not_kept].into_iter().flatten().collect()
+}
+
+fn print(out: &mut impl Write, paint: Paint, args: &Args, answer: &Answer) -> io::Result<()> {
+    if answer.hits.is_empty() {
+        writeln!(out, "nothing found")?;
+    }
+    let number = |value: Option<f64>| value.map_or_else(|| "  - ".to_owned(), |value| format!("{value:.2}"));
+    for hit in &answer.hits {
+        let parts = format!("meaning {} words {}", number(hit.semantic), number(hit.keyword));
+        writeln!(
+            out,
+            "{}  {}  {}",
+            paint.with("32", format!("{:.2}", hit.score)),
+            paint.with("1", shown(&hit.id.to_string())),
+            paint.with("2", parts)
+        )?;
+        writeln!(out, "      {}", one_line(&hit.chunk.text, 150))?;
+    }
+    let left_out = answer.left_out_count;
+    if args.explain {
+        for (item, reason, score) in &answer.left_out {
+            let reason = json!(reason);
+            let reason = reason.as_str().unwrap_or_default().replace('_', " ");
+            writeln!(out, "{}", paint.with("2", format!("{score:.2}  {}  left out: {reason}", shown(&item.to_string()))))?;
+        }
+    }
+    if left_out > 0 {
+        writeln!(out, "{}", paint.with("2", format!("{left_out} others left out")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! `foreword tree`.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use foreword_engine::vault::{Show, Vault};
+
+use crate::paint::shown;
+use crate::places::places;
+
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  foreword tree examples/vault
+  foreword tree examples/vault --under Garden --json
+  foreword tree --depth 2 --folders";
+
+/// Options of `foreword tree`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// The folder of notes
+    #[arg(default_value = ".")]
+    vault: PathBuf,
+    /// Only this folder of it
+    #[arg(long, value_name = "FOLDER", default_value = "")]
+    under: String,
+    /// How many folders deep
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    depth: usize,
+    /// Folders only, with the number of notes in each
+    #[arg(long)]
+    folders: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    let vault = open(&args.vault)?;
+    let show = if args.folders { Show::Folders } else { Show::Files };
+    let tree = vault.tree(args.under.trim_end_matches('/'), args.depth, show);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&tree)?)?;
+    } else {
+        for line in tree.text().lines() {
+            writeln!(out, "{}", shown(line))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The vault at `root`, its listing kept from last time where it still holds.
+pub(crate) fn open(root: &Path) -> Result<Vault> {
+    let places = places()?;
+    Ok(foreword_engine::vault::open(root, &places)?)
+}
