@@ -153,16 +153,16 @@ impl MiniLm {
     fn together(&self, texts: &[&[u32]]) -> Vec<[f32; HIDDEN]> {
         let each = SHARDS.div_ceil(self.threads.get());
         let shards: Vec<usize> = (0..SHARDS).collect();
-        let shares: Vec<&[usize]> = shards.chunks(each).collect();
-        if shares.len() == 1 {
+        let parts: Vec<&[usize]> = shards.chunks(each).collect();
+        if parts.len() == 1 {
             return encoder::encode(&self.weights, self.arch, texts, Crew::Alone);
         }
-        let team = Team::new(shares.len(), texts.iter().map(|text| text.len()).sum());
+        let team = Team::new(parts.len(), texts.iter().map(|text| text.len()).sum());
         let work = |thread: usize| {
             let _guard = team.guard();
-            encoder::encode(&self.weights, self.arch, texts, Crew::Member(&team, shares[thread]))
+            encoder::encode(&self.weights, self.arch, texts, Crew::Member(&team, parts[thread]))
         };
-        on_threads(shares.len(), work).swap_remove(0)
+        on_threads(parts.len(), work).swap_remove(0)
     }
 }
 

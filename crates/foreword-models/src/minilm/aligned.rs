@@ -73,12 +73,12 @@ impl Rows {
     }
 
     /// All from row `row` on, from column `column` on.
-    pub(super) fn from(&self, row: usize, column: usize) -> &[f32] {
+    pub(super) fn part(&self, row: usize, column: usize) -> &[f32] {
         &self.values[row * self.stride + column..]
     }
 
     /// All from row `row` on, from column `column` on, to write.
-    pub(super) fn from_mut(&mut self, row: usize, column: usize) -> &mut [f32] {
+    pub(super) fn part_mut(&mut self, row: usize, column: usize) -> &mut [f32] {
         &mut self.values[row * self.stride + column..]
     }
 

@@ -131,7 +131,7 @@ fn one_head(arch: Arch, from: &Rows, first: usize, tokens: usize, column: usize,
     scores.reset(tokens, keys.columns());
     multiply(arch, (from, first, column), tokens, keys, (scores, 0, 0), Into::Replace);
     let stride = scores.stride();
-    arch.dispatch(Softmax { scores: scores.from_mut(0, 0), stride, width: tokens, inverse: &mut inverse[..tokens] });
+    arch.dispatch(Softmax { scores: scores.part_mut(0, 0), stride, width: tokens, inverse: &mut inverse[..tokens] });
     multiply(arch, (scores, 0, 0), tokens, values, (heads, first, column), Into::Replace);
     for (token, inverse) in inverse[..tokens].iter().enumerate() {
         heads.row_mut(first + token)[column..][..HEAD].iter_mut().for_each(|value| *value *= inverse);
@@ -153,8 +153,9 @@ fn multiply(
     out: (&mut Rows, usize, usize),
     into: Into<'_>,
 ) {
-    let (left_stride, out_stride) = (left.0.stride(), out.0.stride());
-    let (left, out) = (left.0.from(left.1, left.2), out.0.from_mut(out.1, out.2));
+    let ((left, left_row, left_column), (out, out_row, out_column)) = (left, out);
+    let (left_stride, out_stride) = (left.stride(), out.stride());
+    let (left, out) = (left.part(left_row, left_column), out.part_mut(out_row, out_column));
     arch.dispatch(Product { left, left_stride, rows, right, out, out_stride, into });
 }
 

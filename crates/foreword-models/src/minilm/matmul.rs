@@ -132,9 +132,13 @@ fn run<S: Simd, const ROWS: usize>(simd: S, product: Product<'_>) {
         let mut row = 0;
         while row < rows {
             let here = (rows - row).min(ROWS);
-            let left = Left { values: &left[row * left_stride..], stride: left_stride, inner: right.inner };
-            let out =
-                Out { values: &mut out[row * out_stride + index * panel..], stride: out_stride, column: index * panel, into };
+            let left = &Left { values: &left[row * left_stride..], stride: left_stride, inner: right.inner };
+            let out = &mut Out {
+                values: &mut out[row * out_stride + index * panel..],
+                stride: out_stride,
+                column: index * panel,
+                into,
+            };
             match here {
                 1 => tile::<S, 1>(simd, left, right_panel, out),
                 2 => tile::<S, 2>(simd, left, right_panel, out),
@@ -168,7 +172,7 @@ struct Out<'a> {
 }
 
 #[inline(always)]
-fn tile<S: Simd, const ROWS: usize>(simd: S, left: Left<'_>, right: &[S::f32s], out: Out<'_>) {
+fn tile<S: Simd, const ROWS: usize>(simd: S, left: &Left<'_>, right: &[S::f32s], out: &mut Out<'_>) {
     let rows: [&[[f32; STEP]]; ROWS] = std::array::from_fn(|row| left.values[row * left.stride..][..left.inner].as_chunks().0);
     let zero = simd.splat_f32s(0.0);
     let start = match out.into {

