@@ -217,12 +217,12 @@ fn pack(text: &str, stretches: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut open: Option<(Range<usize>, usize)> = None;
     for stretch in stretches {
         let chars = text[stretch.clone()].chars().count();
-        if let Some((range, length)) = &mut open {
-            if *length + chars < CHUNK_CHARS {
-                range.end = stretch.end;
-                *length += chars + 2;
-                continue;
-            }
+        if let Some((range, length)) = &mut open
+            && *length + chars < CHUNK_CHARS
+        {
+            range.end = stretch.end;
+            *length += chars + 2;
+            continue;
         }
         packed.extend(open.take().map(|(range, _)| range));
         if chars > CHUNK_CHARS { cut(text, stretch, &mut packed) } else { open = Some((stretch, chars)) }

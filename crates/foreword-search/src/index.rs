@@ -48,7 +48,7 @@ struct Entry {
 }
 
 /// Documents and what finds them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Index {
     documents: BTreeMap<ItemId, Entry>,
     rows: Vec<Option<Row>>,

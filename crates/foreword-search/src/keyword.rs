@@ -12,7 +12,7 @@ use crate::words::{Stems, each_word, is_stop_word};
 /// Where in a chunk a word stands; a word in a name says more than one in a parameter's description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Names and headings.
+    /// Names and headings, which stand in the body too and so count twice.
     Name,
     /// The text itself.
     Body,
@@ -24,8 +24,7 @@ impl Field {
     /// In halves, so that counts stay whole and sums exact.
     fn weight(self) -> u32 {
         match self {
-            Self::Name => 4,
-            Self::Body => 2,
+            Self::Name | Self::Body => 2,
             Self::Detail => 1,
         }
     }
@@ -212,7 +211,7 @@ impl KeywordIndex {
         terms.truncate(MAX_QUERY_WORDS);
 
         let mut scores = KeywordScores { rows: vec![0.0; self.rows.len()], best: 0.0, ideal: 0.0 };
-        let mean = (self.length as f64 / self.live.max(1) as f64).max(1.0) as f32;
+        let mean = (self.length as f32 / self.live.max(1) as f32).max(1.0);
         for (rarity, postings) in terms {
             scores.ideal += rarity * (K1 + 1.0);
             for posting in postings {
@@ -279,7 +278,7 @@ impl KeywordIndex {
             self.live += 1;
         }
         self.length += length;
-        self.lengths[index] = u32::try_from(length / 2).unwrap_or(u32::MAX);
+        self.lengths[index] = u32::try_from(length).unwrap_or(u32::MAX);
     }
 
     fn number(&mut self, word: &str) -> u32 {
@@ -301,8 +300,8 @@ impl KeywordIndex {
 
     /// The weight of a word that stands in so many rows.
     fn rarity(&self, rows: usize) -> f32 {
-        let (live, rows) = (self.live as f64, rows as f64);
-        (1.0 + (live - rows + 0.5) / (rows + 0.5)).ln() as f32
+        let (live, rows) = (self.live as f32, rows as f32);
+        (1.0 + (live - rows + 0.5) / (rows + 0.5)).ln()
     }
 }
 

@@ -136,7 +136,7 @@ impl Reader<'_> {
                 let first = self.back(if this { passed } else { passed + 7 })?;
                 Some((first, first.checked_add(6.days()).ok()?))
             }
-            "month" => month(if this { self.today } else { self.today.first_of_month().yesterday().ok()? }),
+            "month" => Some(month(if this { self.today } else { self.today.first_of_month().yesterday().ok()? })),
             "year" => year(self.today.year() - i16::from(!this)),
             "weekend" => {
                 let saturday = i64::from(self.today.weekday().since(Weekday::Saturday));
@@ -163,7 +163,7 @@ impl Reader<'_> {
         let date = self.spans_back(count, unit)?;
         let days = match unit.trim_end_matches('s') {
             "week" => (date.checked_sub(3.days()).ok()?, date.checked_add(3.days()).ok()?),
-            "month" => month(date)?,
+            "month" => month(date),
             "year" => year(date.year())?,
             _ => (date, date),
         };
@@ -279,12 +279,12 @@ fn year(year: i16) -> Option<Days> {
     Some((Date::new(year, 1, 1).ok()?, Date::new(year, 12, 31).ok()?))
 }
 
-fn month(date: Date) -> Option<Days> {
-    Some((date.first_of_month(), date.last_of_month()))
+fn month(date: Date) -> Days {
+    (date.first_of_month(), date.last_of_month())
 }
 
 fn month_of(year: i16, at: usize) -> Option<Days> {
-    month(Date::new(year, i8::try_from(at + 1).ok()?, 1).ok()?)
+    Some(month(Date::new(year, i8::try_from(at + 1).ok()?, 1).ok()?))
 }
 
 /// `2025-09-14` or `2025-09`.
@@ -298,7 +298,7 @@ fn iso(word: &str) -> Option<Days> {
         return None;
     }
     match day {
-        None => month(Date::new(year, month_number, 1).ok()?),
+        None => Some(month(Date::new(year, month_number, 1).ok()?)),
         Some(day) => Date::new(year, month_number, day?).ok().map(|date| (date, date)),
     }
 }
