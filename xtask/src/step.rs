@@ -1,5 +1,6 @@
 //! What a person sees of a chore: each step's command, how long it took, and at the end which steps failed.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::Command;
@@ -108,13 +109,19 @@ fn title(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
-            words.push(format!("{}={}", name.display(), value.display()));
+            words.push(format!("{}={}", name.display(), typed(value)));
         }
     }
     let program = command.get_program();
     words.push(Path::new(program).file_stem().unwrap_or(program).display().to_string());
-    words.extend(command.get_args().map(|arg| arg.display().to_string()));
+    words.extend(command.get_args().map(typed));
     words.join(" ")
+}
+
+/// A word as a shell takes it: in quotes where it holds blanks.
+fn typed(word: &OsStr) -> String {
+    let word = word.display().to_string();
+    if word.contains(' ') { format!("'{word}'") } else { word }
 }
 
 struct Elapsed(Duration);
@@ -142,6 +149,8 @@ mod tests {
         let mut command = Command::new("/somewhere/bin/cargo");
         command.args(["test", "--doc"]).env("PROPTEST_CASES", "64");
         assert_eq!(title(&command), "PROPTEST_CASES=64 cargo test --doc");
+        command.arg("a b").env("PROPTEST_CASES", "6 4");
+        assert_eq!(title(&command), "PROPTEST_CASES='6 4' cargo test --doc 'a b'");
     }
 
     #[test]

@@ -232,6 +232,9 @@ impl Scanner<'_> {
     }
 
     fn address(&mut self) -> usize {
+        if !matches!(self.byte(1), Some(b't' | b'T')) {
+            return 1; // most words with an h
+        }
         let before = self.text.get(..self.at).unwrap_or_default().chars().next_back();
         let rest = self.rest();
         let scheme = ["https://", "http://"]
