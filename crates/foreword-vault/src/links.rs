@@ -57,7 +57,7 @@ impl<'a> Resolved<'a> {
 pub(crate) struct Names {
     /// By file name, its ending included.
     files: HashMap<String, Vec<Named>>,
-    aliases: HashMap<String, Vec<Named>>,
+    aliases: HashMap<String, Vec<Arc<str>>>,
 }
 
 /// A path under one of its names.
@@ -83,14 +83,14 @@ impl Names {
     pub(crate) fn add(&mut self, path: &Arc<str>, aliases: &[String]) {
         self.files.entry(key(name_of(path))).or_default().push(Named::new(path));
         for alias in aliases {
-            self.aliases.entry(key(alias)).or_default().push(Named::new(path));
+            self.aliases.entry(key(alias)).or_default().push(path.clone());
         }
     }
 
     pub(crate) fn remove(&mut self, path: &Arc<str>, aliases: &[String]) {
-        forget(&mut self.files, &key(name_of(path)), path);
+        forget(&mut self.files, &key(name_of(path)), |named| named.path == *path);
         for alias in aliases {
-            forget(&mut self.aliases, &key(alias), path);
+            forget(&mut self.aliases, &key(alias), |named| named == path);
         }
     }
 
@@ -126,7 +126,7 @@ impl Names {
         }
         lower.truncate(bare);
         let named = if whole.is_none() { self.aliases.get(&lower) } else { None };
-        let (named, sure) = ranked(named.into_iter().flatten().map(|named| &named.path).collect(), folder);
+        let (named, sure) = ranked(named.into_iter().flatten().collect(), folder);
         (named, sure.unwrap_or(Sure::No))
     }
 }
@@ -150,9 +150,9 @@ fn ranked<'a>(mut paths: Vec<&'a Arc<str>>, folder: &str) -> (Vec<&'a Arc<str>>,
     (paths, sure)
 }
 
-fn forget(names: &mut HashMap<String, Vec<Named>>, key: &str, path: &Arc<str>) {
+fn forget<T>(names: &mut HashMap<String, Vec<T>>, key: &str, is_gone: impl Fn(&T) -> bool) {
     if let Some(named) = names.get_mut(key) {
-        named.retain(|known| known.path != *path);
+        named.retain(|known| !is_gone(known));
         if named.is_empty() {
             names.remove(key);
         }
