@@ -56,69 +56,104 @@ impl<'a> Resolved<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// By file name, its ending included.
-    files: HashMap<String, Vec<Arc<str>>>,
+    files: HashMap<String, Vec<Named>>,
     aliases: HashMap<String, Vec<Arc<str>>>,
+}
+
+/// A path under one of its names.
+#[derive(Debug)]
+struct Named {
+    path: Arc<str>,
+    /// Its path in lower case, where that is another one.
+    lower: Option<Box<str>>,
+}
+
+impl Named {
+    fn new(path: &Arc<str>) -> Self {
+        let lower = path.to_lowercase();
+        Self { path: path.clone(), lower: (lower != **path).then(|| lower.into_boxed_str()) }
+    }
+
+    fn lower(&self) -> &str {
+        self.lower.as_deref().unwrap_or(&self.path)
+    }
 }
 
 impl Names {
     pub(crate) fn add(&mut self, path: &Arc<str>, aliases: &[String]) {
-        self.files.entry(key(name_of(path))).or_default().push(path.clone());
+        self.files.entry(key(name_of(path))).or_default().push(Named::new(path));
         for alias in aliases {
             self.aliases.entry(key(alias)).or_default().push(path.clone());
         }
     }
 
     pub(crate) fn remove(&mut self, path: &Arc<str>, aliases: &[String]) {
-        forget(&mut self.files, &key(name_of(path)), path);
+        forget(&mut self.files, &key(name_of(path)), |named| named.path == *path);
         for alias in aliases {
-            forget(&mut self.aliases, &key(alias), path);
+            forget(&mut self.aliases, &key(alias), |named| named == path);
         }
     }
 
     /// The files that `target` can mean, best first, and whether the first one is meant beyond doubt.
-    fn find(&self, target: &str, from: &str) -> (Vec<&str>, bool) {
+    fn find(&self, target: &str, from: &str) -> (Vec<&Arc<str>>, Sure) {
         let folder = folder_of(from);
         let relative = matches!(target.split('/').next(), Some("." | ".."));
         let whole = if relative { joined(folder, target) } else { target.strip_prefix('/').map(str::to_owned) };
         if relative && whole.is_none() {
-            return (Vec::new(), true);
+            return (Vec::new(), Sure::No);
         }
-        let only_whole = whole.is_some();
-        let target = nfc(whole.as_deref().unwrap_or(target)).into_owned();
-        let lower = target.to_lowercase();
+        let target = nfc(whole.as_deref().unwrap_or(target));
+        let mut lower = target.to_lowercase();
+        let bare = lower.len();
         for ending in ENDINGS {
-            let lower = format!("{lower}{ending}");
+            lower.truncate(bare);
+            lower.push_str(ending);
             let Some(named) = self.files.get(name_of(&lower)) else { continue };
-            let mut exact: Vec<&str> = named.iter().map(|path| &**path).filter(|path| path.to_lowercase() == lower).collect();
+            let is_written = |path: &str| path.strip_suffix(ending).is_some_and(|path| path == target);
+            let mut exact: Vec<&Arc<str>> =
+                named.iter().filter(|named| named.lower() == lower).map(|named| &named.path).collect();
             if !exact.is_empty() {
-                let written = format!("{target}{ending}");
-                exact.sort_by_key(|path| (*path != written, *path));
-                let sure = exact.len() == 1 || exact.first().is_some_and(|path| *path == written);
-                return (exact, sure);
+                exact.sort_by_key(|path| (!is_written(path), *path));
+                let sure = exact.len() == 1 || exact.first().is_some_and(|path| is_written(path));
+                return (exact, if sure { Sure::Yes } else { Sure::No });
             }
-            if only_whole {
-                continue;
-            }
-            let mut fitting: Vec<&str> = named.iter().map(|path| &**path).filter(|path| ends_with(path, &lower)).collect();
-            if !fitting.is_empty() {
-                fitting.sort_by_key(|path| (!is_below(path, folder), path.len(), *path));
-                let sure = fitting.len() == 1;
-                return (fitting, sure);
+            if whole.is_none() {
+                let fitting = named.iter().filter(|named| ends_with(named.lower(), &lower)).map(|named| &named.path).collect();
+                if let (fitting, Some(sure)) = ranked(fitting, folder) {
+                    return (fitting, sure);
+                }
             }
         }
-        let named = if only_whole { None } else { self.aliases.get(&lower) };
-        let mut named: Vec<&str> = named.into_iter().flatten().map(|path| &**path).collect();
-        named.sort_by_key(|path| (!is_below(path, folder), path.len(), *path));
-        named.dedup();
-        let sure = named.len() == 1;
-        (named, sure)
+        lower.truncate(bare);
+        let named = if whole.is_none() { self.aliases.get(&lower) } else { None };
+        let (named, sure) = ranked(named.into_iter().flatten().collect(), folder);
+        (named, sure.unwrap_or(Sure::No))
     }
 }
 
-fn forget(names: &mut HashMap<String, Vec<Arc<str>>>, key: &str, path: &Arc<str>) {
-    if let Some(paths) = names.get_mut(key) {
-        paths.retain(|known| known != path);
-        if paths.is_empty() {
+/// Whether only one file can be meant.
+#[derive(Clone, Copy, PartialEq)]
+enum Sure {
+    Yes,
+    No,
+}
+
+/// The paths in Obsidian's order for a note in `folder`; nothing is said of none.
+fn ranked<'a>(mut paths: Vec<&'a Arc<str>>, folder: &str) -> (Vec<&'a Arc<str>>, Option<Sure>) {
+    paths.sort_by_key(|path| (!is_below(path, folder), path.len(), *path));
+    paths.dedup();
+    let sure = match paths.len() {
+        0 => None,
+        1 => Some(Sure::Yes),
+        _ => Some(Sure::No),
+    };
+    (paths, sure)
+}
+
+fn forget<T>(names: &mut HashMap<String, Vec<T>>, key: &str, is_gone: impl Fn(&T) -> bool) {
+    if let Some(named) = names.get_mut(key) {
+        named.retain(|known| !is_gone(known));
+        if named.is_empty() {
             names.remove(key);
         }
     }
@@ -128,9 +163,8 @@ fn key(name: &str) -> String {
     nfc(name).to_lowercase()
 }
 
-/// Whether the path ends with the names of `end`, which is in lower case.
+/// Whether the path ends with the names of `end`, both in lower case.
 fn ends_with(path: &str, end: &str) -> bool {
-    let path = path.to_lowercase();
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
@@ -178,14 +212,13 @@ impl Vault {
             return Resolved::External(target);
         }
         let target = if target.is_empty() { from } else { target };
-        let (mut candidates, sure) = self.names.find(target, from);
+        let (candidates, sure) = self.names.find(target, from);
         match candidates.first() {
             None => Resolved::Missing,
-            Some(path) if sure => self.found(path),
+            Some(path) if sure == Sure::Yes => self.found(path),
             Some(chosen) => {
-                let chosen = *chosen;
-                candidates.truncate(MOST_CANDIDATES);
-                Resolved::Ambiguous { chosen, candidates }
+                let told = candidates.iter().take(MOST_CANDIDATES).map(|path| &***path).collect();
+                Resolved::Ambiguous { chosen, candidates: told }
             }
         }
     }
@@ -230,8 +263,9 @@ impl Vault {
     /// The files that a note's links lead to, itself aside.
     pub(crate) fn targets(&self, path: &str) -> Vec<Arc<str>> {
         let links = self.get(path).map_or(&[][..], |listed| &listed.note.links);
-        let found = links.iter().filter_map(|link| self.resolve(&link.target, path).path());
-        let mut found: Vec<Arc<str>> = found.filter(|to| *to != path).map(Arc::from).collect();
+        let own = |link: &&Link| !link.target.is_empty() && !is_external(&link.target);
+        let found = links.iter().filter(own).filter_map(|link| self.names.find(link.target.trim(), path).0.first().copied());
+        let mut found: Vec<Arc<str>> = found.filter(|to| ***to != *path).cloned().collect();
         found.sort();
         found.dedup();
         found

@@ -197,7 +197,12 @@ impl<'a> Walk<'a> {
             self.problem(&path, "another file has the same name in Unicode's composed form; rename one of them");
         }
         let disk = place.disk.join(name);
-        let (real, kind) = if kind.is_symlink() { self.follow(place, &disk, &path)? } else { (place.real.join(name), kind) };
+        let (target, kind) = if kind.is_symlink() {
+            let (target, kind) = self.follow(place, &disk, &path)?;
+            (Some(target), kind)
+        } else {
+            (None, kind)
+        };
         if self.is_left_out(place, &path, kind.is_dir()) {
             return None;
         }
@@ -206,7 +211,8 @@ impl<'a> Walk<'a> {
                 self.problem(&path, format!("folders deeper than {MOST_DEPTH} are left out"));
                 return None;
             }
-            let linked = place.linked || real != place.real.join(name);
+            let linked = place.linked || target.is_some();
+            let real = target.unwrap_or_else(|| place.real.join(name));
             let mut next = Place { disk, real, path, depth: place.depth + 1, linked, ignore: place.ignore.clone() };
             next.ignore = self.ignore_at(&next);
             return Some(next);
@@ -258,6 +264,9 @@ impl<'a> Walk<'a> {
     }
 
     fn is_left_out(&self, place: &Place, path: &str, is_folder: bool) -> bool {
+        if place.ignore.is_none() && self.exclude.rules.is_empty() {
+            return false;
+        }
         let path = rooted(path);
         let mut level = place.ignore.as_deref();
         while let Some(Level { rules, up }) = level {
