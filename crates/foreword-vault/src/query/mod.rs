@@ -71,7 +71,7 @@ pub struct Limit {
 
 impl Default for Limit {
     fn default() -> Self {
-        Self { time: Duration::from_secs(5), steps: 50_000_000, rows: 100_000, bytes: 256 * 1024 }
+        Self { time: Duration::from_secs(5), steps: 20_000_000, rows: 100_000, bytes: 256 * 1024 }
     }
 }
 

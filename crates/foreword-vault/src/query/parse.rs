@@ -9,6 +9,8 @@ use super::syntax::{Clock, Command, Direction, Id, Junction, Named, Needs, Outpu
 const MAX_LENGTH: usize = 64 * 1024;
 /// How deep parentheses, lists and calls may be nested.
 const MAX_NESTING: u32 = 64;
+/// How many commands may follow each other: each can add a field to every row.
+const MAX_COMMANDS: usize = 64;
 
 /// Why a text is not a query that can be answered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,8 +98,10 @@ impl<'t> Parser<'t> {
                     return self.expected("FROM only once, before the other commands");
                 }
                 source = Some(self.source()?);
-            } else {
+            } else if commands.len() < MAX_COMMANDS {
                 commands.push(self.command()?);
+            } else {
+                return Self::unsupported(format!("a query of more than {MAX_COMMANDS} commands"));
             }
         }
     }

@@ -171,6 +171,7 @@ fn flatten(evaluator: &Evaluator, rows: Vec<Row>, named: &Named) -> Eval<Vec<Row
     let mut flat = Vec::with_capacity(valued.len());
     for (row, values) in valued {
         for value in values {
+            evaluator.spend(row.data.added.len())?;
             flat.push(Row { id: row.id.clone(), data: Rc::new(row.data.with(&named.name, value)?) });
             bound(evaluator, &flat)?;
         }

@@ -53,6 +53,8 @@ fn length() {
         }
     }
     assert!(parse(&"x".repeat(1 << 20)).is_err());
+    assert!(parse(&format!("LIST {}", "LIMIT 1 ".repeat(64))).is_ok());
+    assert!(parse(&format!("LIST {}", "LIMIT 1 ".repeat(65))).is_err());
 }
 
 #[test]
