@@ -1,5 +1,7 @@
 //! PDF files as other programs write them, one for each thing that is easily got wrong.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // tests: a panic is how they fail
+
 use foreword_vault::pdf::{PdfError, text};
 
 fn read(name: &str) -> Result<String, PdfError> {
