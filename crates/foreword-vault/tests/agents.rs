@@ -1,5 +1,7 @@
 //! Agents from files, on the example folders beside this file.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // tests: a panic is how they fail
+
 use std::path::Path;
 
 use foreword_core::catalog::{Entry, Include, Permission};

@@ -11,6 +11,8 @@ use url::Url;
 const MAX_TEXT_BYTES: usize = 2 << 20;
 /// Deeper pages are read as plain text: parsing takes time in the square of the depth.
 const MAX_DEPTH: usize = 512;
+/// The same holds for the attributes of one element.
+const MAX_ATTRIBUTES: usize = 2_000;
 const MAX_ELEMENTS: usize = 200_000;
 /// Below this size readability finds no article but scraps, and the whole body is the better choice.
 const SHORT_BYTES: usize = 250;
@@ -29,7 +31,7 @@ pub(super) struct Readable {
 
 /// HTML as markdown; `address` is what its links are relative to.
 pub(super) fn from_html(html: &str, address: &Url) -> Readable {
-    if depth(html) > MAX_DEPTH {
+    if depth(html) > MAX_DEPTH || is_crowded(html) {
         return Readable { title: None, markdown: cut(without_tags(html)) };
     }
     let document = Document::from(html);
@@ -147,6 +149,32 @@ fn depth(html: &str) -> usize {
     deepest
 }
 
+/// Whether some tag has more than `MAX_ATTRIBUTES`. Each tag is read from its own start, so none can hide behind another's quotes.
+fn is_crowded(html: &str) -> bool {
+    let bytes = html.as_bytes();
+    let starts = bytes.windows(2).enumerate().filter(|(_, two)| two[0] == b'<' && two[1].is_ascii_alphabetic());
+    starts.into_iter().any(|(start, _)| {
+        let (mut at, mut attributes, mut after) = (start + 1, 0, b' ');
+        while let Some(byte) = bytes.get(at).copied().filter(|byte| *byte != b'>') {
+            at += 1;
+            if matches!(byte, b'"' | b'\'') && after == b'=' {
+                let closing = bytes.get(at..).and_then(|rest| rest.iter().position(|other| *other == byte));
+                at = closing.map_or(bytes.len(), |closing| at + closing + 1);
+                after = b' ';
+            } else if byte.is_ascii_whitespace() || byte == b'/' {
+                after = if after == b'=' { b'=' } else { b' ' };
+            } else {
+                attributes += usize::from(after == b' ');
+                after = byte;
+            }
+            if attributes > MAX_ATTRIBUTES {
+                return true;
+            }
+        }
+        false
+    })
+}
+
 /// The names of all tags and whether they close, scripts and styles skipped.
 fn tags(html: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = html;
@@ -243,6 +271,19 @@ mod tests {
         let unclosed = format!("<p>{}", "x<p>".repeat(3000));
         assert!(depth(&unclosed) < 5 && depth(&"<b>".repeat(1000)) == 1000);
         assert_eq!(depth("<script>'<div><div><div>'</script><a>"), 1);
+    }
+
+    #[test]
+    fn crowded_elements_become_plain_text() {
+        let many = " a".repeat(3000);
+        assert!(is_crowded(&format!("<p><div{many}>x</div>")) && is_crowded(&format!("<!-- <x a=\" --><div{many}>")));
+        assert!(is_crowded(&format!("<div{}>", many.replace(' ', "/"))));
+        assert!(!is_crowded(&format!("<path d=\"{many}\"><path d = '{many}'>{many}<p>")));
+        for part in ["<a ", "<a b=\"", "<a b='", "<p>x", "<a href=x>y</a>", "<br>", "<li>a", "<b></b>"] {
+            let started = std::time::Instant::now();
+            html(&part.repeat((128 << 10) / part.len()));
+            assert!(started.elapsed().as_secs() < 20, "{part}");
+        }
     }
 
     #[test]
