@@ -12,6 +12,8 @@ use super::{Context, Role};
 /// What stands in place of a time nobody knows.
 pub(super) const UNKNOWN_TIME: &str = "Unknown time";
 const TIME: &str = "[Timestamp: ";
+/// A line of the time that is not the first.
+pub(super) const TIME_BELOW: &str = "\n[Timestamp: ";
 const CONTEXT: &str = "[Context: ";
 
 /// Everything that their program or ours trims off a message.

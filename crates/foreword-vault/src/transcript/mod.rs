@@ -1,7 +1,7 @@
 //! A Session as a markdown file that people can read and edit, and that obsidian-copilot opens as one of its own.
 //!
 //! Text in, text out: [`write()`] makes the file, [`read()`] understands our own files, obsidian-copilot chats of all ages and
-//! AssistantMD transcripts, [`merge()`] takes over what a person changed by hand, [`file_name()`] names the file and
+//! `AssistantMD` transcripts, [`merge()`] takes over what a person changed by hand, [`file_name()`] names the file and
 //! [`resolve_context()`] finds the notes that a chat names.
 //!
 //! The visible format is theirs. What it cannot carry stands in one HTML comment between the frontmatter and the first message: their
@@ -106,19 +106,14 @@ pub struct Call {
 #[serde(default)]
 pub struct Context {
     /// Notes: vault paths; in old chats bare names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Pages.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
     /// Pages open in the user's browser.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub web_tabs: Vec<String>,
     /// Tags.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Folders.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
 }
 
@@ -158,7 +153,7 @@ pub enum Kind {
     ErrorAnswer,
     /// Another program's tool or reasoning comment was taken out of an answer.
     ToolComment,
-    /// Text outside all messages was put into the nearest one.
+    /// Text outside all messages, or below the time of one, was put into the nearest.
     Stray,
     /// The file was changed by hand; the hidden comment was not used where it no longer fits.
     Edited,

@@ -1,5 +1,7 @@
 //! The visible text of a saved chat in its parts, before anyone asks what the hidden comment knows.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -21,6 +23,8 @@ pub(super) struct Block {
     pub(super) context: Context,
     /// Whether comments of another program were taken out.
     pub(super) stripped: bool,
+    /// Whether something was written below the time.
+    pub(super) below: bool,
 }
 
 impl Block {
@@ -58,7 +62,7 @@ pub(super) fn parse(text: &str, tz: &TimeZone) -> Result<Parsed, NotATranscript>
 
     let named = session_line(body).is_some();
     let copilot = if named { Vec::new() } else { sections(body, format::header) };
-    let assistant_md = if copilot.is_empty() { sections(body, assistant_md_header) } else { Vec::new() };
+    let assistant_md = if copilot.is_empty() { assistant_md_sections(body) } else { Vec::new() };
     let both = [Role::User, Role::Assistant].iter().all(|role| assistant_md.iter().any(|section| section.role == *role));
     if named || both {
         return Ok(assistant_md_chat(body, &assistant_md, head.unwrap_or_default(), tz));
@@ -100,25 +104,42 @@ fn last_line(text: &str) -> (&str, &str) {
 }
 
 fn block(role: Role, words: &str, tz: &TimeZone) -> Block {
-    let mut words = format::trim(words);
-    let mut shown_time = UNKNOWN_TIME;
-    if let (above, line) = last_line(words)
-        && let Some(time) = format::time_in(line)
-    {
-        (words, shown_time) = (format::trim(above), time);
-    }
-    let mut context = Context::default();
-    if let (above, line) = last_line(words)
-        && let Some(found) = format::context_in(line)
-    {
-        (words, context) = (format::trim(above), found);
-    }
-    let text = format::taken(role, words).into_owned();
-    let stripped = text != words;
-    Block { role, text, shown_time: shown_time.to_owned(), time: format::read_time(shown_time, tz), context, stripped }
+    let Stamped { words, shown_time, below } = split_time(format::trim(words), tz);
+    let (above, line) = last_line(words);
+    let (words, context) = match format::context_in(line) {
+        Some(context) => (format::trim(above), context),
+        None => (words, Context::default()),
+    };
+    let whole = if below.is_empty() { Cow::Borrowed(words) } else { Cow::Owned(format!("{words}\n\n{below}")) };
+    let text = format::taken(role, &whole).into_owned();
+    let (stripped, below) = (text != format::trim(&whole), !below.is_empty());
+    Block { role, text, shown_time: shown_time.to_owned(), time: format::read_time(shown_time, tz), context, stripped, below }
 }
 
-/// The name in AssistantMD's first line, and what follows that line.
+/// A message at its line of the time.
+struct Stamped<'a> {
+    words: &'a str,
+    shown_time: &'a str,
+    below: &'a str,
+}
+
+/// The time stands in the last line. If it does not, someone may have gone on writing below: then the last line with a time that
+/// can be read is meant.
+fn split_time<'a>(text: &'a str, tz: &TimeZone) -> Stamped<'a> {
+    let (above, line) = last_line(text);
+    if let Some(shown_time) = format::time_in(line) {
+        return Stamped { words: format::trim(above), shown_time, below: "" };
+    }
+    let found = text.rfind(format::TIME_BELOW).and_then(|at| {
+        let (above, rest) = text.split_at_checked(at)?;
+        let (line, below) = rest.strip_prefix('\n')?.split_once('\n')?;
+        let shown_time = format::time_in(line).filter(|shown| format::read_time(shown, tz).is_some())?;
+        Some(Stamped { words: format::trim(above), shown_time, below: format::trim(below) })
+    });
+    found.unwrap_or(Stamped { words: text, shown_time: UNKNOWN_TIME, below: "" })
+}
+
+/// The name in `AssistantMD`'s first line, and what follows that line.
 fn session_line(body: &str) -> Option<(&str, &str)> {
     let body = body.trim_start();
     let (line, rest) = body.split_once('\n').unwrap_or((body, ""));
@@ -126,12 +147,18 @@ fn session_line(body: &str) -> Option<(&str, &str)> {
     Some((name.trim(), rest))
 }
 
+/// Its headers stand alone on their lines; only where none does, words may follow on the same line.
+fn assistant_md_sections(body: &str) -> Vec<Section> {
+    let alone = sections(body, |line| assistant_md_header(line).filter(|(_, rest)| format::all_blank(rest)));
+    if alone.is_empty() { sections(body, assistant_md_header) } else { alone }
+}
+
 fn assistant_md_header(line: &str) -> Option<(Role, &str)> {
     let marked = |marker, role| line.strip_prefix(marker).map(|rest| (role, rest));
     marked("**User:**", Role::User).or_else(|| marked("**Assistant:**", Role::Assistant))
 }
 
-/// AssistantMD appends an exchange at a time: its time in a line of its own, the prompt, the answer.
+/// `AssistantMD` appends an exchange at a time: its time in a line of its own, the prompt, the answer.
 fn assistant_md_chat(body: &str, sections: &[Section], head: Head, tz: &TimeZone) -> Parsed {
     let preface = body.get(..sections.first().map_or(body.len(), |first| first.line)).unwrap_or_default();
     let (session, stray) = session_line(preface).map_or((None, preface), |(name, rest)| (Some(name.to_owned()), rest));
@@ -141,7 +168,15 @@ fn assistant_md_chat(body: &str, sections: &[Section], head: Head, tz: &TimeZone
         let (text, next) = stamped(words);
         let shown_time = stamp.unwrap_or(UNKNOWN_TIME).to_owned();
         let time = format::read_time(&shown_time, tz);
-        blocks.push(Block { role, text: text.to_owned(), shown_time, time, context: Context::default(), stripped: false });
+        blocks.push(Block {
+            role,
+            text: text.to_owned(),
+            shown_time,
+            time,
+            context: Context::default(),
+            stripped: false,
+            below: false,
+        });
         stamp = next.or(stamp.filter(|_| role == Role::User));
     }
     let session = session.filter(|name| !name.is_empty());

@@ -1,5 +1,6 @@
 //! A file becomes a transcript: what is seen, made whole by the hidden comment where the two agree.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
@@ -32,13 +33,13 @@ pub enum Source {
     Foreword,
     /// obsidian-copilot, or someone by hand.
     Copilot,
-    /// AssistantMD.
+    /// `AssistantMD`.
     AssistantMd,
 }
 
 /// Reads a saved chat. Times without a zone are meant in `tz`.
 ///
-/// No visible text is lost: what stands before the first message is put into that message, with a warning. Only two things are
+/// No visible text is lost: what stands before the first message or below the time of one is put into that message, with a warning. Only two things are
 /// taken out: obsidian-copilot's old tool and reasoning comments, and timestamps that are none, which the warning quotes.
 pub fn read(text: &str, tz: &TimeZone) -> Result<Read, NotATranscript> {
     let parsed = parse(text, tz)?;
@@ -130,6 +131,9 @@ fn entry(block: Block, record: Option<&Record>, number: usize, warnings: &mut Ve
         let shown = quote(&block.shown_time);
         warn(Kind::Time, format!("its time {shown:?} cannot be read and is left out; write it as 2024/09/23 22:18:00"));
     }
+    if block.below && whole.is_none() {
+        warn(Kind::Stray, "text below its time is now part of it".to_owned());
+    }
     if block.stripped && whole.is_none() {
         warn(Kind::ToolComment, "comments in which another program kept tool calls or reasoning were taken out".to_owned());
     }
@@ -152,7 +156,8 @@ fn epoch(value: Option<&str>, source: Source, blocks: &[Block], warnings: &mut V
         return epoch;
     }
     let first = blocks.iter().find_map(|block| block.time);
-    let instead = if first.is_some() { "the time of the first message is used" } else { "and no message has a time: 0 is used" };
+    let instead =
+        if first.is_some() { "the time of the first message is used" } else { "no message has a time either, so it is 0" };
     match value {
         Some(value) => {
             warnings.push(Warning::new(Kind::Epoch, format!("the epoch {:?} is no number; {instead}", quote(value))));
@@ -160,7 +165,7 @@ fn epoch(value: Option<&str>, source: Source, blocks: &[Block], warnings: &mut V
         None if source == Source::AssistantMd => {} // it never has one
         None => warnings.push(Warning::new(Kind::Epoch, format!("the frontmatter has no epoch; {instead}"))),
     }
-    first.map_or(0, |time| time.as_millisecond())
+    first.map_or(0, Timestamp::as_millisecond)
 }
 
 /// Whether a topic is the start of a model's thinking, as obsidian-copilot saves it: without the brackets.

@@ -31,18 +31,17 @@ pub fn resolve_context(context: &Context, lookup: &dyn Fn(&str) -> Lookup) -> (C
                 warnings.push(Warning::new(Kind::NoteAmbiguous, text));
                 None
             }
-            Lookup::Missing => match joined(name, others, lookup) {
-                Some((path, parts)) => {
-                    rest = others.get(parts..).unwrap_or_default();
-                    Some(path)
-                }
-                None => {
+            Lookup::Missing => {
+                let found = joined(name, others, lookup);
+                if let Some((_, parts)) = &found {
+                    rest = others.get(*parts..).unwrap_or_default();
+                } else {
                     let text =
                         format!("the note {name:?} is left out: it is not in the vault; it may have been renamed or deleted");
                     warnings.push(Warning::new(Kind::NoteMissing, text));
-                    None
                 }
-            },
+                found.map(|(path, _)| path)
+            }
         };
         notes.extend(found.filter(|path| !notes.contains(path)));
     }

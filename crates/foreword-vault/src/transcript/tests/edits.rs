@@ -76,6 +76,11 @@ fn a_hand_edit_wins_over_the_hidden_comment() {
         |t| t.messages[0].text = "# My chat\n\nfirst question ".into(),
         &["text before the first message is now part of it: \"# My chat\""],
     );
+    check_read(
+        ("22:18:03]\n", "22:18:03]\n\nA note of mine."),
+        |t| t.messages[3].text = "second answer\n\nA note of mine.".into(),
+        &[&words(4), "message 4: text below its time is now part of it"],
+    );
 }
 
 const REMOVED: &str = "messages that were written to this file and are no longer in it: 1; what was hidden with them is dropped";
@@ -147,6 +152,7 @@ fn what_can_be_merged_is() {
         ("[Timestamp: 2024/09/23 22:18:03]\n", "[Timestamp: 2024/09/23 22:18:03]\n\n**user**: by hand\n"),
         Some(&|t| t.messages.insert(4, Entry::new(Role::User, "by hand"))),
     );
+    check_merge(("22:18:03]\n", "22:18:03]\n\nMine."), Some(&|t| t.messages[3].text = "second answer\n\nMine.".into()));
     check_merge(("\n\n**ai**: second", "\n\n\n\n**ai**: second"), Some(&|_| ()));
     check_merge(("<!-- foreword: {", "<!-- foreword: broken {"), Some(&|_| ()));
 }

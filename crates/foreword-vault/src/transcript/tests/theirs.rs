@@ -15,9 +15,9 @@ pub(super) fn js_trim(text: &str) -> &str {
     text.trim_matches(|c: char| (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}')
 }
 
-pub(super) fn read(content: &str) -> Vec<Message> {
-    let body = content.strip_prefix("---\n").and_then(|rest| Some(js_trim(&rest[rest.find("\n---")? + 4..])));
-    let mut rest = body.unwrap_or(content);
+pub(super) fn read(file: &str) -> Vec<Message> {
+    let body = file.strip_prefix("---\n").and_then(|rest| Some(js_trim(&rest[rest.find("\n---")? + 4..])));
+    let mut rest = body.unwrap_or(file);
     let mut messages = Vec::new();
     // The first header may stand anywhere; each next one is the first after a line end.
     while let Some((at, role, marker)) = first_marker(rest) {
@@ -34,8 +34,8 @@ fn first_marker(text: &str) -> Option<(usize, Role, usize)> {
     markers.iter().filter_map(|(marker, role)| Some((text.find(marker)?, *role, marker.len()))).min()
 }
 
-fn message(role: Role, content: &str) -> Message {
-    let mut lines: Vec<&str> = content.split('\n').collect();
+fn message(role: Role, words: &str) -> Message {
+    let mut lines: Vec<&str> = words.split('\n').collect();
     let inner = |line: &str, start: &str| Some(line.strip_prefix(start)?.split_once(']')?.0.to_owned());
     let mut take = |start: &str| {
         let found = lines.last().and_then(|line| inner(line, start));
