@@ -126,7 +126,6 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, RowsError> {
 pub struct Twice(ItemId);
 
 /// The items of a catalog file, ready to be searched.
-#[derive(Debug)]
 pub struct Catalog {
     index: Index,
 }

@@ -25,7 +25,6 @@ mod kept;
 use kept::Kept;
 
 /// A vault and what finds things in it.
-#[derive(Debug)]
 pub struct Corpus {
     vault: Vault,
     index: Index,

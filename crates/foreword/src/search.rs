@@ -219,10 +219,12 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
     Ok(())
 }
 
-/// `--top` is how many are wanted, so nothing comes in beyond it, and as many matches as that takes are looked at.
+/// Who searches by hand judges the results by hand: `--top` is how many there are, without the floor and the extras that hold when the
+/// engine chooses alone.
 fn asked<'a>(args: &Args, text: &'a str) -> Query<'a> {
     let usual = Query::new(text);
-    Query { strategy: args.strategy.into(), top_n: args.top, top_k: usual.top_k.max(args.top * 4), ..usual }
+    let top_k = usual.top_k.max(args.top.saturating_mul(4));
+    Query { strategy: args.strategy.into(), top_n: args.top, top_k, floor: Some(0.0), include_score: f64::INFINITY, ..usual }
 }
 
 fn in_vault(args: &Args) -> Result<()> {
