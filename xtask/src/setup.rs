@@ -1,7 +1,14 @@
-//! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: today that
-//! is a few variables, and a file that a test has to download would be fetched here.
+//! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: the weights of the
+//! embedding model, fetched once, and a few variables.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::cargo::Cargo;
+use crate::step::Steps;
 
 /// The environment variables that the tests run with, beside those that are set already.
 ///
@@ -12,6 +19,20 @@ pub(crate) fn variables(cases: Option<NonZeroU32>) -> Vec<(&'static str, String)
         Some(cases) => ("PROPTEST_CASES", cases.to_string()),
         None => ("PROPTEST_RNG_SEED", "1".to_owned()),
     }]
+}
+
+/// Fetches the embedding model where it is not here yet, through the product itself; the folder that holds it.
+pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>> {
+    let foreword = ["run", "--quiet", "--package", "foreword", "--", "models"];
+    steps.run(cargo.command(foreword).args(["fetch", "--quiet"]))?;
+    if !steps.all_passed() {
+        return Ok(None);
+    }
+    let listed = cargo.command(foreword).arg("--json").output().context("cannot ask where the models are")?;
+    let rows = String::from_utf8_lossy(&listed.stdout);
+    let rows = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let folders = rows.filter_map(|row| row.get("folder")?.as_str().map(PathBuf::from));
+    Ok(folders.filter_map(|folder| folder.parent().map(PathBuf::from)).next())
 }
 
 #[cfg(test)]

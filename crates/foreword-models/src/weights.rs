@@ -94,13 +94,12 @@ impl Published {
 }
 
 impl Weights {
-    /// The folder with these weights in `cache`, if it is whole. Looks at sizes only: contents are checked when they are fetched.
+    /// The folder with these weights, if it is whole: in `cache` under their name, or `cache` itself, where someone put them there by
+    /// hand. Looks at sizes only: contents are checked when they are fetched.
     pub fn present(&self, cache: &Path) -> Option<PathBuf> {
-        let folder = cache.join(self.name);
-        let whole = |file: &Published| {
-            std::fs::metadata(folder.join(file.file_name())).is_ok_and(|found| found.is_file() && found.len() == file.size)
-        };
-        self.files.iter().all(whole).then_some(folder)
+        let size = |path: PathBuf| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+        let whole = |folder: &PathBuf| self.files.iter().all(|file| size(folder.join(file.file_name())) == Some(file.size));
+        [cache.join(self.name), cache.to_owned()].into_iter().find(whole)
     }
 }
 

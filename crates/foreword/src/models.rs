@@ -40,6 +40,9 @@ enum What {
         /// Everything, not only the embedding model
         #[arg(long)]
         all: bool,
+        /// Do not list what is here afterwards
+        #[arg(long)]
+        quiet: bool,
     },
 }
 
@@ -48,9 +51,12 @@ const KNOWN: [(Weights, &str); 2] =
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
-    if let Some(What::Fetch { all }) = args.what {
+    if let Some(What::Fetch { all, quiet }) = args.what {
         for (weights, _) in KNOWN.iter().take(if all { KNOWN.len() } else { 1 }) {
             weights::fetch(weights, &places.models, &mut progress::fetching(weights.name))?;
+        }
+        if quiet {
+            return Ok(ExitCode::SUCCESS);
         }
     }
     let mut out = io::stdout().lock();

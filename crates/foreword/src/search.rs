@@ -250,12 +250,18 @@ fn in_vault(args: &Args) -> Result<()> {
     }
     let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
     let found = period::find(words, now.date(), Weekday::Monday);
-    let period = found.as_ref().map(|period| (period.first, period.last));
-    if let Some((first, last)) = period {
-        notes.push(format!("only what is dated from {first} to {last}"));
-    }
+    let mut period = found.as_ref().map(|period| (period.first, period.last));
     let text = found.as_ref().map_or_else(|| words.clone(), |period| without(words, period));
-    let answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, period, ..asked(args, &text) });
+    let mut answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, period, ..asked(args, &text) });
+    if let Some((first, last)) = period {
+        if answer.hits.is_empty() {
+            notes.push(format!("nothing that fits is dated from {first} to {last}; this is from any time"));
+            period = None;
+            answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, ..asked(args, words) });
+        } else {
+            notes.push(format!("only what is dated from {first} to {last}"));
+        }
+    }
     if !corpus.problems().is_empty() {
         notes.push(format!("{} files could not be read whole; `foreword index` names them", corpus.problems().len()));
     }

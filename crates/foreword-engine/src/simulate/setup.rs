@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use foreword_models::weights::SMOLLM2;
 use foreword_core::budget::Budget;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
@@ -96,7 +97,8 @@ const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolL
 fn tokenizer(loaded: &Loaded, model: &Model, overrides: &Overrides) -> Result<Arc<dyn Tokenizer>, ScenarioError> {
     let (embedded_model, embedded, file) = EMBEDDED;
     let given = loaded.scenario.settings.tokenizer.as_deref();
-    let path = overrides.models.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file());
+    let places = overrides.models.iter().flat_map(|folder| [folder.join(file), folder.join(SMOLLM2.name).join(file)]);
+    let path = places.into_iter().find(|path| path.is_file());
     let wrong = |error: &dyn std::fmt::Display| loaded.error("settings.tokenizer", error);
     match (given, path) {
         (name, Some(path)) if name.map_or(model.name == embedded_model, |name| name == embedded) => {
