@@ -97,8 +97,14 @@ fn main() -> Result<()> {
 
     let tools = [bfcl(&data)?];
     let talks = locomo(&data)?;
-    println!("BFCL: {} tools, {} queries. LoCoMo: {} talks, {} turns, {} questions.\n", tools[0].rows.len(), tools[0].asked.len(),
-        talks.len(), talks.iter().map(|talk| talk.rows.len()).sum::<usize>(), talks.iter().map(|talk| talk.asked.len()).sum::<usize>());
+    println!(
+        "BFCL: {} tools, {} queries. LoCoMo: {} talks, {} turns, {} questions.\n",
+        tools[0].rows.len(),
+        tools[0].asked.len(),
+        talks.len(),
+        talks.iter().map(|talk| talk.rows.len()).sum::<usize>(),
+        talks.iter().map(|talk| talk.asked.len()).sum::<usize>()
+    );
     println!("| strategy | BFCL R@5 | R@10 | LoCoMo R@10 | multi-hop R@10 | ms a query |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for (name, strategy) in [("keyword", Strategy::Keyword), ("semantic", Strategy::Semantic), ("**hybrid**", Strategy::Hybrid)] {
@@ -107,7 +113,11 @@ fn main() -> Result<()> {
         let queries = (tools.iter().chain(&talks)).map(|set| set.asked.len()).sum::<usize>() as f64;
         println!(
             "| {name} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
-            tool.at(5, false), tool.at(10, false), talk.at(10, false), talk.at(10, true), (tool_ms + talk_ms) / queries
+            tool.at(5, false),
+            tool.at(10, false),
+            talk.at(10, false),
+            talk.at(10, true),
+            (tool_ms + talk_ms) / queries
         );
     }
     Ok(())
@@ -133,8 +143,15 @@ fn measure(sets: &[Set], strategy: Strategy, model: &dyn Embedder, places: &Plac
         let mut catalog = Catalog::new(&set.rows, strategy)?;
         catalog.embed(places, model, &mut |_, _| ControlFlow::Continue(()));
         for asked in &set.asked {
-            let query =
-                Query { embedder: Some(model), strategy, top_n: 10, top_k: 40, floor: Some(0.0), include_score: f64::INFINITY, ..Query::new(&asked.words) };
+            let query = Query {
+                embedder: Some(model),
+                strategy,
+                top_n: 10,
+                top_k: 40,
+                floor: Some(0.0),
+                include_score: f64::INFINITY,
+                ..Query::new(&asked.words)
+            };
             let started = Instant::now();
             let answer = catalog.index().search(&query);
             spent += started.elapsed().as_secs_f64() * 1000.0;

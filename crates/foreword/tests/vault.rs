@@ -88,7 +88,10 @@ mod attach {
 
     fn place() -> Place {
         Place::new(&[
-            ("Music/Lesson 1.md", "---\ntags: [music/piano]\naliases: [First]\n---\n# Scales\nSlowly.\n\n# Chords\nThree. ^three\n"),
+            (
+                "Music/Lesson 1.md",
+                "---\ntags: [music/piano]\naliases: [First]\n---\n# Scales\nSlowly.\n\n# Chords\nThree. ^three\n",
+            ),
             ("Music/Lesson 2.md", "See [[Lesson 1]].\n![[Lesson 1#Scales]]\n"),
             ("Plan.md", "```dataview\nLIST FROM #music\n```\n"),
             ("Odd.md", "```dataview\nCALENDAR file.day\n```\n"),
@@ -121,12 +124,20 @@ mod attach {
         check(&["Music/"], &["note:Music/Lesson 1.md", "note:Music/Lesson 2.md"], &[]);
         check(&["**/Lesson*.md"], &["note:Music/Lesson 1.md", "note:Music/Lesson 2.md"], &[]);
         check(&["link:Lesson 1"], &["note:Music/Lesson 1.md", "note:Music/Lesson 2.md"], &[]);
-        check(&["since:1d", "Plan"], &["note:Music/Lesson 1.md", "note:Music/Lesson 2.md", "note:Odd.md", "note:Plan.md", "note:trap.md"], &[]);
+        check(
+            &["since:1d", "Plan"],
+            &["note:Music/Lesson 1.md", "note:Music/Lesson 2.md", "note:Odd.md", "note:Plan.md", "note:trap.md"],
+            &[],
+        );
     }
 
     #[test]
     fn embeds_and_queries_are_shown() {
-        check(&["Lesson 2"], &["note:Music/Lesson 2.md"], &["> [embedded note: Lesson 1 (Music/Lesson 1.md#Scales)]", "> Slowly."]);
+        check(
+            &["Lesson 2"],
+            &["note:Music/Lesson 2.md"],
+            &["> [embedded note: Lesson 1 (Music/Lesson 1.md#Scales)]", "> Slowly."],
+        );
         check(&["Plan"], &["note:Plan.md"], &["[[Music/Lesson 1.md|Lesson 1]]"]);
         check(&["Odd"], &["note:Odd.md"], &["CALENDAR file.day", "not supported"]);
     }
@@ -249,7 +260,8 @@ mod search {
     #[test]
     fn what_is_left_out_has_a_reason() {
         let place = place();
-        let output = place.run(&["search", place.root(), "bread boiler rain", "--top", "1", "--offline", "--json", "--explain"], Model::None);
+        let output = place
+            .run(&["search", place.root(), "bread boiler rain", "--top", "1", "--offline", "--json", "--explain"], Model::None);
         let row = rows(&output).remove(0);
         assert_eq!(items(&row).len(), 1);
         let left_out = row["left_out_items"].as_array().unwrap();
@@ -270,7 +282,8 @@ mod search {
         assert!(row["results"][0]["semantic"].as_f64().unwrap() > 0.2, "{row}");
         assert_eq!(row["embedded"], row["chunks"]);
         let stored = |place: &Place| {
-            let files = fs::read_dir(place.cache.path().join("embeddings")).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
+            let files =
+                fs::read_dir(place.cache.path().join("embeddings")).unwrap().map(|file| file.unwrap().metadata().unwrap().len());
             files.sum::<u64>()
         };
         let before = stored(&place);
@@ -287,7 +300,8 @@ mod search {
     fn the_vault_is_only_read() {
         let place = place();
         let listing = |folder: &Path| {
-            let mut files: Vec<_> = walk(folder).into_iter().map(|path| (fs::metadata(&path).unwrap().modified().unwrap(), path)).collect();
+            let mut files: Vec<_> =
+                walk(folder).into_iter().map(|path| (fs::metadata(&path).unwrap().modified().unwrap(), path)).collect();
             files.sort();
             files
         };
@@ -333,7 +347,8 @@ mod catalog {
 {"kind":"note","name":"D1:1","text":"Ann: We went to Lisbon in May."}
 {"kind":"reference","name":"frost","text":"Last frost on 8 May."}
 "#;
-    const QUERIES: &str = "{\"id\":\"b\",\"query\":\"open a file on disk\"}\n{\"id\":7,\"query\":\"weather in Paris\"}\n{\"query\":\"Lisbon\"}\n";
+    const QUERIES: &str =
+        "{\"id\":\"b\",\"query\":\"open a file on disk\"}\n{\"id\":7,\"query\":\"weather in Paris\"}\n{\"query\":\"Lisbon\"}\n";
 
     fn place() -> Place {
         Place::new(&[("items.jsonl", ITEMS), ("queries.jsonl", QUERIES)])
@@ -397,7 +412,8 @@ fn embed_prints_a_vector_a_row() {
     if !has_model() {
         return;
     }
-    let place = Place::new(&[("texts.jsonl", "{\"id\":1,\"text\":\"a loaf of bread\"}\n{\"text\":\"sourdough\"}\n{\"text\":\"\"}\n")]);
+    let place =
+        Place::new(&[("texts.jsonl", "{\"id\":1,\"text\":\"a loaf of bread\"}\n{\"text\":\"sourdough\"}\n{\"text\":\"\"}\n")]);
     let file = place.vault.path().join("texts.jsonl");
     let rows = rows(&place.run(&["embed", file.to_str().unwrap(), "--json"], Model::Real));
     let vectors: Vec<Vec<f64>> = rows.iter().map(|row| serde_json::from_value(row["vector"].clone()).unwrap()).collect();
@@ -409,14 +425,19 @@ fn embed_prints_a_vector_a_row() {
 
 #[test]
 fn index_names_what_it_could_not_read() {
-    let place = Place::new(&[("good.md", "---\ntags: [a\n---\nText.\n"), ("out/x.md", "x"), ("foreword.toml", "[vault]\nexclude = [\"out/\"]\n")]);
+    let place = Place::new(&[
+        ("good.md", "---\ntags: [a\n---\nText.\n"),
+        ("out/x.md", "x"),
+        ("foreword.toml", "[vault]\nexclude = [\"out/\"]\n"),
+    ]);
     fs::write(place.vault.path().join("bad.md"), b"caf\xe9 au lait").unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("/etc/hostname", place.vault.path().join("escape.md")).unwrap();
     let output = place.run(&["index", place.root(), "--json", "--offline"], Model::None);
     let row = rows(&output).remove(0);
     assert_eq!(row["notes"], 2, "{row}");
-    let problems: Vec<&str> = row["problems"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
+    let problems: Vec<&str> =
+        row["problems"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
     assert!(problems.contains(&"bad.md") && problems.contains(&"good.md"), "{row}");
     #[cfg(unix)]
     assert!(problems.contains(&"escape.md"), "{row}");

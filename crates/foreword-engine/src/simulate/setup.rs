@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use foreword_models::weights::SMOLLM2;
 use foreword_core::budget::Budget;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
@@ -14,6 +13,7 @@ use foreword_core::session::{TurnInput, TurnResult};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_core::version::Version;
+use foreword_models::weights::SMOLLM2;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;

@@ -72,7 +72,7 @@ fn what_is_attached() {
     check("[[Lesson 4|shown]]", &[four], "");
     check("[[Lesson 4#Scales]]", &["selection:Piano/Lesson 4.md#L1-L3"], "");
     check("Lesson 4#chords", &["selection:Piano/Lesson 4.md#L4-L5"], "");
-    check("Lesson 4#^b", &["selection:Piano/Lesson 4.md#L3-L3"], "");
+    check("Lesson 4#^b", &["selection:Piano/Lesson 4.md#L2-L3"], "");
     check("Lesson 4#Scale", &[], "the nearest: `#Scales`");
     check("Index", &["note:Piano/Index.md"], "fits several files: Piano/Index.md, Violin/Index.md");
     check("Leson 4", &[], "the nearest: `Lesson 4`");
@@ -110,8 +110,8 @@ fn selections_have_their_lines() {
     check("Lesson 4:1-1", "# Scales");
     check("Lesson 4:2-3", "one\ntwo ^b");
     check("Lesson 4:5-5", "three #music/piano");
-    check("Lesson 4#^b", "two");
-    check("Bach:2-2", "> [embedded note: Lesson 4 (Piano/Lesson 4.md#^b)]\n> two");
+    check("Lesson 4#^b", "one\ntwo");
+    check("Bach:2-2", "> [embedded note: Lesson 4 (Piano/Lesson 4.md#^b)]\n> one\n> two");
 }
 
 #[test]
