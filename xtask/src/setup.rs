@@ -31,8 +31,8 @@ pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>
     let listed = cargo.command(foreword).arg("--json").output().context("cannot ask where the models are")?;
     let rows = String::from_utf8_lossy(&listed.stdout);
     let rows = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let folders = rows.filter_map(|row| row.get("folder")?.as_str().map(PathBuf::from));
-    Ok(folders.filter_map(|folder| folder.parent().map(PathBuf::from)).next())
+    let mut folders = rows.filter_map(|row| row.get("folder")?.as_str().map(PathBuf::from));
+    Ok(folders.find_map(|folder| folder.parent().map(PathBuf::from)))
 }
 
 #[cfg(test)]

@@ -81,10 +81,10 @@ pub async fn attach(
     Ok(attached)
 }
 
-async fn page(fetcher: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {
+async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {
     let fetched = match pages {
-        Pages::Kept => fetcher.fetch(url, now.timestamp()).await,
-        Pages::Fresh => fetcher.refresh(url, now.timestamp()).await,
+        Pages::Kept => web.fetch(url, now.timestamp()).await,
+        Pages::Fresh => web.refresh(url, now.timestamp()).await,
     };
     match fetched {
         Ok(page) => {

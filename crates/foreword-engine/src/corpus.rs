@@ -140,12 +140,12 @@ impl Corpus {
                 self.texts.insert(renamed.to.clone(), text);
             }
         }
-        let mut changed = !changes.renamed.is_empty();
+        let mut differs = !changes.renamed.is_empty();
         let gone: Vec<String> = self.texts.keys().filter(|path| self.vault.get(path).is_none()).cloned().collect();
         for path in gone {
             self.index.remove(&ItemId::note(&path));
             self.texts.remove(&path);
-            changed = true;
+            differs = true;
         }
         let stale =
             |listed: &&Listed| is_searched(&listed.facts.path) && self.texts.get(&listed.facts.path) != Some(&listed.hash);
@@ -155,12 +155,12 @@ impl Corpus {
                 Ok((document, hash)) => {
                     self.index.put(document);
                     self.texts.insert(path, hash);
-                    changed = true;
+                    differs = true;
                 }
                 Err(what) => self.problems.push(Problem::new(path, what)),
             }
         }
-        changed
+        differs
     }
 
     fn document(&self, path: &str) -> Result<(Document, Hash), String> {

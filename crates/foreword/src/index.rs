@@ -55,10 +55,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut corpus = Corpus::open(&args.vault, &places, Zoned::now().time_zone().clone())?;
     // Watching begins before embedding, so that no change falls between the two.
     let (tell, told) = mpsc::channel();
-    let _watcher = match args.watch {
-        true => Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?),
-        false => None,
-    };
+    let _watcher =
+        if args.watch { Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?) } else { None };
     let notes = embed(&mut corpus, &meaning);
     report(args, &corpus, started, &notes)?;
     if args.watch {

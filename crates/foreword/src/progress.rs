@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 
 /// A bar that appears when the work turns out to be long.
 pub(crate) struct Bar {
-    bar: ProgressBar,
+    shown: ProgressBar,
     started: std::time::Instant,
     template: &'static str,
     title: String,
@@ -30,27 +30,27 @@ impl Bar {
     }
 
     fn new(title: &str, template: &'static str) -> Self {
-        Self { bar: ProgressBar::hidden(), started: std::time::Instant::now(), template, title: title.to_owned() }
+        Self { shown: ProgressBar::hidden(), started: std::time::Instant::now(), template, title: title.to_owned() }
     }
 
     /// How far it is.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
-        if self.bar.is_hidden() && self.started.elapsed() >= PATIENCE && done < total {
+        if self.shown.is_hidden() && self.started.elapsed() >= PATIENCE && done < total {
             // A bar that was made for a terminal stays hidden by itself where there is none.
             let bar = ProgressBar::new(total).with_message(self.title.clone());
-            self.bar = match ProgressStyle::with_template(self.template) {
+            self.shown = match ProgressStyle::with_template(self.template) {
                 Ok(style) => bar.with_style(style.progress_chars("━━ ")),
                 Err(_) => bar,
             };
         }
-        self.bar.set_length(total);
-        self.bar.set_position(done);
+        self.shown.set_length(total);
+        self.shown.set_position(done);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.bar.finish_and_clear();
+        self.shown.finish_and_clear();
     }
 }
 
