@@ -20,7 +20,9 @@ struct Place {
 impl Place {
     fn new(files: &[(&str, &str)]) -> Self {
         let place = Self { vault: TempDir::new().unwrap(), cache: TempDir::new().unwrap() };
-        files.iter().for_each(|(name, text)| place.write(name, text));
+        for (name, text) in files {
+            place.write(name, text);
+        }
         place
     }
 
