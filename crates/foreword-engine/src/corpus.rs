@@ -35,7 +35,11 @@ pub struct Corpus {
     kept: Kept,
     embeddings: PathBuf,
     zone: TimeZone,
-    problems: Vec<Problem>,
+    /// Notes that were there and could not be read for the index.
+    unread: BTreeMap<String, String>,
+    /// Of agent files.
+    agent_problems: Vec<Problem>,
+    not_kept: Vec<String>,
 }
 
 /// How far the index is.
@@ -67,11 +71,12 @@ impl Corpus {
             kept,
             embeddings: places.embeddings(),
             zone,
-            problems: Vec::new(),
+            unread: BTreeMap::new(),
+            agent_problems: Vec::new(),
+            not_kept: Vec::new(),
         };
         let changed = corpus.follow(&opened.changes);
         corpus.load_agents();
-        corpus.problems.extend(opened.problems);
         if changed {
             corpus.save();
         }
@@ -101,7 +106,7 @@ impl Corpus {
     pub fn save(&mut self) {
         let index = self.kept.save(&self.index, &self.texts).err();
         let vault = self.vault.save().err().map(|error| error.to_string());
-        self.problems.extend([index, vault].into_iter().flatten().map(|what| Problem::new("", what)));
+        self.not_kept = [index, vault].into_iter().flatten().collect();
     }
 
     /// The notes.
@@ -114,9 +119,15 @@ impl Corpus {
         &self.index
     }
 
-    /// What could not be read or kept.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    /// What could not be read, or not whole.
+    pub fn problems(&self) -> Vec<Problem> {
+        let unread = self.unread.iter().map(|(path, what)| Problem::new(path, what));
+        self.vault.problems().into_iter().chain(unread).chain(self.agent_problems.iter().cloned()).collect()
+    }
+
+    /// Why the next opening will take longer, where it will.
+    pub fn not_kept(&self) -> &[String] {
+        &self.not_kept
     }
 
     /// How far the index is.
@@ -141,6 +152,7 @@ impl Corpus {
             }
         }
         let mut differs = !changes.renamed.is_empty();
+        self.unread.retain(|path, _| self.vault.get(path).is_some());
         let gone: Vec<String> = self.texts.keys().filter(|path| self.vault.get(path).is_none()).cloned().collect();
         for path in gone {
             self.index.remove(&ItemId::note(&path));
@@ -154,10 +166,11 @@ impl Corpus {
             match self.document(&path) {
                 Ok((document, hash)) => {
                     self.index.put(document);
+                    self.unread.remove(&path);
                     self.texts.insert(path, hash);
                     differs = true;
                 }
-                Err(what) => self.problems.push(Problem::new(path, what)),
+                Err(what) => drop(self.unread.insert(path, what)),
             }
         }
         differs
@@ -175,15 +188,16 @@ impl Corpus {
     fn load_agents(&mut self) {
         let Ok(files) = OnDisk::new(self.vault.root()) else { return };
         let mut items = BTreeSet::new();
+        self.agent_problems.clear();
         for found in agents::list(&files) {
             let loaded = agents::load(&files, &found);
-            self.problems.extend(loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)));
+            self.agent_problems.extend(loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)));
             for document in agent_documents(&loaded.agent) {
                 if items.insert(document.id.clone()) {
                     self.index.put(document);
                 } else {
                     let what = format!("another agent has a {} too; only the first is searched", document.id);
-                    self.problems.push(Problem::new(found.path.clone(), what));
+                    self.agent_problems.push(Problem::new(found.path.clone(), what));
                 }
             }
         }

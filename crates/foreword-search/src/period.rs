@@ -31,11 +31,16 @@ const NUMBERS: [&str; 12] = ["one", "two", "three", "four", "five", "six", "seve
 pub fn find(query: &str, today: Date, week_start: Weekday) -> Option<Period> {
     let words = words(query);
     let reader = Reader { words: &words, today, week_start };
-    (0..words.len()).find_map(|at| {
-        let (range, count) = reader.period(at)?;
-        let last = words.get(at + count - 1)?;
-        Some(Period { first: range.0, last: range.1, words: words[at].range.start..last.range.end })
-    })
+    let (at, (range, count)) = (0..words.len()).find_map(|at| reader.period(at).map(|found| (at, found)))?;
+    let last = words.get(at + count - 1)?;
+    let period = Period { first: range.0, last: range.1, words: words[at].range.start..last.range.end };
+    (!reader.is_doubtful(at, count) && !is_quoted(query, &period.words)).then_some(period)
+}
+
+/// "the book \"Yesterday\"" is about a book.
+fn is_quoted(query: &str, words: &Range<usize>) -> bool {
+    let quote = |c: Option<char>| c.is_some_and(|c| "\"'“”‘’«»„`".contains(c));
+    quote(query[..words.start].chars().next_back()) && quote(query[words.end..].chars().next())
 }
 
 struct Word {
@@ -79,6 +84,17 @@ impl Reader<'_> {
         self.words.get(at).map_or("", |word| &word.lower)
     }
 
+    /// Whether the words around a range turn it into something else: "not in May", "in May or June".
+    fn is_doubtful(&self, at: usize, count: usize) -> bool {
+        let before = |back: usize| at.checked_sub(back).map_or("", |at| self.word(at));
+        let turned = |word: &str| {
+            matches!(word, "not" | "except" | "without" | "besides" | "excluding" | "nor" | "or" | "than" | "between")
+        };
+        let another = matches!(self.word(at + count), "or" | "and" | "to" | "until" | "till")
+            && self.point(at + count + 1, Beside::Preposition).is_some();
+        turned(before(1)) || (matches!(before(1), "in" | "on" | "during" | "from") && turned(before(2))) || another
+    }
+
     /// A range that begins at word `at`, and how many words it takes.
     fn period(&self, at: usize) -> Option<(Days, usize)> {
         match self.word(at) {
@@ -86,7 +102,19 @@ impl Reader<'_> {
                 let (from, first) = self.point(at + 1, Beside::Preposition)?;
                 let joined = matches!(self.word(at + 1 + first), "and" | "to" | "until" | "till");
                 let (to, second) = joined.then(|| self.point(at + 2 + first, Beside::Preposition)).flatten()?;
-                (from.0 <= to.1).then_some(((from.0, to.1), 2 + first + second))
+                // "from March to May 2025": the year of the second is meant for both.
+                let same_year = from.0.with().year(to.1.year()).build().ok().filter(|_| from.0 > to.1 || first == 1);
+                let start = [same_year.unwrap_or(from.0), from.0].into_iter().find(|start| *start <= to.1)?;
+                Some(((start, to.1), 2 + first + second))
+            }
+            "before" => {
+                let (to, count) = self.point(at + 1, Beside::Preposition)?;
+                Some(((Date::MIN, to.0.yesterday().ok()?), 1 + count))
+            }
+            "until" | "till" | "by" => self.point(at + 1, Beside::Preposition).map(|(to, count)| ((Date::MIN, to.1), 1 + count)),
+            "after" => {
+                let (from, count) = self.point(at + 1, Beside::Preposition)?;
+                Some(((from.1.tomorrow().ok()?, Date::MAX), 1 + count))
             }
             "since" => {
                 let (from, count) = self.point(at + 1, Beside::Preposition)?;
@@ -347,6 +375,21 @@ mod tests {
         check("between March 2025 and May 2025", "2025-03-01..2025-05-31 between March 2025 and May 2025");
         check("from 2025-01-02 to 2025-01-05", "2025-01-02..2025-01-05 from 2025-01-02 to 2025-01-05");
         check("since yesterday", "2025-09-16..2025-09-17 since yesterday");
+    }
+
+    #[test]
+    fn regression_times_were_read_as_their_opposite() {
+        check("talks before April 2025", "-9999-01-01..2025-03-31 before April 2025");
+        check("talks until April 2025", "-9999-01-01..2025-04-30 until April 2025");
+        check("talks after April 2025", "2025-05-01..9999-12-31 after April 2025");
+        check("between March and May 2025", "2025-03-01..2025-05-31 between March and May 2025");
+        check("from March to May 2024", "2024-03-01..2024-05-31 from March to May 2024");
+        check("from 2024 to 2025", "2024-01-01..2025-12-31 from 2024 to 2025");
+        check("March 2025 or April 2025", "");
+        check("not in April 2025", "");
+        check("except April 2025", "");
+        check("the book \"Yesterday\"", "");
+        check("other than yesterday", "");
     }
 
     #[test]

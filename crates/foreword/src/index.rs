@@ -57,11 +57,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let (tell, told) = mpsc::channel();
     let _watcher =
         if args.watch { Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?) } else { None };
-    let notes = embed(&mut corpus, &meaning);
+    let mut notes = embed(&mut corpus, &meaning);
+    notes.extend(corpus.not_kept().iter().cloned());
     report(args, &corpus, started, &notes)?;
     if args.watch {
         for watched in told {
             let started = Instant::now();
+            let known = corpus.problems();
             let changes = match watched {
                 Watched::Paths(paths) => corpus.refresh_paths(&paths.into_iter().collect::<Vec<_>>()),
                 Watched::All => corpus.refresh(),
@@ -70,6 +72,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
                 embed(&mut corpus, &meaning).iter().for_each(note);
                 corpus.save();
                 followed(args, &changes, started)?;
+            }
+            for problem in corpus.problems().iter().filter(|problem| !known.contains(problem)) {
+                note(shown(&problem.to_string()));
             }
         }
     }
@@ -103,7 +108,7 @@ fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> R
         writeln!(out, "{line}")?;
         return Ok(());
     }
-    for problem in corpus.problems() {
+    for problem in &corpus.problems() {
         note(shown(&problem.to_string()));
     }
     notes.iter().for_each(note);

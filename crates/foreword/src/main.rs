@@ -33,7 +33,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Find the notes, rules and references that answer a question, by words and by meaning
-    #[command(long_about = search::LONG_ABOUT, after_help = search::AFTER_HELP)]
+    #[command(long_about = search::LONG_ABOUT, after_help = search::AFTER_HELP, override_usage = search::USAGE)]
     Search(search::Args),
 
     /// Read a vault and make all of it searchable; name what could not be read
@@ -41,7 +41,7 @@ enum Command {
     Index(index::Args),
 
     /// Show what an attachment would put into a prompt: a note, a tag, a folder, lines, a page
-    #[command(long_about = attach::LONG_ABOUT, after_help = attach::AFTER_HELP)]
+    #[command(long_about = attach::LONG_ABOUT, after_help = attach::AFTER_HELP, override_usage = "foreword attach [OPTIONS] [VAULT] --show <WHAT>...")]
     Attach(attach::Args),
 
     /// The folders and notes of a vault
@@ -80,6 +80,13 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     if closed {
         return ExitCode::SUCCESS;
     }
-    eprintln!("{} {error:#}", paint::Paint::stderr().with("31", "error:"));
+    // A message that already tells its cause is not followed by it again.
+    let mut said = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    eprintln!("{} {said}", paint::Paint::stderr().with("31", "error:"));
     ExitCode::from(2)
 }

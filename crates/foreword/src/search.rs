@@ -14,13 +14,17 @@ use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::search::{Answer, Hit, Kind, Query, Strategy, period};
 use jiff::Zoned;
-use jiff::civil::Weekday;
+use jiff::civil::{Date, Weekday};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::paint::{Paint, note, one_line, shown};
 use crate::places::places;
 use crate::progress::{self, Bar};
+
+pub(crate) const USAGE: &str = "\
+foreword search [OPTIONS] [VAULT] <QUERY>
+       foreword search [OPTIONS] --catalog <ITEMS.jsonl> --queries <QUERIES.jsonl>";
 
 pub(crate) const LONG_ABOUT: &str = "\
 Find the notes of a vault, and the rules and references of its agents, that answer a question: by words and by meaning, on this machine.
@@ -64,7 +68,7 @@ impl Offline {
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// The folder of notes (this one where it is left out), and what to look for
-    #[arg(value_names = ["VAULT", "QUERY"], num_args = 1..=2, required_unless_present = "catalog", conflicts_with = "catalog")]
+    #[arg(value_names = ["VAULT", "QUERY"], num_args = 1..=2)]
     words: Vec<String>,
     /// Only these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -79,10 +83,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     wait: f64,
     /// Search the items of this file instead of a vault
-    #[arg(long, value_name = "ITEMS.jsonl", requires = "queries")]
+    #[arg(long, value_name = "ITEMS.jsonl")]
     catalog: Option<PathBuf>,
     /// Ask the questions of this file
-    #[arg(long, value_name = "QUERIES.jsonl", requires = "catalog")]
+    #[arg(long, value_name = "QUERIES.jsonl")]
     queries: Option<PathBuf>,
     /// Print JSON, one object a question
     #[arg(long)]
@@ -137,9 +141,15 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if args.top == 0 {
         bail!("--top 0 asks for no results; give a number from 1");
     }
-    match (&args.catalog, &args.queries) {
-        (Some(items), Some(queries)) => in_catalog(args, items, queries)?,
-        _ => in_vault(args)?,
+    match (&args.catalog, &args.queries, args.words.as_slice()) {
+        (Some(items), Some(queries), []) => in_catalog(args, items, queries)?,
+        (Some(_), Some(_), _) => bail!("--catalog takes its questions from --queries; leave out {:?}", args.words.join(" ")),
+        (Some(_), None, _) => bail!("--catalog needs --queries: a file with a question a line"),
+        (None, Some(_), _) => bail!("--queries needs --catalog: a file with an item a line"),
+        (None, None, []) => bail!("a question is required: `foreword search [VAULT] QUERY`"),
+        (None, None, [only]) if Path::new(only).is_dir() => bail!("a question is required: `foreword search {only} QUERY`"),
+        (None, None, [words]) => in_vault(args, Path::new("."), words)?,
+        (None, None, [vault, words, ..]) => in_vault(args, Path::new(vault), words)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -227,15 +237,10 @@ fn asked<'a>(args: &Args, text: &'a str) -> Query<'a> {
     Query { strategy: args.strategy.into(), top_n: args.top, top_k, floor: Some(0.0), include_score: f64::INFINITY, ..usual }
 }
 
-fn in_vault(args: &Args) -> Result<()> {
-    let (vault, words) = match args.words.as_slice() {
-        [words] => (".", words),
-        [vault, words] => (vault.as_str(), words),
-        _ => bail!("give a question, or a folder and a question"),
-    };
+fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let places = places()?;
     let now = Zoned::now();
-    let mut corpus = Corpus::open(Path::new(vault), &places, now.time_zone().clone())?;
+    let mut corpus = Corpus::open(vault, &places, now.time_zone().clone())?;
     let meaning = Meaning::new(&places.models, args.offline.fetch());
     let mut notes: Vec<String> = Vec::new();
     let mut model = None;
@@ -251,19 +256,20 @@ fn in_vault(args: &Args) -> Result<()> {
     let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
     let found = period::find(words, now.date(), Weekday::Monday);
     let mut period = found.as_ref().map(|period| (period.first, period.last));
-    let text = found.as_ref().map_or_else(|| words.clone(), |period| without(words, period));
+    let text = found.as_ref().map_or_else(|| words.to_owned(), |period| without(words, period));
     let mut answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, period, ..asked(args, &text) });
     if let Some((first, last)) = period {
         if answer.hits.is_empty() {
-            notes.push(format!("nothing that fits is dated from {first} to {last}; this is from any time"));
+            notes.push(format!("nothing that fits is dated {}; this is from any time", span(first, last)));
             period = None;
             answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, ..asked(args, words) });
         } else {
-            notes.push(format!("only what is dated from {first} to {last}"));
+            notes.push(format!("only what is dated {}", span(first, last)));
         }
     }
+    notes.extend(corpus.not_kept().iter().cloned());
     if !corpus.problems().is_empty() {
-        notes.push(format!("{} files could not be read whole; `foreword index` names them", corpus.problems().len()));
+        notes.push(format!("problems: {}; `foreword index` names them", corpus.problems().len()));
     }
     let stdout = io::stdout();
     let paint = Paint::new(stdout.is_terminal());
@@ -287,6 +293,15 @@ fn in_vault(args: &Args) -> Result<()> {
     }
     out.flush()?;
     Ok(())
+}
+
+fn span(first: Date, last: Date) -> String {
+    match (first == Date::MIN, last == Date::MAX) {
+        (true, _) => format!("until {last}"),
+        (_, true) => format!("from {first} on"),
+        _ if first == last => format!("{first}"),
+        _ => format!("from {first} to {last}"),
+    }
 }
 
 /// The question without the words that name a time, unless nothing would be left.
