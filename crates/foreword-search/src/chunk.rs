@@ -19,7 +19,7 @@ pub use note::note_chunks;
 /// The id of [`seed_chunks`].
 pub const SEED_CHUNKER: &str = "seed-1";
 /// The id of [`item_chunks`].
-pub const ITEM_CHUNKER: &str = "item-1";
+pub const ITEM_CHUNKER: &str = "item-2";
 /// The id of [`note_chunks`].
 pub const NOTE_CHUNKER: &str = "note-1";
 
@@ -41,6 +41,8 @@ pub struct Chunk {
     pub context: String,
     /// Further words to be found by, which are not embedded and count less.
     pub detail: String,
+    /// Whether it is another view of the chunk before it: embedded, but not found by itself; the two cosines are averaged.
+    pub view: bool,
 }
 
 /// What an item is cut from.
@@ -99,33 +101,48 @@ fn plain(text: &str, name: &str) -> Chunk {
     Chunk { text: text.to_owned(), context: name.to_owned(), ..Chunk::default() }
 }
 
-/// The chunks `hybrid` searches. A tool is one: its name as words, its description and the names of its parameters; what these mean is found
-/// by words only. Of another item each stretch of text is one, with the name where the name says something.
+/// The chunks `hybrid` searches. A tool has two views, what it does and what it takes. Of another item each stretch of text is a chunk, with
+/// the name where the name says something.
 pub fn item_chunks(source: &Source<'_>) -> Vec<Chunk> {
+    if source.kind == Kind::Tool {
+        return tool_chunks(source);
+    }
     let name = spoken(source.name);
     let head = match (says_something(&name), source.description.is_empty()) {
         (true, true) => name,
         (true, false) => format!("{name}: {}", source.description),
         (false, _) => source.description.to_owned(),
     };
-    if source.kind == Kind::Tool {
-        let parameters = source.parameters.map(parameters).unwrap_or_default();
-        let names: Vec<String> = parameters.iter().map(|parameter| spoken(&parameter.name)).collect();
-        let names = if names.is_empty() { String::new() } else { format!("\n{}", names.join(", ")) };
-        let detail: Vec<&str> = parameters.iter().map(|parameter| parameter.words.as_str()).collect();
-        let text = format!("{head}{names}");
-        return vec![Chunk { text, range: 0..0, context: source.name.to_owned(), detail: detail.join(" ") }];
-    }
     let mut chunks: Vec<Chunk> = Vec::new();
     for range in pack(source.text, paragraphs(source.text)) {
         let body = &source.text[range.clone()];
         let text = if head.is_empty() { body.to_owned() } else { format!("{head}\n{body}") };
-        chunks.push(Chunk { text, range, context: source.name.to_owned(), detail: String::new() });
+        chunks.push(Chunk { text, range, context: source.name.to_owned(), ..Chunk::default() });
     }
     if chunks.is_empty() && !head.is_empty() {
-        chunks.push(Chunk { text: head, context: source.name.to_owned(), ..Chunk::default() });
+        chunks.push(plain(&head, source.name));
     }
     chunks
+}
+
+/// One vector for both views would be about neither: parameters outnumber the words that say what a tool is for.
+fn tool_chunks(source: &Source<'_>) -> Vec<Chunk> {
+    let name = spoken(source.name);
+    let text = if source.description.is_empty() { name.clone() } else { format!("{name}: {}", source.description) };
+    let parameters = source.parameters.map(parameters).unwrap_or_default();
+    if parameters.is_empty() {
+        return vec![plain(&text, source.name)];
+    }
+    let mut takes = format!("{name}: ");
+    let mut detail = String::new();
+    for (at, parameter) in parameters.iter().enumerate() {
+        let separator = if at == 0 { "" } else { "; " };
+        let colon = if parameter.description.is_empty() { "" } else { ": " };
+        takes.extend([separator, &spoken(&parameter.name), colon, &parameter.description]);
+        detail.extend([&parameter.name, " ", &parameter.description, " ", &parameter.values, " "]);
+    }
+    let takes = takes.chars().take(CHUNK_CHARS).collect();
+    vec![Chunk { detail, ..plain(&text, source.name) }, Chunk { text: takes, view: true, ..Chunk::default() }]
 }
 
 /// Whether a name has a word; `D1:3` and `2024-05` are codes, and would only blur the meaning of the text.
@@ -135,7 +152,8 @@ fn says_something(spoken: &str) -> bool {
 
 struct Parameter {
     name: String,
-    words: String,
+    description: String,
+    values: String,
 }
 
 fn parameters(schema: &Value) -> Vec<Parameter> {
@@ -152,13 +170,13 @@ fn gather(schema: &Value, depth: usize, found: &mut Vec<Parameter>) {
                 return;
             }
             let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
-            let mut words: String = description.chars().take(CHUNK_CHARS).collect();
             let values = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
-            for value in values.filter_map(Value::as_str).take(MAX_PARAMETERS) {
-                words.push(' ');
-                words.push_str(value);
-            }
-            found.push(Parameter { name: name.clone(), words });
+            let values: Vec<&str> = values.filter_map(Value::as_str).take(MAX_PARAMETERS).collect();
+            found.push(Parameter {
+                name: name.clone(),
+                description: description.chars().take(CHUNK_CHARS).collect(),
+                values: values.join(" "),
+            });
             gather(schema, depth + 1, found);
         }
     }

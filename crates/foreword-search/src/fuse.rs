@@ -8,98 +8,116 @@
 const KEYWORD_SHARE: f32 = 0.5;
 
 /// How much the best sentence counts beside the whole query: enough to bring in what only it asks for, too little to let a remark lead.
-const SENTENCE_SHARE: f32 = 0.5;
+const SENTENCE_SHARE: f32 = 0.3;
 
-/// The scores of one probe: the whole query, or one sentence of it.
-#[derive(Clone, Debug)]
-pub struct Probe {
-    /// Cosine per row; `None` without vectors.
-    pub semantic: Option<Vec<f32>>,
-    /// BM25 per row.
-    pub keyword: Vec<f32>,
-    best_keyword: f32,
-    best_fused: f32,
+/// What speaks for a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Its cosine; `None` where it has no vector yet.
+    pub semantic: Option<f32>,
+    /// Its BM25.
+    pub keyword: f32,
 }
 
-impl Probe {
-    /// Takes the scores, of which only those in `rows` are looked at.
-    pub fn new(semantic: Option<Vec<f32>>, keyword: Vec<f32>, rows: &[u32]) -> Self {
-        let mut probe = Self { semantic, keyword, best_keyword: 0.0, best_fused: 0.0 };
-        let keywords = rows.iter().filter_map(|row| probe.keyword.get(*row as usize));
-        probe.best_keyword = keywords.copied().fold(0.0, f32::max);
-        probe.best_fused = rows.iter().map(|row| probe.fused(*row as usize)).fold(0.0, f32::max);
-        probe
+/// The best evidence there is for one probe (the whole query, or a sentence of it): what other rows are measured by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Best {
+    semantic: Option<f32>,
+    keyword: f32,
+    joined: f32,
+}
+
+impl Best {
+    /// The best of all rows looked at.
+    pub fn of(rows: impl Iterator<Item = Evidence> + Clone) -> Self {
+        let semantic = rows.clone().filter_map(|row| row.semantic).map(|cosine| cosine.max(0.0)).reduce(f32::max);
+        let keyword = rows.clone().map(|row| row.keyword).fold(0.0, f32::max);
+        let best = Self { semantic, keyword, joined: 0.0 };
+        Self { joined: rows.map(|row| best.join(row)).fold(0.0, f32::max), ..best }
     }
 
-    /// The best BM25 of the rows looked at.
-    pub fn best_keyword(&self) -> f32 {
-        self.best_keyword
-    }
-
-    /// The joined score of a row.
-    pub fn fused(&self, row: usize) -> f32 {
-        let keyword = self.keyword.get(row).copied().unwrap_or_default();
-        let share = if self.best_keyword > 0.0 { keyword / self.best_keyword } else { 0.0 };
-        match &self.semantic {
-            Some(semantic) => semantic.get(row).copied().unwrap_or_default().max(0.0) + KEYWORD_SHARE * share,
-            None => share,
+    /// The joined score of a row. One without a vector is taken to mean what its words say, so that it stands where its words put it.
+    pub fn join(&self, row: Evidence) -> f32 {
+        let share = if self.keyword > 0.0 { row.keyword / self.keyword } else { 0.0 };
+        match (self.semantic, row.semantic) {
+            (_, Some(cosine)) => cosine.max(0.0) + KEYWORD_SHARE * share,
+            (Some(best), None) => (best + KEYWORD_SHARE) * share,
+            (None, None) => share,
         }
     }
 
-    /// The joined score as a share of the best.
-    fn relative(&self, row: usize) -> f32 {
-        if self.best_fused > 0.0 { self.fused(row) / self.best_fused } else { 0.0 }
+    fn relative(&self, row: Evidence) -> f32 {
+        if self.joined > 0.0 { self.join(row) / self.joined } else { 0.0 }
     }
 }
 
 /// The joined score of a row over all probes, of which the first is the whole query. A sentence counts by how well the row fits it beside
 /// the other rows, so that no sentence crowds out another.
-pub fn combine(probes: &[Probe], row: usize) -> f32 {
-    let Some((whole, sentences)) = probes.split_first() else { return 0.0 };
-    let sentence = sentences.iter().map(|probe| probe.relative(row)).reduce(f32::max);
-    sentence.map_or_else(|| whole.fused(row), |sentence| whole.relative(row) + SENTENCE_SHARE * sentence)
+pub fn combine(probes: &[(Best, Evidence)]) -> f32 {
+    let Some(((best, whole), sentences)) = probes.split_first() else { return 0.0 };
+    let sentence = sentences.iter().map(|(best, row)| best.relative(*row)).reduce(f32::max);
+    sentence.map_or_else(|| best.join(*whole), |sentence| best.relative(*whole) + SENTENCE_SHARE * sentence)
 }
 
-/// Turns joined scores into ones that mean the same for every query: the best answer is as good as the better of its two kinds of evidence
-/// (the highest cosine, the share of the query's words that is found), the others stand in proportion to it.
-pub fn calibrate(fused: f32, best_fused: f32, evidence: f32) -> f64 {
-    if best_fused <= 0.0 {
-        return 0.0;
-    }
-    (f64::from(fused) / f64::from(best_fused) * f64::from(evidence)).clamp(0.0, 1.0)
+/// How good an answer can be said to be, from 0 to 1 and for every query alike. `found` is the share of the query's words that the answer has.
+///
+/// The two lines are laid so that an unrelated question stays below 0.2 and a related one comes above 0.4: among a thousand unrelated texts the
+/// best has a cosine near 0.25 and a tenth of the words, among related ones 0.55 and a third.
+pub fn confidence(semantic: Option<f32>, found: f32) -> f64 {
+    let confidence = semantic.map_or(1.5 * found, |cosine| 0.8 * (cosine + found - 0.2));
+    f64::from(confidence).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(semantic: Option<&[f32]>, keyword: &[f32], expect: &[f32]) {
-        let rows: Vec<u32> = (0..).take(keyword.len()).collect();
-        let probe = Probe::new(semantic.map(<[f32]>::to_vec), keyword.to_vec(), &rows);
-        let found: Vec<f32> = (0..keyword.len()).map(|row| probe.fused(row)).collect();
+    fn row(semantic: f32, keyword: f32) -> Evidence {
+        Evidence { semantic: Some(semantic), keyword }
+    }
+
+    fn words(keyword: f32) -> Evidence {
+        Evidence { semantic: None, keyword }
+    }
+
+    fn check(rows: &[Evidence], expect: &[f32]) {
+        let best = Best::of(rows.iter().copied());
+        let found: Vec<f32> = rows.iter().map(|row| best.join(*row)).collect();
         assert_eq!(found, expect);
     }
 
     #[test]
     fn both_kinds_of_evidence_add_up() {
-        check(Some(&[0.5, 0.25, -0.5]), &[0.0, 8.0, 4.0], &[0.5, 0.75, 0.25]);
-        check(Some(&[0.5]), &[0.0], &[0.5]);
-        check(None, &[2.0, 1.0], &[1.0, 0.5]);
+        check(&[row(0.5, 0.0), row(0.25, 8.0), row(-0.5, 4.0)], &[0.5, 0.75, 0.25]);
+        check(&[row(0.5, 0.0)], &[0.5]);
+        check(&[words(2.0), words(1.0)], &[1.0, 0.5]);
+    }
+
+    #[test]
+    fn what_has_no_vector_yet_stands_where_its_words_put_it() {
+        check(&[row(0.5, 8.0), words(8.0), words(4.0), words(0.0)], &[1.0, 1.0, 0.5, 0.0]);
     }
 
     #[test]
     fn a_sentence_brings_in_what_it_asks_for() {
-        let probe = |scores: [f32; 3]| Probe::new(Some(scores.to_vec()), vec![0.0; 3], &[0, 1, 2]);
-        let probes = [probe([0.6, 0.3, 0.4]), probe([0.8, 0.0, 0.3]), probe([0.0, 0.9, 0.3])];
-        let combined: Vec<f32> = (0..3).map(|row| combine(&probes, row)).collect();
+        let probes = [[0.6, 0.3, 0.4], [0.8, 0.0, 0.3], [0.0, 0.9, 0.3]];
+        let combined: Vec<f32> = (0..3)
+            .map(|at| combine(&probes.map(|rows| (Best::of(rows.iter().map(|cosine| row(*cosine, 0.0))), row(rows[at], 0.0)))))
+            .collect();
         assert!(combined[1] > combined[2] && combined[0] > combined[1], "{combined:?}");
     }
 
     #[test]
-    fn scores_mean_the_same_for_every_query() {
-        assert!((calibrate(0.9, 0.9, 0.6) - 0.6).abs() < 1e-6);
-        assert!((calibrate(0.3, 0.9, 0.6) - 0.2).abs() < 1e-6);
-        assert!((calibrate(0.6, 0.6, 0.1) - 0.1).abs() < 1e-6);
-        assert!(calibrate(0.0, 0.0, 1.0) == 0.0);
+    fn confidence_means_the_same_for_every_query() {
+        for (semantic, found, expect) in [
+            (Some(0.25), 0.1, 0.12),
+            (Some(0.55), 0.3, 0.52),
+            (Some(0.1), 0.0, 0.0),
+            (Some(1.0), 1.0, 1.0),
+            (None, 0.1, 0.15),
+            (None, 0.4, 0.6),
+        ] {
+            assert!((confidence(semantic, found) - expect).abs() < 1e-6, "{semantic:?} {found}");
+        }
     }
 }

@@ -7,21 +7,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foreword_core::hash::Hash;
-use foreword_core::item::ItemId;
+use foreword_core::item::{ItemId, Kind};
 use jiff::civil::Date;
 
 use crate::Vector;
 use crate::chunk::Chunk;
-use crate::keyword::{Field, KeywordIndex};
+use crate::keyword::{Field, KeywordIndex, Numbers};
 use crate::vectors::Vectors;
 
 mod saved;
 mod search;
-mod series;
 
 pub use search::{Answer, Hit, KeywordOnly, LeftOut, Query, Strategy};
-
-use series::Series;
 
 /// An item as it is searched.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +36,9 @@ struct Row {
     chunk: Chunk,
     hash: Hash,
     vector: Option<u32>,
+    owner: ItemId,
+    /// The row of its other view; views know the row they belong to, and that row its view.
+    pair: Option<u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,10 +55,11 @@ pub struct Index {
     free: Vec<u32>,
     keyword: KeywordIndex,
     vectors: Vectors,
+    /// Whose each vector is.
+    row_by_vector: Vec<u32>,
     waiting: BTreeSet<(Reverse<u64>, u32)>,
     waiting_by_text: HashMap<Hash, Vec<u32>>,
     changed_by_row: HashMap<u32, u64>,
-    series: Series,
     changes: u64,
 }
 
@@ -88,7 +89,6 @@ impl Index {
     pub fn put(&mut self, document: Document) {
         let mut kept: HashMap<Hash, u32> = HashMap::new();
         if let Some(old) = self.documents.remove(&document.id) {
-            self.series.remove(&document.id);
             for row in old.rows {
                 if let Some((hash, vector)) = self.take_row(row)
                     && let Some(spare) = kept.insert(hash, vector)
@@ -106,27 +106,31 @@ impl Index {
                 self.rows.push(None);
                 u32::try_from(self.rows.len() - 1).unwrap_or(u32::MAX)
             });
-            self.keyword.set(row, &[(Field::Name, &chunk.context), (Field::Body, &chunk.text), (Field::Detail, &chunk.detail)]);
+            if !chunk.view {
+                let fields = [(Field::Name, &*chunk.context), (Field::Body, &chunk.text), (Field::Detail, &chunk.detail)];
+                self.keyword.set(row, &fields, if document.id.kind() == Kind::Tool { Numbers::Skip } else { Numbers::Count });
+            }
             let vector = kept.remove(&hash);
-            if vector.is_none() {
+            if let Some(vector) = vector {
+                self.give(vector, row);
+            } else {
                 self.waiting.insert((Reverse(changed), row));
                 self.waiting_by_text.entry(hash).or_default().push(row);
                 self.changed_by_row.insert(row, changed);
             }
-            self.rows[row as usize] = Some(Row { chunk, hash, vector });
+            self.rows[row as usize] = Some(Row { chunk, hash, vector, owner: document.id.clone(), pair: None });
             rows.push(row);
         }
+        self.pair(&rows);
         for spare in kept.into_values() {
             self.vectors.remove(spare);
         }
-        self.series.add(&document.id);
         self.documents.insert(document.id, Entry { date: document.date, rows });
     }
 
     /// Takes a document out; whether there was one.
     pub fn remove(&mut self, id: &ItemId) -> bool {
         let Some(entry) = self.documents.remove(id) else { return false };
-        self.series.remove(id);
         for row in entry.rows {
             if let Some((_, vector)) = self.take_row(row) {
                 self.vectors.remove(vector);
@@ -141,9 +145,12 @@ impl Index {
             return self.documents.contains_key(from);
         }
         let Some(entry) = self.documents.remove(from) else { return false };
-        self.series.remove(from);
         self.remove(to);
-        self.series.add(to);
+        for row in &entry.rows {
+            if let Some(Some(row)) = self.rows.get_mut(*row as usize) {
+                row.owner = to.clone();
+            }
+        }
         self.documents.insert(to.clone(), entry);
         true
     }
@@ -162,7 +169,34 @@ impl Index {
                 self.waiting.remove(&(Reverse(changed), row));
             }
             if let Some(Some(found)) = self.rows.get_mut(row as usize) {
-                found.vector = Some(self.vectors.push(vector));
+                let vector = self.vectors.push(vector);
+                found.vector = Some(vector);
+                self.give(vector, row);
+            }
+        }
+    }
+
+    /// Notes whose a vector is.
+    fn give(&mut self, vector: u32, row: u32) {
+        let at = vector as usize;
+        if self.row_by_vector.len() <= at {
+            self.row_by_vector.resize(at + 1, u32::MAX);
+        }
+        self.row_by_vector[at] = row;
+    }
+
+    /// Ties the views among a document's rows to the rows before them.
+    fn pair(&mut self, rows: &[u32]) {
+        for pair in rows.windows(2) {
+            let [row, view] = *pair else { continue };
+            let is_view = |row: u32| self.row(row).is_some_and(|row| row.chunk.view);
+            if is_view(row) || !is_view(view) {
+                continue;
+            }
+            for (one, other) in [(row, view), (view, row)] {
+                if let Some(Some(row)) = self.rows.get_mut(one as usize) {
+                    row.pair = Some(other);
+                }
             }
         }
     }

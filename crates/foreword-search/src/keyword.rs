@@ -20,9 +20,18 @@ pub enum Field {
     Detail,
 }
 
+/// Whether numbers are words to be found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// They are: a note may be about a year or an invoice.
+    Count,
+    /// They are not: in a request for a tool they are arguments, whatever the tool's own numbers are.
+    Skip,
+}
+
 impl Field {
     /// In halves, so that counts stay whole and sums exact.
-    fn weight(self) -> u32 {
+    fn weight(self) -> u16 {
         match self {
             Self::Name | Self::Body => 2,
             Self::Detail => 1,
@@ -38,7 +47,7 @@ const B: f32 = 0.4;
 const MAX_QUERY_WORDS: usize = 128;
 
 /// What identifies the stored form; another one is not read but rebuilt.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Posting {
@@ -137,11 +146,15 @@ impl KeywordIndex {
     }
 
     /// Puts the words of `fields` into `row`, in place of what was there.
-    pub fn set(&mut self, row: u32, fields: &[(Field, &str)]) {
+    pub fn set(&mut self, row: u32, fields: &[(Field, &str)], numbers: Numbers) {
         self.clear(row);
         let mut words: Vec<(u32, u16)> = Vec::new();
         for (field, text) in fields {
-            each_word(text, |word| words.push((self.number(word), u16::try_from(field.weight()).unwrap_or(1))));
+            each_word(text, |word| {
+                if numbers == Numbers::Count || !is_number(word) {
+                    words.push((self.number(word), field.weight()));
+                }
+            });
         }
         words.sort_unstable();
         words.dedup_by(|(word, count), (kept, sum)| {
@@ -204,8 +217,11 @@ impl KeywordIndex {
             .map(|(stem, _)| {
                 let postings = self.stems.get(stem.as_str()).and_then(|word| self.postings.get(*word as usize));
                 let postings = postings.map_or(&[][..], Vec::as_slice);
-                (self.rarity(postings.len()), postings)
+                (stem, postings)
             })
+            // A number that stands nowhere is an argument, not a word that is missed.
+            .filter(|(stem, postings)| !postings.is_empty() || !is_number(stem))
+            .map(|(_, postings)| (self.rarity(postings.len()), postings))
             .collect();
         terms.sort_by(|a, b| b.0.total_cmp(&a.0));
         terms.truncate(MAX_QUERY_WORDS);
@@ -305,6 +321,10 @@ impl KeywordIndex {
     }
 }
 
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +332,7 @@ mod tests {
     fn index(texts: &[&str]) -> KeywordIndex {
         let mut index = KeywordIndex::new();
         for (row, text) in (0..).zip(texts) {
-            index.set(row, &[(Field::Body, *text)]);
+            index.set(row, &[(Field::Body, *text)], Numbers::Count);
         }
         index
     }
@@ -339,19 +359,28 @@ mod tests {
     #[test]
     fn a_name_counts_more_than_a_detail() {
         let mut index = KeywordIndex::new();
-        index.set(0, &[(Field::Name, "weather"), (Field::Body, "forecast")]);
-        index.set(1, &[(Field::Name, "forecast"), (Field::Detail, "weather")]);
+        index.set(0, &[(Field::Name, "weather"), (Field::Body, "forecast")], Numbers::Count);
+        index.set(1, &[(Field::Name, "forecast"), (Field::Detail, "weather")], Numbers::Count);
         let scores = index.scores("weather");
         assert!(scores.rows[0] > scores.rows[1]);
         assert!(scores.best < scores.ideal);
     }
 
     #[test]
+    fn numbers_find_notes_but_not_tools() {
+        let mut index = index(&["invoice 4711", "nothing"]);
+        index.set(2, &[(Field::Body, "pay 4711")], Numbers::Skip);
+        let scores = index.scores("4711");
+        assert!(scores.rows[0] > 0.0 && scores.rows[2] == 0.0);
+        assert_eq!(index.scores("invoice 9999").ideal, index.scores("invoice").ideal);
+    }
+
+    #[test]
     fn edits_leave_no_trace() {
         let mut edited = index(&["one two", "three", "four five five"]);
-        edited.set(1, &[(Field::Body, "two six")]);
+        edited.set(1, &[(Field::Body, "two six")], Numbers::Count);
         edited.clear(0);
-        edited.set(0, &[(Field::Body, "seven")]);
+        edited.set(0, &[(Field::Body, "seven")], Numbers::Count);
         edited.clear(9);
         let fresh = index(&["seven", "two six", "four five five"]);
         for query in ["two", "three", "five seven", "six one"] {

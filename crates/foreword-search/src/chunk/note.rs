@@ -19,12 +19,18 @@ pub fn note_chunks(title: &str, text: &str) -> Vec<Chunk> {
     for section in sections(title, text, body) {
         for range in pack(text, blocks(text, section.range)) {
             let text = format!("{}\n{}", section.path, &text[range.clone()]);
-            chunks.push(Chunk { text, range, context: section.path.clone(), detail: String::new() });
+            chunks.push(Chunk { text, range, context: section.path.clone(), ..Chunk::default() });
         }
     }
     match chunks.first_mut() {
         Some(first) => first.detail = detail,
-        None => chunks.push(Chunk { text: format!("{title}\n{detail}"), range: body..body, context: title.to_owned(), detail }),
+        None => chunks.push(Chunk {
+            text: format!("{title}\n{detail}"),
+            range: body..body,
+            context: title.to_owned(),
+            detail,
+            view: false,
+        }),
     }
     chunks
 }

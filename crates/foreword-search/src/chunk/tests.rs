@@ -29,8 +29,13 @@ fn items_are_read_as_words() {
         "more": {"properties": {"inner": {"type": "string"}}}}});
     let tool = Source { parameters: Some(&schema), ..source(Kind::Tool, "fs.readFile", "Reads.", "") };
     let chunks = item_chunks(&tool);
-    assert_eq!(texts(&chunks), ["fs read file: Reads.\nfile path, more, inner"]);
-    assert_eq!((chunks[0].context.as_str(), chunks[0].detail.trim()), ("fs.readFile", "where it is a b"));
+    assert_eq!(texts(&chunks), ["fs read file: Reads.", "fs read file: file path: where it is; more; inner"]);
+    assert_eq!(
+        (chunks[0].context.as_str(), chunks[0].detail.as_str()),
+        ("fs.readFile", "filePath where it is a b more   inner   ")
+    );
+    assert_eq!(chunks.iter().map(|chunk| chunk.view).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(texts(&item_chunks(&source(Kind::Tool, "x1", "", ""))), ["x1"]);
     assert_eq!(texts(&item_chunks(&source(Kind::Note, "D1:3", "", "Anna: hello"))), ["Anna: hello"]);
     assert_eq!(texts(&item_chunks(&source(Kind::Rule, "tone", "", "Be kind.\n\nShort."))), ["tone\nBe kind.\n\nShort."]);
     assert_eq!(texts(&item_chunks(&source(Kind::Rule, "tone", "", ""))), ["tone"]);

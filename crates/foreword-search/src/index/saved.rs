@@ -38,14 +38,20 @@ impl Index {
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let saved: Saved = postcard::from_bytes(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
         let mut index = Self { keyword: KeywordIndex::load(&saved.keyword)?, changes: 1, ..Self::default() };
-        let row = |chunk: Chunk| Row { hash: Hash::of(&chunk.text), chunk, vector: None };
+        let nobody = ItemId::note("");
+        let row = |chunk: Chunk| Row { hash: Hash::of(&chunk.text), chunk, vector: None, owner: nobody.clone(), pair: None };
         index.rows = saved.chunks.into_iter().map(|chunk| chunk.map(row)).collect();
         let mut owned = BTreeSet::new();
         for (id, date, rows) in saved.documents {
             if let Some(lost) = rows.iter().find(|row| index.row(**row).is_none() || !owned.insert(**row)) {
                 return Err(LoadError::Malformed(format!("{id} names chunk {lost}, which is not its own")));
             }
-            index.series.add(&id);
+            for row in &rows {
+                if let Some(Some(row)) = index.rows.get_mut(*row as usize) {
+                    row.owner = id.clone();
+                }
+            }
+            index.pair(&rows);
             index.documents.insert(id, Entry { date, rows });
         }
         for (at, row) in (0..).zip(&index.rows) {

@@ -1,21 +1,24 @@
 //! One search: probes, scores per document, the choice, and an account of what was left out.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::select::{self, Reason, Select, select};
 use jiff::civil::Date;
 
 use super::{Entry, Index};
 use crate::chunk::{Chunk, sentences};
-use crate::fuse::{Probe, calibrate, combine};
+use crate::fuse::{Best, Evidence, combine, confidence};
+use crate::keyword::KeywordScores;
 use crate::{EmbedError, Embedder, Vector};
 
 /// More sentences than this are searched as one text only: each costs a pass over all vectors.
 const MAX_SENTENCES: usize = 8;
 /// What is behind this many bytes of a query is not looked at.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
-/// How much of its neighbours' score an item in a series gets.
-const NEIGHBOUR_SHARE: f32 = 0.15;
-/// How many documents are looked at closely; the others are counted.
+/// How many chunks each probe puts forward by meaning, and as many by words; no other can come out on top.
+const MIN_PROMISING: usize = 512;
+/// How many documents are accounted for one by one; the others are counted.
 const MAX_CANDIDATES: usize = 200;
 
 /// How to search.
@@ -70,7 +73,24 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn wants(&self, id: &ItemId, entry: &Entry) -> bool {
+    fn wanted(&self) -> Wanted<'a> {
+        Wanted { kinds: self.kinds, period: self.period }
+    }
+}
+
+/// Which documents a query is about.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    kinds: &'a [Kind],
+    period: Option<(Date, Date)>,
+}
+
+impl Wanted<'_> {
+    fn all(&self) -> bool {
+        self.kinds.is_empty() && self.period.is_none()
+    }
+
+    fn has(&self, id: &ItemId, entry: &Entry) -> bool {
         let kind = self.kinds.is_empty() || self.kinds.contains(&id.kind());
         kind && self.period.is_none_or(|(first, last)| entry.date.is_some_and(|date| first <= date && date <= last))
     }
@@ -128,10 +148,17 @@ pub struct Answer {
     pub keyword_only: Option<KeywordOnly>,
 }
 
+/// The whole query, or one sentence of it.
+struct Probe {
+    vector: Option<Vector>,
+    keyword: KeywordScores,
+    best: Best,
+}
+
 /// A document's scores.
 struct Candidate<'a> {
     id: &'a ItemId,
-    rows: &'a [u32],
+    rows: Vec<(u32, f32)>,
     best_row: u32,
     score: f32,
 }
@@ -142,60 +169,41 @@ impl Index {
         let text = &query.text[..query.text.floor_char_boundary(MAX_QUERY_BYTES)];
         let texts = probe_texts(text, query.strategy);
         let (vectors, keyword_only) = match self.embed(query, &texts) {
-            Ok(vectors) => (Some(vectors), None),
-            Err(reason) => (None, Some(reason)),
+            Ok(vectors) => (vectors, None),
+            Err(reason) => (Vec::new(), Some(reason)),
         };
-        let by_words = query.strategy != Strategy::Semantic || vectors.is_none();
-        let wanted: Vec<(&ItemId, &Entry)> = self.documents.iter().filter(|(id, entry)| query.wants(id, entry)).collect();
-        let rows: Vec<u32> = wanted.iter().flat_map(|(_, entry)| entry.rows.iter().copied()).collect();
-        let mut ideal = 0.0;
-        let mut probes = Vec::with_capacity(texts.len());
-        for (at, text) in texts.iter().enumerate() {
-            let semantic = vectors.as_ref().and_then(|vectors| vectors.get(at)).map(|vector| self.cosines(vector));
-            let mut keyword = Vec::new();
-            if by_words {
-                let scores = self.keyword.scores(text);
-                keyword = scores.rows;
-                if at == 0 {
-                    ideal = scores.ideal;
-                }
-            }
-            probes.push(Probe::new(semantic, keyword, &rows));
+        let by_meaning_alone = query.strategy == Strategy::Semantic && keyword_only.is_none();
+        let words = |text: &str| if by_meaning_alone { KeywordScores::default() } else { self.keyword.scores(text) };
+        let mut probes: Vec<Probe> = texts
+            .iter()
+            .enumerate()
+            .map(|(at, text)| Probe { vector: vectors.get(at).copied(), keyword: words(text), best: Best::default() })
+            .collect();
+        let most = MAX_CANDIDATES.max(query.top_k).max(query.top_n.saturating_mul(4));
+        let wanted = query.wanted();
+        let rows = self.promising(&probes, &vectors, wanted, most.max(MIN_PROMISING));
+        for probe in &mut probes {
+            let evidence: Vec<Evidence> = rows.values().flatten().map(|row| self.evidence(probe, *row)).collect();
+            probe.best = Best::of(evidence.iter().copied());
         }
 
-        let mut candidates: Vec<Candidate<'_>> = wanted.iter().filter_map(|(id, entry)| candidate(&probes, id, entry)).collect();
-        let total = wanted.len();
-        let evidence = evidence(&probes, &candidates, ideal);
-        let by_score = |a: &Candidate<'_>, b: &Candidate<'_>| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(b.id));
-        let most = MAX_CANDIDATES.max(query.top_k).max(query.top_n.saturating_mul(4));
-        if candidates.len() > most {
-            candidates.select_nth_unstable_by(most, by_score);
-            candidates.truncate(most);
-        }
-        if query.strategy == Strategy::Hybrid {
-            self.share_with_neighbours(&probes, query, &mut candidates);
-        }
-        candidates.sort_by(by_score);
-        let best = candidates.first().map_or(0.0, |candidate| candidate.score);
-        let score = |fused: f32| if by_words { calibrate(fused, best, evidence) } else { f64::from(fused) };
-        let scored: Vec<(ItemId, Vec<f64>)> = candidates
-            .iter()
-            .map(|candidate| {
-                let scores = match query.strategy {
-                    Strategy::Semantic if !by_words => {
-                        candidate.rows.iter().map(|row| f64::from(combine(&probes, *row as usize))).collect()
-                    }
-                    _ => vec![score(candidate.score)],
-                };
-                (candidate.id.clone(), scores)
-            })
-            .collect();
-        let selection = select(&settings(query, by_words), &scored);
+        let mut candidates: Vec<Candidate<'_>> = rows.iter().filter_map(|(id, rows)| self.candidate(&probes, id, rows)).collect();
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(b.id)));
+        candidates.truncate(most);
+        let scored: Vec<(ItemId, Vec<f64>)> = if by_meaning_alone {
+            let scores = |candidate: &Candidate<'_>| candidate.rows.iter().map(|(_, score)| f64::from(*score)).collect();
+            candidates.iter().map(|candidate| (candidate.id.clone(), scores(candidate))).collect()
+        } else {
+            self.calibrated(&probes, &candidates)
+        };
+        let selection = select(&settings(query, by_meaning_alone), &scored);
         let hits = selection.chosen.iter().filter_map(|(id, score)| {
             let candidate = candidates.iter().find(|candidate| candidate.id == id)?;
-            self.hit(candidate, *score, &probes, ideal)
+            self.hit(candidate, *score, probes.first()?)
         });
         let hits: Vec<Hit> = hits.collect();
+        let count = || self.documents.iter().filter(|(id, entry)| wanted.has(id, entry)).count();
+        let total = if wanted.all() { self.documents.len() } else { count() };
         let (chunks, embedded) = self.chunks();
         Answer { left_out_count: total - hits.len(), hits, left_out: selection.left_out, chunks, embedded, keyword_only }
     }
@@ -211,34 +219,81 @@ impl Index {
         embedder.embed(texts).map_err(KeywordOnly::Failed)
     }
 
-    /// The cosine of every row, 0 where there is no vector yet.
-    fn cosines(&self, vector: &Vector) -> Vec<f32> {
-        let scores = self.vectors.scores(vector);
-        let score = |row: &super::Row| row.vector.and_then(|at| scores.get(at as usize)).copied();
-        self.rows.iter().map(|row| row.as_ref().and_then(score).unwrap_or_default()).collect()
-    }
-
-    fn share_with_neighbours(&self, probes: &[Probe], query: &Query<'_>, candidates: &mut [Candidate<'_>]) {
-        for candidate in candidates {
-            let entries = self.series.neighbours(candidate.id).filter_map(|id| self.documents.get_key_value(id));
-            let entries = entries.filter(|(id, entry)| query.wants(id, entry));
-            let scores = entries.filter_map(|(id, entry)| super::search::candidate(probes, id, entry)).map(|found| found.score);
-            candidate.score += NEIGHBOUR_SHARE * scores.sum::<f32>();
+    /// The rows among the best `most` of any probe, by meaning or by words, for each wanted document that has some.
+    fn promising(
+        &self,
+        probes: &[Probe],
+        vectors: &[Vector],
+        wanted: Wanted<'_>,
+        most: usize,
+    ) -> BTreeMap<&ItemId, BTreeSet<u32>> {
+        let wants = |row: u32| {
+            wanted.all() || {
+                let document = self.row(row).and_then(|row| self.documents.get_key_value(&row.owner));
+                document.is_some_and(|(id, entry)| wanted.has(id, entry))
+            }
+        };
+        let row_of = |vector: u32| self.row_by_vector.get(vector as usize).copied().unwrap_or(u32::MAX);
+        let by_meaning = self.vectors.top_many(vectors, most, &|vector| wants(row_of(vector)));
+        let mut promising: Vec<u32> = by_meaning.iter().flatten().map(|(vector, _)| row_of(*vector)).collect();
+        for probe in probes {
+            let scores = (0..).zip(&probe.keyword.rows).filter(|(row, score)| **score > 0.0 && wants(*row));
+            let mut rows: Vec<(u32, f32)> = scores.map(|(row, score)| (row, *score)).collect();
+            if rows.len() > most {
+                rows.select_nth_unstable_by(most, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+                rows.truncate(most);
+            }
+            promising.extend(rows.iter().map(|(row, _)| row));
         }
+        let mut found: BTreeMap<&ItemId, BTreeSet<u32>> = BTreeMap::new();
+        for at in promising {
+            let Some(row) = self.row(at) else { continue };
+            let at = if row.chunk.view { row.pair.unwrap_or(at) } else { at };
+            found.entry(&row.owner).or_default().insert(at);
+        }
+        found
     }
 
-    fn hit(&self, candidate: &Candidate<'_>, score: f64, probes: &[Probe], ideal: f32) -> Option<Hit> {
-        let row = self.row(candidate.best_row)?;
-        let at = candidate.best_row as usize;
-        let whole = probes.first()?;
-        let semantic = whole.semantic.as_ref().filter(|_| row.vector.is_some()).and_then(|scores| scores.get(at));
-        let keyword = whole.keyword.get(at).map(|keyword| f64::from(share(*keyword, ideal)));
+    fn evidence(&self, probe: &Probe, row: u32) -> Evidence {
+        let cosine = |row: u32| {
+            let vector = self.row(row)?.vector?;
+            Some(self.vectors.score(vector, probe.vector.as_ref()?))
+        };
+        let view = self.row(row).and_then(|row| row.pair).and_then(cosine);
+        let semantic = match (cosine(row), view) {
+            (Some(one), Some(other)) => Some(f32::midpoint(one, other)),
+            (one, other) => one.or(other),
+        };
+        Evidence { semantic, keyword: probe.keyword.rows.get(row as usize).copied().unwrap_or_default() }
+    }
+
+    fn candidate<'a>(&self, probes: &[Probe], id: &'a ItemId, rows: &BTreeSet<u32>) -> Option<Candidate<'a>> {
+        let score = |row: u32| {
+            let evidence: Vec<(Best, Evidence)> = probes.iter().map(|probe| (probe.best, self.evidence(probe, row))).collect();
+            combine(&evidence)
+        };
+        let rows: Vec<(u32, f32)> = rows.iter().map(|row| (*row, score(*row))).collect();
+        let (best_row, score) = rows.iter().copied().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
+        Some(Candidate { id, rows, best_row, score })
+    }
+
+    /// Scores that mean the same for every query: the best candidate's is our confidence in it, the others stand in proportion.
+    fn calibrated(&self, probes: &[Probe], candidates: &[Candidate<'_>]) -> Vec<(ItemId, Vec<f64>)> {
+        let (Some(whole), Some(best)) = (probes.first(), candidates.first()) else { return Vec::new() };
+        let evidence = self.evidence(whole, best.best_row);
+        let confidence = confidence(evidence.semantic, share(evidence.keyword, whole.keyword.ideal));
+        let score = |fused: f32| if best.score > 0.0 { f64::from(fused) / f64::from(best.score) * confidence } else { 0.0 };
+        candidates.iter().map(|candidate| (candidate.id.clone(), vec![score(candidate.score)])).collect()
+    }
+
+    fn hit(&self, candidate: &Candidate<'_>, score: f64, whole: &Probe) -> Option<Hit> {
+        let Evidence { semantic, keyword } = self.evidence(whole, candidate.best_row);
         Some(Hit {
             id: candidate.id.clone(),
             score,
-            semantic: semantic.map(|score| f64::from(*score)),
-            keyword,
-            chunk: row.chunk.clone(),
+            semantic: semantic.map(f64::from),
+            keyword: (!whole.keyword.rows.is_empty()).then(|| f64::from(share(keyword, whole.keyword.ideal))),
+            chunk: self.row(candidate.best_row)?.chunk.clone(),
         })
     }
 }
@@ -256,31 +311,13 @@ fn probe_texts(text: &str, strategy: Strategy) -> Vec<&str> {
     texts
 }
 
-fn candidate<'a>(probes: &[Probe], id: &'a ItemId, entry: &'a Entry) -> Option<Candidate<'a>> {
-    let scores = entry.rows.iter().map(|row| (*row, combine(probes, *row as usize)));
-    let (best_row, score) = scores.reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-    Some(Candidate { id, rows: &entry.rows, best_row, score })
-}
-
-/// How good the best answer can be said to be, by the whole query.
-fn evidence(probes: &[Probe], candidates: &[Candidate<'_>], ideal: f32) -> f32 {
-    let Some(whole) = probes.first() else { return 0.0 };
-    let rows = candidates.iter().map(|candidate| candidate.best_row as usize);
-    let cosines = whole.semantic.as_ref().map(|scores| rows.filter_map(|row| scores.get(row)).copied().fold(0.0, f32::max));
-    cosines.unwrap_or_default().max(share(whole.best_keyword(), ideal))
-}
-
 fn share(keyword: f32, ideal: f32) -> f32 {
     if ideal > 0.0 { (keyword / ideal).min(1.0) } else { 0.0 }
 }
 
-fn settings(query: &Query<'_>, by_words: bool) -> Select {
-    let strategy = match query.strategy {
-        Strategy::Semantic if !by_words => select::Strategy::Semantic,
-        _ => select::Strategy::Hybrid,
-    };
+fn settings(query: &Query<'_>, by_meaning_alone: bool) -> Select {
     Select {
-        strategy,
+        strategy: if by_meaning_alone { select::Strategy::Semantic } else { select::Strategy::Hybrid },
         top_k: query.top_k.max(query.top_n),
         top_n: query.top_n,
         include_score: query.include_score,

@@ -100,6 +100,40 @@ fn unrelated_is_below_the_floor() {
 }
 
 #[test]
+fn what_has_no_vector_yet_is_found_by_its_words() {
+    let mut index = index(NOTES);
+    index.put(document("note:new.md", "grand marimba lesson"));
+    let query = Query { embedder: Some(&Letters::default()), ..Query::new("grand marimba") };
+    let answer = index.search(&query);
+    assert_eq!((answer.hits[0].id.name(), answer.hits[0].semantic), ("new.md", None));
+    assert_eq!((answer.chunks, answer.embedded), (4, 3));
+}
+
+#[test]
+fn a_tool_is_found_by_both_its_views() {
+    let schema = serde_json::json!({"properties": {"zone": {"description": "zulu"}}});
+    let tool = |name, parameters| {
+        let source = Source { kind: Kind::Tool, name, description: "makes", text: "", parameters };
+        Document { id: ItemId::tool("s", name), date: None, chunks: item_chunks(&source) }
+    };
+    let mut index = Index::new();
+    index.put(tool("many", Some(&schema)));
+    index.put(tool("more", None));
+    embed_all(&mut index);
+    assert_eq!(index.chunks(), (3, 3));
+    for (text, expect) in [("zoo", "s/many"), ("make more", "s/more")] {
+        for strategy in [Strategy::Semantic, Strategy::Hybrid] {
+            let answer =
+                index.search(&Query { embedder: Some(&Letters::default()), floor: Some(0.0), strategy, ..Query::new(text) });
+            assert_eq!(answer.hits[0].id.name(), expect, "{text}");
+            assert!(answer.hits.iter().all(|hit| !hit.chunk.view));
+        }
+    }
+    assert!(index.remove(&ItemId::tool("s", "many")));
+    assert_eq!(index.chunks(), (1, 1));
+}
+
+#[test]
 fn only_within_the_period() {
     let mut index = index(NOTES);
     index.put(Document { date: Some(date(2025, 9, 3)), ..document("note:d.md", "lesson") });
@@ -121,17 +155,6 @@ fn nothing_is_embedded_twice() {
     assert_eq!(index.pending(1).len(), 1);
     assert!(index.pending(1)[0].ends_with("new"));
     assert_eq!(index.chunks(), (4, 2));
-}
-
-#[test]
-fn neighbours_in_a_series_help_each_other() {
-    let talk: &[(&str, &str)] = &[
-        ("note:D1:1", "nothing here"),
-        ("note:D1:2", "the zebra ran"),
-        ("note:D2:7", "the zebra ran"),
-        ("note:D1:3", "zebra yes"),
-    ];
-    check(talk, Query { top_n: 1, include_score: 2.0, ..Query::new("zebra ran") }, &["note:D1:2"]);
 }
 
 #[derive(Clone, Debug)]
