@@ -75,9 +75,9 @@ impl Corpus {
             agent_problems: Vec::new(),
             not_kept: Vec::new(),
         };
-        let changed = corpus.follow(&opened.changes);
+        let differs = corpus.follow();
         corpus.load_agents();
-        if changed {
+        if differs {
             corpus.save();
         }
         Ok(corpus)
@@ -96,7 +96,7 @@ impl Corpus {
     }
 
     fn after(&mut self, changes: Changes) -> Changes {
-        if self.follow(&changes) {
+        if self.follow() {
             self.load_agents();
         }
         changes
@@ -142,16 +142,10 @@ impl Corpus {
         vectors::embed(&mut self.index, &self.embeddings, model, watch)
     }
 
-    /// Brings the index in line with the vault. A renamed note keeps what was made of it.
-    fn follow(&mut self, changes: &Changes) -> bool {
-        for renamed in &changes.renamed {
-            if let Some(text) = self.texts.remove(&renamed.from)
-                && self.index.rename(&ItemId::note(&renamed.from), &ItemId::note(&renamed.to))
-            {
-                self.texts.insert(renamed.to.clone(), text);
-            }
-        }
-        let mut differs = !changes.renamed.is_empty();
+    /// Brings the index in line with the vault; whether anything had to be done. What becomes of a renamed note's vectors is no concern
+    /// here: they are kept by text.
+    fn follow(&mut self) -> bool {
+        let mut differs = false;
         self.unread.retain(|path, _| self.vault.get(path).is_some());
         let gone: Vec<String> = self.texts.keys().filter(|path| self.vault.get(path).is_none()).cloned().collect();
         for path in gone {

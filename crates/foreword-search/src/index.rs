@@ -139,22 +139,6 @@ impl Index {
         true
     }
 
-    /// Gives a document another name, in place of any that has it. Nothing is embedded again. Whether there was one.
-    pub fn rename(&mut self, from: &ItemId, to: &ItemId) -> bool {
-        if from == to {
-            return self.documents.contains_key(from);
-        }
-        let Some(entry) = self.documents.remove(from) else { return false };
-        self.remove(to);
-        for row in &entry.rows {
-            if let Some(Some(row)) = self.rows.get_mut(*row as usize) {
-                row.owner = to.clone();
-            }
-        }
-        self.documents.insert(to.clone(), entry);
-        true
-    }
-
     /// Up to `limit` texts without a vector, each once: those of the documents changed last first.
     pub fn pending(&self, limit: usize) -> Vec<&str> {
         let mut seen = BTreeSet::new();

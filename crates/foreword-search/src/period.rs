@@ -103,7 +103,8 @@ impl Reader<'_> {
                 let joined = matches!(self.word(at + 1 + first), "and" | "to" | "until" | "till");
                 let (to, second) = joined.then(|| self.point(at + 2 + first, Beside::Preposition)).flatten()?;
                 // "from March to May 2025": the year of the second is meant for both.
-                let same_year = from.0.with().year(to.1.year()).build().ok().filter(|_| from.0 > to.1 || first == 1);
+                let month_alone = first == 1 && MONTHS.contains(&self.word(at + 1));
+                let same_year = from.0.with().year(to.1.year()).build().ok().filter(|_| month_alone);
                 let start = [same_year.unwrap_or(from.0), from.0].into_iter().find(|start| *start <= to.1)?;
                 Some(((start, to.1), 2 + first + second))
             }
@@ -379,8 +380,8 @@ mod tests {
 
     #[test]
     fn regression_times_were_read_as_their_opposite() {
-        check("talks before April 2025", "-9999-01-01..2025-03-31 before April 2025");
-        check("talks until April 2025", "-9999-01-01..2025-04-30 until April 2025");
+        check("talks before April 2025", "-009999-01-01..2025-03-31 before April 2025");
+        check("talks until April 2025", "-009999-01-01..2025-04-30 until April 2025");
         check("talks after April 2025", "2025-05-01..9999-12-31 after April 2025");
         check("between March and May 2025", "2025-03-01..2025-05-31 between March and May 2025");
         check("from March to May 2024", "2024-03-01..2024-05-31 from March to May 2024");

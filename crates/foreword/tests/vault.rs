@@ -292,7 +292,10 @@ mod search {
         fs::rename(place.vault.path().join("Boiler.md"), place.vault.path().join("Heating.md")).unwrap();
         let row = ask("the heating does not start");
         assert_eq!(items(&row)[0], "note:Heating.md");
-        assert_eq!(stored(&place), before, "a rename embeds nothing");
+        let vector = 384 * 4 + 24;
+        assert_eq!(stored(&place), before + vector, "a rename embeds the new name and nothing else");
+        assert_eq!(items(&ask("Heating"))[0], "note:Heating.md");
+        assert_eq!(stored(&place), before + vector);
         place.write("New.md", "Something new.\n");
         ask("anything");
         assert!(stored(&place) > before, "a new note does");

@@ -10,27 +10,24 @@ const ENDING_LEVEL: usize = 3;
 /// Frontmatter a note can be found by; the rest of it is for machines.
 const FINDABLE: [&str; 5] = ["title", "aliases", "alias", "tags", "description"];
 
-/// The chunks of a note with the given title. Each is embedded behind its heading path (`title > heading > heading`); ranges are bytes of
-/// `text`, in order, and together hold all of it but white space and frontmatter.
+/// The chunks of a note with the given title: first its name with its tags and other names, then its text, each stretch embedded behind its
+/// headings. Ranges are bytes of `text`, in order, and together hold all of it but white space and frontmatter.
+///
+/// The name is embedded alone, so that a renamed note keeps the vectors of its text; its words are found with every chunk.
 pub fn note_chunks(title: &str, text: &str) -> Vec<Chunk> {
     let body = body_start(text);
     let detail = findable(&text[..body]);
-    let mut chunks = Vec::new();
-    for section in sections(title, text, body) {
+    let name = format!("{title}\n{detail}").trim_end().to_owned();
+    let mut chunks = vec![Chunk { text: name, range: body..body, context: title.to_owned(), detail, ..Chunk::default() }];
+    for section in sections(text, body) {
         for range in pack(text, blocks(text, section.range)) {
-            let text = format!("{}\n{}", section.path, &text[range.clone()]);
-            chunks.push(Chunk { text, range, context: section.path.clone(), ..Chunk::default() });
+            let text = match section.path.as_str() {
+                "" => text[range.clone()].to_owned(),
+                path => format!("{path}\n{}", &text[range.clone()]),
+            };
+            let context = [title, &section.path].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" > ");
+            chunks.push(Chunk { text, range, context, ..Chunk::default() });
         }
-    }
-    match chunks.first_mut() {
-        Some(first) => first.detail = detail,
-        None => chunks.push(Chunk {
-            text: format!("{title}\n{detail}"),
-            range: body..body,
-            context: title.to_owned(),
-            detail,
-            view: false,
-        }),
     }
     chunks
 }
@@ -100,7 +97,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
 }
 
 /// The stretches between headings that end a chunk.
-fn sections(title: &str, text: &str, body: usize) -> Vec<Section> {
+fn sections(text: &str, body: usize) -> Vec<Section> {
     let mut found = Vec::new();
     let mut headings: Vec<(usize, &str)> = Vec::new();
     let mut start = body;
@@ -110,28 +107,18 @@ fn sections(title: &str, text: &str, body: usize) -> Vec<Section> {
             continue;
         }
         let Some((level, words)) = heading(line).filter(|(level, _)| *level <= ENDING_LEVEL) else { continue };
-        found.push(Section { range: start..body + at, path: path(title, &headings) });
+        found.push(Section { range: start..body + at, path: path(&headings) });
         headings.retain(|(above, _)| *above < level);
         headings.push((level, words));
         start = body + at;
     }
-    found.push(Section { range: start..text.len(), path: path(title, &headings) });
+    found.push(Section { range: start..text.len(), path: path(&headings) });
     found
 }
 
-fn path(title: &str, headings: &[(usize, &str)]) -> String {
-    let mut path = title.to_owned();
-    for (level, words) in headings {
-        // Many notes repeat their title as the first heading.
-        if words.is_empty() || (*level == 1 && words.eq_ignore_ascii_case(title)) {
-            continue;
-        }
-        if !path.is_empty() {
-            path.push_str(" > ");
-        }
-        path.extend(words.chars().take(CHUNK_CHARS / 5));
-    }
-    path
+fn path(headings: &[(usize, &str)]) -> String {
+    let words = headings.iter().map(|(_, words)| words.chars().take(CHUNK_CHARS / 5).collect::<String>());
+    words.filter(|words| !words.is_empty()).collect::<Vec<_>>().join(" > ")
 }
 
 /// The blocks of a section: what stands between blank lines, with fenced code in one.

@@ -49,13 +49,23 @@ fn notes_by_heading() {
     assert_eq!(
         found,
         [
+            ("Note", ""),
             ("Note", "Intro."),
             ("Note > One", "# One\nA.\n\n```\n# not a heading\n\ncode\n```\n#### Deep\nB."),
             ("Note > One > Two", "## Two\nC.")
         ]
     );
-    assert_eq!(chunks[0].detail, "T piano");
-    assert_eq!(texts(&note_chunks("Empty", "")), ["Empty\n"]);
+    assert_eq!(texts(&chunks)[..2], ["Note\nT piano", "Intro."]);
+    assert_eq!(texts(&chunks)[3], "One > Two\n## Two\nC.");
+    assert_eq!(texts(&note_chunks("Empty", "")), ["Empty"]);
+}
+
+#[test]
+fn regression_a_renamed_note_kept_its_old_name() {
+    let text = "Intro.\n\n# One\nA.\n";
+    let (old, new) = (note_chunks("Draft", text), note_chunks("Quagga", text));
+    assert_eq!(texts(&old)[1..], texts(&new)[1..], "its text needs no new vectors");
+    assert!(new.iter().all(|chunk| chunk.context.starts_with("Quagga")), "every chunk is found by the new name");
 }
 
 fn check_cover(text: &str, chunks: &[Chunk]) {

@@ -205,7 +205,11 @@ impl Index {
         let count = || self.documents.iter().filter(|(id, entry)| wanted.has(id, entry)).count();
         let total = if wanted.all() { self.documents.len() } else { count() };
         let (chunks, embedded) = self.chunks();
-        Answer { left_out_count: total - hits.len(), hits, left_out: selection.left_out, chunks, embedded, keyword_only }
+        let mut left_out = selection.left_out;
+        let rest = self.documents.iter().filter(|(id, entry)| wanted.has(id, entry) && !rows.contains_key(id));
+        // Nothing of the query is in these: not one of its words, and by meaning others are nearer.
+        left_out.extend(rest.take(most.saturating_sub(left_out.len())).map(|(id, _)| (id.clone(), Reason::BelowFloor, 0.0)));
+        Answer { left_out_count: total - hits.len(), hits, left_out, chunks, embedded, keyword_only }
     }
 
     fn embed(&self, query: &Query<'_>, texts: &[&str]) -> Result<Vec<Vector>, KeywordOnly> {

@@ -144,10 +144,6 @@ fn only_within_the_period() {
 #[test]
 fn nothing_is_embedded_twice() {
     let mut index = index(NOTES);
-    let from = "note:a.md".parse().unwrap();
-    let to = "note:moved.md".parse().unwrap();
-    assert!(index.rename(&from, &to));
-    assert!(index.pending(9).is_empty());
     index.put(document("note:b.md", "piano lesson"));
     assert!(index.pending(9).is_empty());
     index.put(document("note:x.md", "old"));
@@ -161,14 +157,12 @@ fn nothing_is_embedded_twice() {
 enum Step {
     Put(u8, String),
     Remove(u8),
-    Rename(u8, u8),
 }
 
 fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0..6_u8, "[a-e]{1,2}( [a-e]{1,2}){0,4}").prop_map(|(id, text)| Step::Put(id, text)),
         1 => (0..6_u8).prop_map(Step::Remove),
-        1 => (0..6_u8, 0..6_u8).prop_map(|(from, to)| Step::Rename(from, to)),
     ];
     proptest::collection::vec(step, 0..20)
 }
@@ -187,13 +181,6 @@ proptest! {
                 }
                 Step::Remove(n) => {
                     prop_assert_eq!(edited.remove(&id(n).parse().unwrap()), texts.remove(&id(n)).is_some());
-                }
-                Step::Rename(from, to) => {
-                    let (from, to) = (id(from), id(to));
-                    edited.rename(&from.parse().unwrap(), &to.parse().unwrap());
-                    if let Some(document) = texts.remove(&from) {
-                        texts.insert(to.clone(), Document { id: to.parse().unwrap(), ..document });
-                    }
                 }
             }
             embed_all(&mut edited);
