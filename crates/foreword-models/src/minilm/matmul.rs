@@ -7,6 +7,9 @@
 
 #![allow(clippy::inline_always, reason = "what is not inlined into the dispatched function is compiled without its instructions")]
 
+#[cfg(test)]
+mod tests;
+
 use pulp::{Arch, Simd, WithSimd};
 
 use super::aligned::Aligned;
