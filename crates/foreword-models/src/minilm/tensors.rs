@@ -118,7 +118,7 @@ impl Tensors {
     /// A reader of its own for one thread.
     pub(super) fn reader(&self) -> Result<Reader<'_>, ModelError> {
         let file = File::open(&self.path).map_err(|source| ModelError::Read { path: self.path.clone(), source })?;
-        Ok(Reader { tensors: self, file })
+        Ok(Reader { tensors: self, file, block: Vec::new() })
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), ModelError> {
@@ -143,30 +143,62 @@ impl Tensors {
 pub(super) struct Reader<'a> {
     tensors: &'a Tensors,
     file: File,
+    block: Vec<u8>,
 }
 
 impl Reader<'_> {
     /// The bytes of the tensor `name`, which must have `shape`.
     pub(super) fn bytes(&mut self, name: &str, shape: &[usize]) -> Result<Vec<u8>, ModelError> {
-        let (start, length) = self.tensors.find(name, shape)?;
-        let read = |source| ModelError::Read { path: self.tensors.path.clone(), source };
-        self.file.seek(SeekFrom::Start(start)).map_err(read)?;
+        let length = self.go_to(name, shape)?;
         let mut bytes = vec![0; length];
         for block in bytes.chunks_mut(BLOCK) {
-            self.file.read_exact(block).map_err(read)?;
-            // One of these would spread to every text's vector.
-            if numbers(block).fold(false, |found, number| found | !number.is_finite()) {
-                let found = "a number that is infinite or none".to_owned();
-                return Err(ModelError::Tensor { path: self.tensors.path.clone(), name: name.to_owned(), found });
-            }
+            read_block(&mut self.file, block).map_err(|fault| self.tensors.fault(name, fault))?;
         }
         Ok(bytes)
     }
 
     /// The numbers of the tensor `name`, which must have `shape`.
     pub(super) fn numbers(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, ModelError> {
-        Ok(numbers(&self.bytes(name, shape)?).collect())
+        let length = self.go_to(name, shape)?;
+        let mut values = Vec::with_capacity(length / size_of::<f32>());
+        self.block.resize(BLOCK, 0);
+        for start in (0..length).step_by(BLOCK) {
+            let block = &mut self.block[..BLOCK.min(length - start)];
+            read_block(&mut self.file, block).map_err(|fault| self.tensors.fault(name, fault))?;
+            values.extend(numbers(block));
+        }
+        Ok(values)
     }
+
+    /// Goes to where the tensor starts and gives its bytes.
+    fn go_to(&mut self, name: &str, shape: &[usize]) -> Result<usize, ModelError> {
+        let (start, length) = self.tensors.find(name, shape)?;
+        self.file.seek(SeekFrom::Start(start)).map_err(|error| self.tensors.fault(name, Fault::Read(error)))?;
+        Ok(length)
+    }
+}
+
+enum Fault {
+    Read(std::io::Error),
+    NotFinite,
+}
+
+impl Tensors {
+    fn fault(&self, name: &str, fault: Fault) -> ModelError {
+        let path = self.path.clone();
+        match fault {
+            Fault::Read(source) => ModelError::Read { path, source },
+            Fault::NotFinite => {
+                ModelError::Tensor { path, name: name.to_owned(), found: "a number that is infinite or none".to_owned() }
+            }
+        }
+    }
+}
+
+/// Fills `block` with numbers. One that is infinite or none would spread to every text's vector.
+fn read_block(file: &mut File, block: &mut [u8]) -> Result<(), Fault> {
+    file.read_exact(block).map_err(Fault::Read)?;
+    if numbers(block).fold(false, |found, number| found | !number.is_finite()) { Err(Fault::NotFinite) } else { Ok(()) }
 }
 
 /// The numbers that `bytes` hold.

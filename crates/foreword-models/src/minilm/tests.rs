@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use super::weights::{HIDDEN, INNER, LAYERS, POSITIONS, WORDS};
 use super::{FILE_LIMIT, MiniLm};
+use crate::wordpiece::WordPiece;
 
 /// Each set of instructions that this machine has.
 pub(super) fn arches() -> Vec<Arch> {
@@ -166,8 +167,9 @@ fn a_broken_tokenizer_is_refused() {
     };
     let whole = tokenizer().to_string();
     for end in 0..whole.len() {
-        check(&whole[..end], "cannot be read as a tokenizer");
+        assert!(WordPiece::new(&whole.as_bytes()[..end]).is_err(), "cut to {end} bytes");
     }
+    check(&whole[..whole.len() - 1], "cannot be read as a tokenizer");
     check("null", "cannot be read as a tokenizer");
     check(&"{\"model\":".repeat(100_000), "cannot be read as a tokenizer");
     for (pointer, wrong, expect) in [

@@ -135,7 +135,7 @@ fn until(what: &str, come: impl Fn() -> bool) {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const GOOD: &str = "cp $SHELF $DEST/toy-1.whl";
 
@@ -330,7 +330,7 @@ fn the_other_process() {
         };
         if now == moment {
             world.mark(now);
-            std::thread::sleep(Duration::from_secs(600));
+            std::thread::sleep(Duration::from_mins(10));
         }
         ControlFlow::Continue(())
     });
