@@ -4,11 +4,11 @@
 //!
 //! `FOREWORD_ORT_PYTHON` names a Python that has onnx, onnxruntime, numpy and tokenizers; without it that column is left out.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use foreword_models::minilm::MiniLm;
 use foreword_models::weights::MINILM;
@@ -19,59 +19,73 @@ type Fault = Box<dyn std::error::Error>;
 const QUERY: &str = "How do I keep basil alive in winter?";
 const CHUNKS: usize = 128;
 const CHUNK_CHARS: usize = 500;
-const ROUNDS: usize = 3;
+
+/// How often each is measured, in turns: all chunks, and a few queries at a time. The least time counts: what else runs on the machine
+/// only ever adds.
+const CHUNK_ROUNDS: usize = 4;
+const QUERY_ROUNDS: (usize, usize) = (25, 5);
+/// Onnxruntime's threads look for more work for a while, which would be taken from us.
+const PAUSE: Duration = Duration::from_millis(30);
 
 fn main() -> Result<(), Fault> {
     let cache = std::env::var_os("FOREWORD_MODELS").ok_or("FOREWORD_MODELS does not name the folder of the models")?;
     let folder = MINILM.present(Path::new(&cache)).ok_or("the folder of the models does not have the embedding model")?;
     let chunks = chunks();
     let texts: Vec<&str> = chunks.iter().map(String::as_str).collect();
-    let reference = reference(&folder, &texts)?;
-    let beside = |threads: &str, field: &str| reference.as_ref().and_then(|all| all[threads][field].as_f64());
+    let mut other = Other::start(&folder, &texts)?;
 
     println!("{:<44} {:>9} {:>12} {:>7}", "", "ours", "onnxruntime", "ratio");
-    let (model, load) = open(&folder)?;
-    print_row("load, ms", load, beside("2", "load_ms"));
-    let mut model = model;
-    for count in [1, 2] {
-        model = model.with_threads(NonZeroUsize::new(count).ok_or("no threads")?);
-        let name = count.to_string();
-        let chunk = least(ROUNDS, || model.embed(&texts)) / CHUNKS as f64;
-        print_row(&format!("{CHUNKS} chunks of {CHUNK_CHARS}, {count} thread(s), ms a chunk"), chunk, beside(&name, "chunk_ms"));
-        let query = least(10 * ROUNDS, || model.embed(&[QUERY]));
-        print_row(&format!("one short query, {count} thread(s), ms"), query, beside(&name, "query_ms"));
+    let mut load = f64::INFINITY;
+    for _ in 0..2 * CHUNK_ROUNDS {
+        load = load.min(timed(|| MiniLm::open(&folder)));
     }
-    if reference.is_none() {
-        println!("\nFor onnxruntime's times: pip install onnx onnxruntime numpy tokenizers, FOREWORD_ORT_PYTHON=that python.");
+    print_row("load, ms", load, other.as_ref().map(|other| other.load));
+
+    let mut model = MiniLm::open(&folder)?;
+    for threads in [1, 2] {
+        model = model.with_threads(NonZeroUsize::new(threads).ok_or("no threads")?);
+        for (what, name, (rounds, times)) in
+            [("chunks", "one of 128 chunks of 500", (CHUNK_ROUNDS, 1)), ("query", "one short query", QUERY_ROUNDS)]
+        {
+            let texts = if what == "query" { &[QUERY][..] } else { &texts };
+            let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..rounds {
+                for _ in 0..times {
+                    ours = ours.min(timed(|| model.embed(texts)));
+                }
+                for _ in 0..times {
+                    if let Some(other) = &mut other {
+                        theirs = theirs.min(other.time(what, threads)?);
+                    }
+                }
+                std::thread::sleep(PAUSE);
+            }
+            let count = texts.len() as f64;
+            let theirs = other.as_ref().map(|_| theirs / count);
+            print_row(&format!("{name}, {threads} thread(s), ms"), ours / count, theirs);
+        }
+    }
+    match other {
+        Some(other) => other.stop()?,
+        None => {
+            println!(
+                "\nFor onnxruntime's times: pip install onnx onnxruntime numpy tokenizers, FOREWORD_ORT_PYTHON=that python."
+            );
+        }
     }
     Ok(())
 }
 
-fn open(folder: &Path) -> Result<(MiniLm, f64), Fault> {
-    let mut best = f64::INFINITY;
-    let mut model = None;
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        model = Some(MiniLm::open(folder)?);
-        best = best.min(start.elapsed().as_secs_f64() * 1e3);
-    }
-    Ok((model.ok_or("not opened")?, best))
-}
-
-/// The least time of several rounds, in milliseconds: what else runs on the machine only ever adds.
-fn least<T>(rounds: usize, work: impl Fn() -> T) -> f64 {
-    let mut least = f64::INFINITY;
-    for _ in 0..rounds {
-        let start = Instant::now();
-        std::hint::black_box(work());
-        least = least.min(start.elapsed().as_secs_f64() * 1e3);
-    }
-    least
+/// How long `work` takes, in milliseconds.
+fn timed<T>(work: impl FnOnce() -> T) -> f64 {
+    let start = Instant::now();
+    std::hint::black_box(work());
+    start.elapsed().as_secs_f64() * 1e3
 }
 
 fn print_row(name: &str, ours: f64, theirs: Option<f64>) {
     match theirs {
-        Some(theirs) => println!("{name:<44} {ours:>9.2} {theirs:>12.2} {:>6.2}x", theirs / ours),
+        Some(theirs) => println!("{name:<44} {ours:>9.2} {theirs:>12.2} {:>6.2}x", ours / theirs),
         None => println!("{name:<44} {ours:>9.2}"),
     }
 }
@@ -98,17 +112,46 @@ fn chunks() -> Vec<String> {
     (0..CHUNKS).map(|_| chunk()).collect()
 }
 
-/// What the Python script beside this file measures.
-fn reference(folder: &Path, texts: &[&str]) -> Result<Option<Value>, Fault> {
-    let Some(python) = std::env::var_os("FOREWORD_ORT_PYTHON") else { return Ok(None) };
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/bench_embed_ort.py");
-    let mut child =
-        Command::new(python).arg("-B").arg(script).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let task = json!({"texts": texts, "query": QUERY, "rounds": ROUNDS});
-    child.stdin.take().ok_or("no input")?.write_all(task.to_string().as_bytes())?;
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        return Err("the script for onnxruntime failed; its words are above".into());
+/// The Python script beside this file, which runs onnxruntime when asked.
+struct Other {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    load: f64,
+}
+
+impl Other {
+    fn start(folder: &Path, chunks: &[&str]) -> Result<Option<Self>, Fault> {
+        let Some(python) = std::env::var_os("FOREWORD_ORT_PYTHON") else { return Ok(None) };
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/bench_embed_ort.py");
+        let mut command = Command::new(python);
+        let mut child = command.arg("-B").arg(script).arg(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().ok_or("no input")?;
+        let output = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut other = Self { child, input, output, load: 0.0 };
+        let about: Value = serde_json::from_str(&other.ask(&json!({"chunks": chunks, "query": QUERY}).to_string())?)?;
+        println!("onnxruntime {}", about["version"].as_str().unwrap_or("?"));
+        other.load = about["load_ms"].as_f64().ok_or("no time")?;
+        Ok(Some(other))
     }
-    Ok(Some(serde_json::from_slice(&output.stdout)?))
+
+    fn ask(&mut self, line: &str) -> Result<String, Fault> {
+        writeln!(self.input, "{line}")?;
+        let mut answer = String::new();
+        if self.output.read_line(&mut answer)? == 0 {
+            return Err("the script for onnxruntime failed; its words are above".into());
+        }
+        Ok(answer)
+    }
+
+    fn time(&mut self, what: &str, threads: usize) -> Result<f64, Fault> {
+        Ok(self.ask(&format!("{what} {threads}"))?.trim().parse()?)
+    }
+
+    fn stop(self) -> Result<(), Fault> {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        child.wait()?;
+        Ok(())
+    }
 }

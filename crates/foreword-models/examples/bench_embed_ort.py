@@ -1,9 +1,10 @@
-"""Times onnxruntime on the same weights and texts, for `bench_embed`.
+"""Runs onnxruntime on the same weights and texts, for `bench_embed`.
 
-Usage: bench_embed_ort.py FOLDER, with {"texts": [...], "query": "...", "rounds": n} on standard input.
+Usage: bench_embed_ort.py FOLDER. Reads a line {"chunks": [...], "query": "..."}, answers {"version": ..., "load_ms": ...}; then answers
+each line "chunks THREADS" or "query THREADS" with the milliseconds that took.
 Needs onnx, onnxruntime, numpy and tokenizers. The graph is built from the safetensors with onnxruntime's own fused operators
-(attention, skip + layer norm, bias + GELU), the fastest form it has for this model in 32-bit floats; several batch sizes are
-tried, sorted by length, and the best counts.
+(attention, skip + layer norm, bias + GELU), the fastest form it has for this model in 32-bit floats. Texts are sorted by length; several batch
+sizes are tried first, and the best one counts.
 """
 
 import json
@@ -96,17 +97,18 @@ def graph(weights):
 
 
 class Model:
-    def __init__(self, folder):
+    def __init__(self, folder, threads):
         self.tokenizer = Tokenizer.from_file(folder + "/tokenizer.json")
         self.tokenizer.enable_truncation(256)
         self.tokenizer.no_padding()
-        self.graph = graph(tensors(folder + "/model.safetensors"))
-
-    def start(self, threads):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        self.session = onnxruntime.InferenceSession(self.graph, options, providers=["CPUExecutionProvider"])
+        model = graph(tensors(folder + "/model.safetensors"))
+        begin = time.perf_counter()
+        self.session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.load = time.perf_counter() - begin
+        self.batch = None
 
     def embed(self, texts, batch):
         tokens = [encoding.ids for encoding in self.tokenizer.encode_batch(texts)]
@@ -127,33 +129,28 @@ class Model:
         return vectors
 
 
+def timed(work):
+    begin = time.perf_counter()
+    work()
+    return 1e3 * (time.perf_counter() - begin)
+
+
 def main():
-    task = json.load(sys.stdin)
-    model = Model(sys.argv[1])
-    result = {"version": onnxruntime.__version__}
-    for threads in (1, 2):
-        begin = time.perf_counter()
-        model.start(threads)
-        load = time.perf_counter() - begin
-        times = []
-        for batch in (1, 2, 8, 32):
-            for _ in range(task["rounds"]):
-                begin = time.perf_counter()
-                model.embed(task["texts"], batch)
-                times.append((time.perf_counter() - begin, batch))
-        queries = []
-        for _ in range(10 * task["rounds"]):
-            begin = time.perf_counter()
-            model.embed([task["query"]], 1)
-            queries.append(time.perf_counter() - begin)
-        best, batch = min(times)
-        result[str(threads)] = {
-            "chunk_ms": 1e3 * best / len(task["texts"]),
-            "batch": batch,
-            "query_ms": 1e3 * min(queries),
-            "load_ms": 1e3 * load,
-        }
-    json.dump(result, sys.stdout)
+    task = json.loads(sys.stdin.readline())
+    chunks, query = task["chunks"], [task["query"]]
+    models = {threads: Model(sys.argv[1], threads) for threads in (1, 2)}
+    print(json.dumps({"version": onnxruntime.__version__, "load_ms": 1e3 * models[2].load}), flush=True)
+    for line in sys.stdin:
+        what, threads = line.split()
+        model = models[int(threads)]
+        if what == "query":
+            took = timed(lambda: model.embed(query, 1))
+        else:
+            if model.batch is None:
+                some = chunks[: len(chunks) // 2]
+                model.batch = min((1, 2, 4, 8, 32), key=lambda batch: timed(lambda: model.embed(some, batch)))
+            took = timed(lambda: model.embed(chunks, model.batch))
+        print(took, flush=True)
 
 
 if __name__ == "__main__":

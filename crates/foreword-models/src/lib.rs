@@ -1,4 +1,7 @@
-//! Local models. For now the embedded model's own tokenizer, read from its file: the budget is then exact.
+//! Models that run in this process, without a network once their weights are there.
+//!
+//! [`weights`] fetches the weights by name. [`minilm`] turns texts into vectors, with [`wordpiece`] as its tokenizer. [`gguf`] and [`bpe`] read the
+//! embedded chat model's tokenizer from its file, which makes its budget exact; [`open`] joins the two.
 //!
 //! A model file comes from outside. Reading one allocates no more than its own size and stated limits, and any fault in it is
 //! a typed error.

@@ -9,6 +9,8 @@ mod matmul;
 mod pointwise;
 mod team;
 mod tensors;
+#[cfg(test)]
+mod tests;
 mod weights;
 
 use std::num::NonZeroUsize;
@@ -99,15 +101,19 @@ impl MiniLm {
     /// Opens the model in `folder`: `config.json`, `tokenizer.json`, `model.safetensors`. It works on as many threads as the
     /// machine has.
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
+        Self::open_on(folder, Arch::new())
+    }
+
+    /// Opens the model for these instructions of the processor.
+    fn open_on(folder: &Path, arch: Arch) -> Result<Self, ModelError> {
         check_config(&folder.join("config.json"))?;
-        let path = folder.join("tokenizer.json");
-        let words = WordPiece::new(&read(&path)?).map_err(|source| ModelError::Tokenizer { path: path.clone(), source })?;
-        if words.size() > WORDS {
-            return Err(ModelError::Tokenizer { path, source: WordPieceError::Size { found: words.size(), most: WORDS } });
-        }
-        let arch = Arch::new();
         let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        let weights = Weights::open(&folder.join("model.safetensors"), arch, threads.get())?;
+        let (words, weights) = std::thread::scope(|scope| {
+            let words = scope.spawn(|| tokenizer(&folder.join("tokenizer.json")));
+            let weights = Weights::open(&folder.join("model.safetensors"), arch, threads.get());
+            (words.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), weights)
+        });
+        let (words, weights) = (words?, weights?);
         Ok(Self { arch, threads, words, weights })
     }
 
@@ -202,6 +208,15 @@ fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
     std::fs::read(path).map_err(read)
 }
 
+fn tokenizer(path: &Path) -> Result<WordPiece, ModelError> {
+    let fault = |source| ModelError::Tokenizer { path: path.to_owned(), source };
+    let words = WordPiece::new(&read(path)?).map_err(fault)?;
+    if words.size() > WORDS {
+        return Err(fault(WordPieceError::Size { found: words.size(), most: WORDS }));
+    }
+    Ok(words)
+}
+
 /// Other sizes would be another model, for which the code here is not written.
 fn check_config(path: &Path) -> Result<(), ModelError> {
     let fault = |field, found: String, expected: &Value| ModelError::Config {
@@ -213,7 +228,7 @@ fn check_config(path: &Path) -> Result<(), ModelError> {
     let config = read(path)?;
     let config: Map<String, Value> =
         serde_json::from_slice(&config).map_err(|error| fault("(the file)", error.to_string(), &Value::from("a JSON object")))?;
-    let expected: [(&str, Value); 8] = [
+    let expected: [(&str, Value); 9] = [
         ("model_type", "bert".into()),
         ("hidden_act", "gelu".into()),
         ("hidden_size", HIDDEN.into()),
@@ -222,6 +237,7 @@ fn check_config(path: &Path) -> Result<(), ModelError> {
         ("num_hidden_layers", LAYERS.into()),
         ("max_position_embeddings", POSITIONS.into()),
         ("vocab_size", WORDS.into()),
+        ("layer_norm_eps", 1e-12.into()),
     ];
     for (field, expected) in expected {
         let found = config.get(field).unwrap_or(&Value::Null);

