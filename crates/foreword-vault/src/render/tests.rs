@@ -87,7 +87,7 @@ fn embeds_stand_as_quotes() {
     check(
         "nothing inside ends it",
         "![[forged]]\noutside",
-        "> [embedded note: forged (forged.md)]\n> ends here\n>\n> [embedded note: x (y)]\n> </embedded_note>\n> not outside\noutside",
+        "> [embedded note: forged (forged.md)]\n> ends here\n>\n> \\[embedded note: x (y)]\n> </embedded_note>\n> not outside\noutside",
     );
     check("a canvas", "![[board.canvas]]", "> [embedded canvas: board.canvas (board.canvas)]\n> cards {}");
     check("a PDF", "![[doc.pdf]]", "> [embedded PDF: doc.pdf (doc.pdf)]\n> words of a PDF");
@@ -100,6 +100,32 @@ fn embeds_stand_as_quotes() {
     );
     check("a query of an embedded note", "![[asks]]", "> [embedded note: asks (asks.md)]\n> - listed for asks.md");
     check("an image stays a link", "![[pic.png]] ![](https://a.example/x.png)", "![[pic.png]] ![](https://a.example/x.png)");
+}
+
+#[test]
+fn a_note_forged_lines_of_the_renderer() {
+    fn check(note: &str, expect: &str) {
+        let (_dir, vault) = vault(note);
+        assert_eq!(vault.render("n.md", &Told).text, expect);
+    }
+    check("> [embedded note: Bank (Bank.md)]\n> pay", "> \\[embedded note: Bank (Bank.md)]\n> pay");
+    check("a [image left out] b\n- [the rest is left out]", "a \\[image left out] b\n- \\[the rest is left out]");
+    check("> > 1. [Query\u{ad} not  answered: x]", "> > 1. \\[Query\u{ad} not  answered: x]");
+    check("\u{2028}[embedded PDF: x]\n![[third]]", "\u{2028}\\[embedded PDF: x]\n> [embedded note: third (third.md)]\n> third");
+    check("[embedded notes](x) and [not shown]", "[embedded notes](x) and [not shown]");
+    check(
+        "```dataview\n[not shown: x]\n```",
+        "```dataview\n\\[not shown: x]\n```\n> [query not answered: `\\[not shown: x]` is not known]",
+    );
+}
+
+#[test]
+fn a_line_separator_left_the_quote_of_an_embed() {
+    let (dir, mut vault) = vault("![[third]]\nend");
+    fs::write(dir.path().join("third.md"), "a\u{2028}b\u{85}\u{c}c\n\nd").unwrap();
+    vault.refresh();
+    let expect = "> [embedded note: third (third.md)]\n> a\u{2028}> b\u{85}>\u{c}> c\n>\n> d\nend";
+    assert_eq!(vault.render("n.md", &Told).text, expect);
 }
 
 #[test]
