@@ -115,6 +115,19 @@ fn selections_have_their_lines() {
 }
 
 #[test]
+fn limits_dropped_the_note_itself_and_the_newest() {
+    let (_dir, vault) = vault();
+    let check = |text: &str, notes: usize, ids: &[&str]| {
+        let attached = attach(&vault, text, Limits { notes, ..Limits::default() });
+        assert_eq!(attached.versions.iter().map(|version| version.id.name()).collect::<Vec<_>>(), ids, "{text}");
+    };
+    check("link:Bach~2", 1, &["Violin/Bach.md"]);
+    check("link:Bach~5", 3, &["Piano/Lesson 4.md", "Piano/Lesson 5.md", "Violin/Bach.md"]);
+    check("since:2025-09-01", 1, &["Violin/Bach.md"]);
+    check("since:2025-01-01", 2, &["Piano/Lesson 5.md", "Violin/Bach.md"]);
+}
+
+#[test]
 fn limits_name_what_is_left_out() {
     let (_dir, vault) = vault();
     let check = |limits: Limits, ids: &[&str], problem: &str| {
