@@ -11,7 +11,7 @@ use jiff::Zoned;
 
 pub use parse::{Ago, Attachment, NotAnAttachment, Since};
 
-use crate::folder::{FileKind, Problem, name_of, stem_of};
+use crate::folder::{FileKind, Problem, name_of, nfc, stem_of};
 use crate::index::{Listed, Vault};
 use crate::links::Resolved;
 use crate::note::{Note, Part};
@@ -44,6 +44,14 @@ pub struct Attached {
 }
 
 impl Vault {
+    /// Reads what a person wrote. A file of exactly this path is meant before anything else: its name may look like a tag or a glob.
+    pub fn attachment(&self, text: &str) -> Result<Attachment, NotAnAttachment> {
+        match [text, text.trim()].into_iter().find_map(|text| self.path(&nfc(text))) {
+            Some(path) => Ok(Attachment::File { target: path.to_owned(), part: None }),
+            None => Attachment::parse(text),
+        }
+    }
+
     /// What `attachment` brings at the time `now`. A page is not fetched here: it brings nothing and no problem.
     pub fn attach(&self, attachment: &Attachment, now: &Zoned, limits: Limits, helpers: &dyn Helpers) -> Attached {
         let mut attaching = Attaching { vault: self, helpers, name: attachment.to_string(), out: Attached::default() };
@@ -164,6 +172,9 @@ impl<'a> Attaching<'a> {
     /// The file that a person means.
     fn find(&mut self, target: &str) -> Option<&'a str> {
         let vault = self.vault;
+        if let Some(path) = vault.path(target) {
+            return Some(path);
+        }
         let found = match vault.resolve(target, "") {
             Resolved::Ambiguous { candidates, .. } => {
                 let all = candidates.join(", ");
