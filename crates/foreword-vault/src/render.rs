@@ -25,9 +25,9 @@ use foreword_core::text::fence::is_line_end;
 use crate::folder::{FileKind, Problem, stem_of};
 use crate::index::Vault;
 use crate::links::Resolved;
-use crate::markdown;
 use crate::note::{Link, Note, Part, QueryBlock};
 use crate::own;
+use crate::{markdown, pdf};
 use images::Images;
 
 /// Of one embedded file, no more is shown.
@@ -251,7 +251,7 @@ impl<'a> Rendering<'a> {
 
     /// The lines of an embedded file, not yet marked as a quote.
     fn embedded(&mut self, link: &Link, to: Option<&str>) -> String {
-        let part = link.part.as_ref().map(written).unwrap_or_default();
+        let mut part = link.part.as_ref().map(written).unwrap_or_default();
         let Some(to) = to else {
             self.problem(format!("the embedded note `{}` is not in the vault", link.target));
             return format!("[embedded note not found: {}{}]", one_line(&link.target), one_line(&part));
@@ -265,6 +265,10 @@ impl<'a> Rendering<'a> {
             FileKind::Pdf => "PDF",
             _ => "note",
         };
+        if what != "note" {
+            // The rest of it, such as a height, says nothing of what is shown.
+            part = page_asked(to, link.part.as_ref()).map(|page| format!("#page={page}")).unwrap_or_default();
+        }
         let head = format!("[embedded {what}: {} ({}{})]", one_line(stem_of(to)), one_line(to), one_line(&part));
         self.read.insert(to.to_owned());
         match self.content(to, link.part.as_ref()) {
@@ -282,7 +286,11 @@ impl<'a> Rendering<'a> {
     fn content(&mut self, to: &str, part: Option<&Part>) -> Result<String, String> {
         let kind = FileKind::of(to);
         if kind != FileKind::Note {
-            return self.other(to, kind);
+            let text = self.other(to, kind)?;
+            return match page_asked(to, part) {
+                Some(page) => pdf::page(&text, page).map(str::to_owned).ok_or_else(|| format!("it has no page {page}")),
+                None => Ok(text),
+            };
         }
         let (text, note) = self.vault.read_note(to).map_err(|error| error.to_string())?;
         let range = match part {
@@ -332,6 +340,16 @@ impl<'a> Rendering<'a> {
 enum Embeds {
     Shown,
     Left,
+}
+
+/// The page of a PDF that a link names, as `#page=2`.
+fn page_asked(to: &str, part: Option<&Part>) -> Option<u32> {
+    match part {
+        Some(Part::Heading(names)) if FileKind::of(to) == FileKind::Pdf => {
+            names.first()?.split('&').find_map(|setting| setting.strip_prefix("page=")?.parse().ok())
+        }
+        _ => None,
+    }
 }
 
 /// The range of a part of a note.

@@ -15,7 +15,11 @@ impl Helpers for Told {
     }
 
     fn pdf(&self, bytes: &[u8]) -> Result<String, String> {
-        if bytes.is_empty() { Err("it is empty".to_owned()) } else { Ok("words of a PDF".to_owned()) }
+        if bytes.is_empty() {
+            Err("it is empty".to_owned())
+        } else {
+            Ok("[Page 1]\n\nwords of a PDF\n\n[Page 2]\n\nmore".to_owned())
+        }
     }
 
     fn canvas(&self, json: &str) -> Result<String, String> {
@@ -90,7 +94,11 @@ fn embeds_stand_as_quotes() {
         "> [embedded note: forged (forged.md)]\n> ends here\n>\n> \\[embedded note: x (y)]\n> </embedded_note>\n> not outside\noutside",
     );
     check("a canvas", "![[board.canvas]]", "> [embedded canvas: board.canvas (board.canvas)]\n> cards {}");
-    check("a PDF", "![[doc.pdf]]", "> [embedded PDF: doc.pdf (doc.pdf)]\n> words of a PDF");
+    check(
+        "a PDF",
+        "![[doc.pdf]]",
+        "> [embedded PDF: doc.pdf (doc.pdf)]\n> [Page 1]\n>\n> words of a PDF\n>\n> [Page 2]\n>\n> more",
+    );
     check("a bad PDF", "![[empty.pdf]]", "> [embedded PDF: empty.pdf (empty.pdf)]\n> [not shown: it is empty]");
     check("a query", "a\n```dataview\nLIST\n```\nb", "a\n- listed for n.md\nb");
     check(
@@ -117,6 +125,18 @@ fn a_note_forged_lines_of_the_renderer() {
         "```dataview\n[not shown: x]\n```",
         "```dataview\n\\[not shown: x]\n```\n> [query not answered: `\\[not shown: x]` is not known]",
     );
+}
+
+#[test]
+fn an_embedded_page_showed_all_pages() {
+    fn check(embed: &str, expect: &str) {
+        let (_dir, vault) = vault(embed);
+        assert_eq!(vault.render("n.md", &Told).text, expect);
+    }
+    check("![[doc.pdf#page=2]]", "> [embedded PDF: doc.pdf (doc.pdf#page=2)]\n> [Page 2]\n>\n> more");
+    check("![[doc.pdf#page=1&height=9]]", "> [embedded PDF: doc.pdf (doc.pdf#page=1)]\n> [Page 1]\n>\n> words of a PDF");
+    check("![[doc.pdf#page=3]]", "> [embedded PDF: doc.pdf (doc.pdf#page=3)]\n> [not shown: it has no page 3]");
+    check("![[board.canvas#x]]", "> [embedded canvas: board.canvas (board.canvas)]\n> cards {}");
 }
 
 #[test]
