@@ -111,13 +111,21 @@ pub enum WebError {
     #[error("fetching a page: this is no web address ({0}); write it as https://host/path")]
     Address(&'static str),
     /// Not public.
-    #[error("fetching {host}: it is not on the public internet; if you trust it, add it to the hosts allowed")]
+    #[error(
+        "fetching {host}: it is not on the public internet; if you trust it, add \"{host}\" to `allow` under [web] in foreword.toml"
+    )]
     NotPublic {
         /// The host, as `host:port`.
         host: String,
     },
-    /// Too many redirects, or a circle of them.
-    #[error("fetching {url}: it leads on and on (more than {hops} redirects, or in a circle); attach the page itself")]
+    /// It leads back to where it was.
+    #[error("fetching {url}: it leads in a circle, back to a page it came from; attach the page that you see in a browser")]
+    Circle {
+        /// The address asked for.
+        url: String,
+    },
+    /// Too many redirects.
+    #[error("fetching {url}: it leads on and on (more than {hops} redirects); attach the page itself")]
     Redirects {
         /// The address asked for.
         url: String,
@@ -285,7 +293,10 @@ impl Fetcher {
         loop {
             let response = self.ask(&at).await?;
             if let Some(next) = redirected(&at, &response)? {
-                if seen.len() > self.config.max_redirects || seen.contains(&next) {
+                if seen.contains(&next) {
+                    return Err(WebError::Circle { url: asked.to_string() });
+                }
+                if seen.len() > self.config.max_redirects {
                     return Err(WebError::Redirects { url: asked.to_string(), hops: seen.len() - 1 });
                 }
                 seen.push(next.clone());

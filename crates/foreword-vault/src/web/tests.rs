@@ -191,9 +191,9 @@ async fn redirects() {
         (page.url, page.asked),
         (format!("http://wiki.example:{}/page", world.port), format!("http://wiki.example:{}/hop3", world.port))
     );
-    world.check("/circle", "it leads on and on").await;
+    world.check("/circle", "it leads in a circle").await;
     world.check("/count10", "end").await;
-    world.check("/count11", "it leads on and on").await;
+    world.check("/count11", "it leads on and on (more than 10 redirects)").await;
     for path in ["/to-loopback", "/to-mapped", "/to-name", "/to-metadata"] {
         world.check(path, "it is not on the public internet").await;
     }
@@ -301,7 +301,10 @@ async fn a_page_kept_for_one_list_is_not_served_to_another() {
         for allow in [&[][..], &all[..1]] {
             for (lookup, hour) in lookups.iter().zip([1, 96]) {
                 let found = with(allow, lookup).fetch(url, now(hour)).await;
-                assert!(matches!(found, Err(WebError::NotPublic { .. } | WebError::Network { .. })), "{url} {allow:?}: {found:?}");
+                assert!(
+                    matches!(found, Err(WebError::NotPublic { .. } | WebError::Network { .. })),
+                    "{url} {allow:?}: {found:?}"
+                );
             }
         }
     }
