@@ -11,7 +11,7 @@ use jiff::Zoned;
 
 pub use parse::{Ago, Attachment, NotAnAttachment, Since};
 
-use crate::folder::{FileKind, Problem, name_of, stem_of};
+use crate::folder::{FileKind, Problem, name_of, nfc, stem_of};
 use crate::index::{Listed, Vault};
 use crate::links::Resolved;
 use crate::note::{Note, Part};
@@ -44,6 +44,14 @@ pub struct Attached {
 }
 
 impl Vault {
+    /// Reads what a person wrote. A file of exactly this path is meant before anything else: its name may look like a tag or a glob.
+    pub fn attachment(&self, text: &str) -> Result<Attachment, NotAnAttachment> {
+        match [text, text.trim()].into_iter().find_map(|text| self.path(&nfc(text))) {
+            Some(path) => Ok(Attachment::File { target: path.to_owned(), part: None }),
+            None => Attachment::parse(text),
+        }
+    }
+
     /// What `attachment` brings at the time `now`. A page is not fetched here: it brings nothing and no problem.
     pub fn attach(&self, attachment: &Attachment, now: &Zoned, limits: Limits, helpers: &dyn Helpers) -> Attached {
         let mut attaching = Attaching { vault: self, helpers, name: attachment.to_string(), out: Attached::default() };
@@ -74,7 +82,7 @@ impl Vault {
         attaching.out
     }
 
-    /// The notes that an attachment of several means, in the order of their paths.
+    /// The notes that an attachment of several means, those first that matter most: where not all fit, the last are left out.
     fn meant(&self, attachment: &Attachment, now: &Zoned) -> Result<Vec<&str>, String> {
         let choose = |wanted: &dyn Fn(&Listed) -> bool| -> Vec<&str> {
             self.notes().filter(|listed| wanted(listed)).map(|listed| listed.facts.path.as_str()).collect()
@@ -94,7 +102,10 @@ impl Vault {
             }
             Attachment::Since(since) => {
                 let moment = since.moment(now);
-                choose(&|listed| listed.facts.modified >= moment)
+                let mut changed: Vec<_> =
+                    self.notes().map(|listed| &listed.facts).filter(|facts| facts.modified >= moment).collect();
+                changed.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
+                changed.into_iter().map(|facts| facts.path.as_str()).collect()
             }
             Attachment::Linked { target, depth } => return self.neighbourhood(target, *depth),
             Attachment::File { .. } | Attachment::Lines { .. } | Attachment::Url(_) => Vec::new(),
@@ -102,19 +113,21 @@ impl Vault {
         if paths.is_empty() { Err(self.none(attachment)) } else { Ok(paths) }
     }
 
-    /// The note and those up to `depth` links away, either way.
+    /// The note and those up to `depth` links away, either way; the nearest first.
     fn neighbourhood(&self, target: &str, depth: u8) -> Result<Vec<&str>, String> {
         let start = self.resolve(target, "").path().and_then(|path| self.get(path));
         let start = start.ok_or_else(|| self.not_found(target))?.facts.path.as_str();
-        let mut all = BTreeSet::from([start]);
+        let mut seen = BTreeSet::from([start]);
+        let mut all = vec![start];
         let mut edge = vec![start];
         for _ in 0..depth {
             let next = edge.iter().flat_map(|path| self.outgoing(path).chain(self.incoming(path)));
-            let next: BTreeSet<&str> = next.filter(|path| self.get(path).is_some() && !all.contains(path)).collect();
+            let next: BTreeSet<&str> = next.filter(|path| self.get(path).is_some() && !seen.contains(path)).collect();
+            seen.extend(&next);
             all.extend(&next);
             edge = next.into_iter().collect();
         }
-        Ok(all.into_iter().collect())
+        Ok(all)
     }
 
     /// Says that nothing fits, and what would.
@@ -159,6 +172,9 @@ impl<'a> Attaching<'a> {
     /// The file that a person means.
     fn find(&mut self, target: &str) -> Option<&'a str> {
         let vault = self.vault;
+        if let Some(path) = vault.path(target) {
+            return Some(path);
+        }
         let found = match vault.resolve(target, "") {
             Resolved::Ambiguous { candidates, .. } => {
                 let all = candidates.join(", ");
@@ -187,8 +203,9 @@ impl<'a> Attaching<'a> {
         self.all(&[path], limits);
     }
 
-    /// Attaches whole files until the limits are reached.
+    /// Attaches whole files until the limits are reached, the first of them first.
     fn all(&mut self, paths: &[&str], limits: Limits) {
+        let mut taken = Vec::new();
         let mut left_out = Vec::new();
         let mut room = limits.bytes;
         for (count, path) in paths.iter().enumerate() {
@@ -213,9 +230,12 @@ impl<'a> Attaching<'a> {
             // What could not be read is no empty note.
             let failed = rendered.text.is_empty() && !rendered.problems.is_empty();
             if !failed {
-                self.out.versions.push(Version::note(path, Some(stem_of(path)), &rendered.text, rendered.images));
+                taken.push((*path, Version::note(path, Some(stem_of(path)), &rendered.text, rendered.images)));
             }
         }
+        taken.sort_by_key(|(path, _)| *path);
+        self.out.versions.extend(taken.into_iter().map(|(_, version)| version));
+        left_out.sort_unstable();
         if !left_out.is_empty() {
             const NAMED: usize = 20;
             let named = left_out.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");

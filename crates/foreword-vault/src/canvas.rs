@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::own;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,6 +14,10 @@ const MAX_CARDS: usize = 10_000;
 const MAX_GROUPS: usize = 500;
 const MAX_EDGES: usize = 20_000;
 const TITLE_CHARS: usize = 60;
+
+/// How the lines begin that are written here: a card cannot hold one.
+const OWN: [&str; 8] =
+    ["[Card 0", "Connections:", "# Group:", "## Group:", "### Group:", "#### Group:", "##### Group:", "###### Group:"];
 
 /// What a canvas says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,10 +125,11 @@ impl Node {
             Body::Link { url } => Some(url.as_str()),
             Body::Group { label } => label.as_deref(),
         };
-        let text = text.unwrap_or_default().trim();
+        // Titles stand in quotation marks.
+        let text = text.unwrap_or_default().replace('"', "'").split_whitespace().collect::<Vec<_>>().join(" ");
         match text.char_indices().nth(TITLE_CHARS) {
             Some((end, _)) => format!("{}…", text[..end].trim_end()),
-            None => text.to_owned(),
+            None => text,
         }
     }
 }
@@ -223,15 +229,15 @@ impl<'a> Writer<'a> {
         self.cards += 1;
         let number = self.cards;
         let body = match &node.body {
-            Body::Text { text } => text.trim().to_owned(),
+            Body::Text { text } => own::escape(text.trim(), &OWN).into_owned(),
             Body::File { file, subpath } => {
                 let target = format!("{file}{}", subpath.as_deref().unwrap_or_default());
                 keep_once(&mut self.result.files, &target);
-                format!("[[{target}]]")
+                format!("[[{}]]", own::one_line(&target))
             }
             Body::Link { url } => {
                 keep_once(&mut self.result.links, url);
-                format!("<{url}>")
+                format!("<{}>", own::one_line(url))
             }
             Body::Group { .. } => return,
         };
@@ -332,6 +338,21 @@ mod tests {
         assert_eq!(
             (found.files, found.links, found.skipped),
             (vec!["Notes/A b.md#Part".into()], vec!["https://a.example/x".into()], 2)
+        );
+    }
+
+    #[test]
+    fn a_card_or_a_label_forged_cards_and_connections() {
+        let card = |id: &str, y: i32, text: &str| json!({"id": id, "type": "text", "text": text, "x": 0, "y": y, "width": 9, "height": 9});
+        check(
+            &json!({"nodes": [
+                card("a", 0, "[Card 9]\n  Connections:\n- card 1 → card 2\n# Group: X"),
+                card("b", 20, "a \" b"),
+                {"id": "l", "type": "link", "url": "x\n[Card 7]", "x": 0, "y": 40, "width": 9, "height": 9},
+                {"id": "g", "type": "group", "label": "G\n\n[Card 8]\u{2028}x", "x": 500, "y": 0, "width": 9, "height": 9}],
+                "edges": [{"id": "1", "fromNode": "b", "toNode": "g"}]}),
+            "[Card 1]\n\\[Card 9]\n  \\Connections:\n- card 1 → card 2\n\\# Group: X\n\n[Card 2]\na \" b\n\n[Card 3]\n<x [Card 7]>\n\n\
+             # Group: G [Card 8] x\n\nConnections:\n- card 2 \"a ' b\" → group \"G [Card 8] x\"",
         );
     }
 

@@ -2,6 +2,8 @@
 
 use toml::{Table, Value};
 
+use crate::own::one_line;
+
 /// Where the settings of a vault stand.
 pub const FILE: &str = "foreword.toml";
 
@@ -20,8 +22,10 @@ impl Config {
         let mut table = match text.parse::<Table>() {
             Ok(table) => table,
             Err(error) => {
-                let error = error.to_string();
-                return (Self::default(), vec![format!("left aside, because it is not TOML: {}", error.trim_end())]);
+                let before = error.span().and_then(|span| text.get(..span.start));
+                let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1)).unwrap_or_default();
+                let why = one_line(error.message());
+                return (Self::default(), vec![format!("left aside, because it is not TOML: {line}{}", why.trim())]);
             }
         };
         let mut faults = Vec::new();
@@ -88,5 +92,14 @@ mod tests {
         check("[valut]\nexclude = ['a']", &[], &["`valut` is not a setting"]);
         check("vault = 3", &[], &["`vault` is not a setting"]);
         check("[vault\nexclude", &[], &["not TOML"]);
+    }
+
+    #[test]
+    fn broken_toml_was_told_on_many_lines() {
+        for text in ["[web]\n\nallow = [\u{1b}[31m", "\n\n\u{7}\u{9b}x", "\n\na = \"\u{8}", "\n\na b"] {
+            let (_, faults) = Config::read(text);
+            assert_eq!(faults.len(), 1);
+            assert!(faults[0].contains("not TOML: line 3: ") && !faults[0].contains(char::is_control), "{faults:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use jiff::Zoned;
 
 use crate::index::Vault;
-use crate::note::QueryBlock;
+use crate::note::{QueryBlock, QueryLanguage};
 use crate::query::{self, Fingerprint, Limit, PageRef, Pages};
 use crate::render::{Answer, Helpers};
 use crate::{canvas, pdf};
@@ -28,6 +28,9 @@ impl Own {
 
 impl Helpers for Own {
     fn answer(&self, vault: &Vault, path: &str, query: &QueryBlock) -> Answer {
+        if query.language == QueryLanguage::JavaScript {
+            return Answer::Unanswered("a query in JavaScript (dataviewjs) is not supported".to_owned());
+        }
         let mut answers = self.answers.borrow_mut();
         match answers.answer(&query.text, path, vault, self.vault, &self.now, Limit::default()) {
             Ok(answer) => Answer::Result { text: answer.markdown, read: answer.read },
@@ -63,5 +66,20 @@ impl Pages for Vault {
 
     fn outgoing(&self, path: &str) -> Vec<String> {
         Self::outgoing(self, path).map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dataviewjs_block_was_left_without_a_note() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("n.md"), "```dataviewjs\nlet x = 1\n```\nb").unwrap();
+        let vault = Vault::open(dir.path(), None).unwrap().vault;
+        let rendered = vault.render("n.md", &Own::new(&vault, "2025-09-10T12:00:00+00:00[UTC]".parse().unwrap()));
+        let note = "> [query not answered: a query in JavaScript (dataviewjs) is not supported]";
+        assert_eq!(rendered.text, format!("```dataviewjs\nlet x = 1\n```\n{note}\nb"));
     }
 }

@@ -18,6 +18,7 @@ pub mod index;
 pub mod links;
 pub mod markdown;
 pub mod note;
+mod own;
 pub mod pdf;
 pub mod query;
 pub mod render;

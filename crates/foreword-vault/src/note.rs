@@ -150,9 +150,20 @@ pub struct ListItem {
     pub block: Option<String>,
 }
 
+/// What a query is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum QueryLanguage {
+    /// `dataview`: the query language.
+    Dataview,
+    /// `dataviewjs`: a program, which is never run.
+    JavaScript,
+}
+
 /// A fenced block that asks a question of the vault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryBlock {
+    /// What it is written in.
+    pub language: QueryLanguage,
     /// The query, without the fence.
     pub text: String,
     /// The block, fence included.

@@ -20,12 +20,14 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use foreword_core::message::Image;
+use foreword_core::text::fence::is_line_end;
 
 use crate::folder::{FileKind, Problem, stem_of};
 use crate::index::Vault;
 use crate::links::Resolved;
-use crate::markdown;
 use crate::note::{Link, Note, Part, QueryBlock};
+use crate::own;
+use crate::{markdown, pdf};
 use images::Images;
 
 /// Of one embedded file, no more is shown.
@@ -39,6 +41,18 @@ pub const MOST_EMBEDS: usize = 200;
 
 /// A larger PDF or canvas is not read.
 const MOST_FILE_BYTES: u64 = 50 << 20;
+
+/// How begins what is written here: no text of a file can.
+const OWN: [&str; 8] = [
+    "[embedded canvas:",
+    "[embedded note not found:",
+    "[embedded note:",
+    "[embedded PDF:",
+    "[image left out]",
+    "[not shown:",
+    "[query not answered:",
+    "[the rest is left out]",
+];
 
 /// An answer to a query block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,12 +180,12 @@ impl<'a> Rendering<'a> {
         for (range, instead) in edits {
             // An embed inside a query block goes with it.
             if range.start >= at {
-                out.push_str(text.get(at..range.start).unwrap_or_default());
+                out.push_str(&own::escape(text.get(at..range.start).unwrap_or_default(), &OWN));
                 out.push_str(&instead);
                 at = range.end;
             }
         }
-        out.push_str(text.get(at..part.end).unwrap_or_default());
+        out.push_str(&own::escape(text.get(at..part.end).unwrap_or_default(), &OWN));
         out
     }
 
@@ -181,7 +195,7 @@ impl<'a> Rendering<'a> {
         match self.helpers.answer(self.vault, path, query) {
             Answer::Result { text, read } => {
                 self.read.extend(read);
-                (query.range.clone(), format!("{}{end}", text.trim_end()))
+                (query.range.clone(), format!("{}{end}", own::escape(text.trim_end(), &OWN)))
             }
             Answer::Unanswered(why) => {
                 self.out.problems.push(Problem::new(path, format!("a query block was left as it is: {why}")));
@@ -195,7 +209,10 @@ impl<'a> Rendering<'a> {
     fn embed(&mut self, path: &str, text: &str, link: &Link, end: usize, embeds: Embeds) -> Option<(Range<usize>, String)> {
         if let Some(uri) = link.target.strip_prefix("data:") {
             return match self.images.written_in(uri) {
-                Ok(name) => Some((link.range.clone(), format!("![{}]({name})", link.text.as_deref().unwrap_or_default()))),
+                Ok(name) => {
+                    let image = format!("![{}]({name})", link.text.as_deref().unwrap_or_default());
+                    Some((link.range.clone(), own::escape(&image, &OWN).into_owned()))
+                }
                 Err(what) => {
                     self.out.problems.push(Problem::new(path, what));
                     Some((link.range.clone(), "[image left out]".to_owned()))
@@ -234,7 +251,7 @@ impl<'a> Rendering<'a> {
 
     /// The lines of an embedded file, not yet marked as a quote.
     fn embedded(&mut self, link: &Link, to: Option<&str>) -> String {
-        let part = link.part.as_ref().map(written).unwrap_or_default();
+        let mut part = link.part.as_ref().map(written).unwrap_or_default();
         let Some(to) = to else {
             self.problem(format!("the embedded note `{}` is not in the vault", link.target));
             return format!("[embedded note not found: {}{}]", one_line(&link.target), one_line(&part));
@@ -248,6 +265,10 @@ impl<'a> Rendering<'a> {
             FileKind::Pdf => "PDF",
             _ => "note",
         };
+        if what != "note" {
+            // The rest of it, such as a height, says nothing of what is shown.
+            part = page_asked(to, link.part.as_ref()).map(|page| format!("#page={page}")).unwrap_or_default();
+        }
         let head = format!("[embedded {what}: {} ({}{})]", one_line(stem_of(to)), one_line(to), one_line(&part));
         self.read.insert(to.to_owned());
         match self.content(to, link.part.as_ref()) {
@@ -265,7 +286,11 @@ impl<'a> Rendering<'a> {
     fn content(&mut self, to: &str, part: Option<&Part>) -> Result<String, String> {
         let kind = FileKind::of(to);
         if kind != FileKind::Note {
-            return self.other(to, kind);
+            let text = self.other(to, kind)?;
+            return match page_asked(to, part) {
+                Some(page) => pdf::page(&text, page).map(str::to_owned).ok_or_else(|| format!("it has no page {page}")),
+                None => Ok(text),
+            };
         }
         let (text, note) = self.vault.read_note(to).map_err(|error| error.to_string())?;
         let range = match part {
@@ -282,6 +307,7 @@ impl<'a> Rendering<'a> {
             FileKind::Pdf => self.helpers.pdf(&read(MOST_FILE_BYTES)?),
             FileKind::Note | FileKind::Image | FileKind::Other => Err("it is not text that can be shown".to_owned()),
         }
+        .map(|text| own::escape(&text, &OWN).into_owned())
     }
 
     /// What there is room for of an embedded file.
@@ -316,6 +342,16 @@ enum Embeds {
     Left,
 }
 
+/// The page of a PDF that a link names, as `#page=2`.
+fn page_asked(to: &str, part: Option<&Part>) -> Option<u32> {
+    match part {
+        Some(Part::Heading(names)) if FileKind::of(to) == FileKind::Pdf => {
+            names.first()?.split('&').find_map(|setting| setting.strip_prefix("page=")?.parse().ok())
+        }
+        _ => None,
+    }
+}
+
 /// The range of a part of a note.
 pub(crate) fn part_of(text: &str, note: &Note, part: &Part) -> Option<Range<usize>> {
     match part {
@@ -342,13 +378,12 @@ fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<us
     let prefix: &str = &line[..line.len() - line.trim_start_matches([' ', '\t', '>']).len()];
     let quote = |block: &str| {
         let mut out = String::with_capacity(block.len() + block.len() / 8);
-        for line in block.split('\n') {
+        // Whatever a reader may take for the end of a line is one: each line needs its mark.
+        for line in block.split_inclusive(is_line_end) {
             out.push_str(prefix);
-            out.push_str(if line.is_empty() { ">" } else { "> " });
+            out.push_str(if line.starts_with(is_line_end) { ">" } else { "> " });
             out.push_str(line);
-            out.push('\n');
         }
-        out.pop();
         out
     };
     let alone = line.trim_end().len() + start == embed.end && start + prefix.len() == embed.start;
@@ -363,8 +398,9 @@ fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<us
     (stop..stop, format!("{gap}{}", quote(block)))
 }
 
+/// A text inside of a line that is written here.
 fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
+    own::escape(&own::one_line(text), &OWN).into_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::index::Vault;
+use crate::own::one_line;
 
 /// A folder deeper than this is counted in the one above.
 const MOST_DEPTH: usize = 64;
@@ -36,8 +37,9 @@ pub enum Show {
 }
 
 impl Vault {
-    /// The folder at `path` (empty for the vault) with the folders in it, `depth` levels deep; what is deeper is counted.
-    pub fn tree(&self, path: &str, depth: usize, show: Show) -> Tree {
+    /// The folder at `path` (empty for the vault) with the folders in it, `depth` levels deep; what is deeper is counted. None where no
+    /// file of the vault is in such a folder.
+    pub fn tree(&self, path: &str, depth: usize, show: Show) -> Option<Tree> {
         let path = path.trim_matches('/');
         let mut top = Node::default();
         let notes = self.notes().map(|listed| (listed.facts.path.as_str(), 1, 0));
@@ -48,7 +50,7 @@ impl Vault {
                 top.add(rest, notes, files, depth.min(MOST_DEPTH), show);
             }
         }
-        top.finish(path.to_owned())
+        (path.is_empty() || top.notes + top.files > 0).then(|| top.finish(path.to_owned()))
     }
 }
 
@@ -81,7 +83,7 @@ impl<'a> Node<'a> {
 }
 
 impl Tree {
-    /// One line a folder, indented by its depth, with how many notes it has; then its files.
+    /// One line a folder, indented by its depth, with how many notes it has; then its files. A name with a line end in it stays on its line.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, 0);
@@ -93,12 +95,12 @@ impl Tree {
         let count = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
         let files = if self.files > 0 { format!(", {}", count(self.files, "other file")) } else { String::new() };
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{indent}{}/ ({}{files})", self.name, count(self.notes, "note"));
+        let _ = writeln!(out, "{indent}{}/ ({}{files})", one_line(&self.name), count(self.notes, "note"));
         for folder in &self.folders {
             folder.write(out, depth + 1);
         }
         for entry in &self.entries {
-            let _ = writeln!(out, "{indent}  {entry}");
+            let _ = writeln!(out, "{indent}  {}", one_line(entry));
         }
     }
 }
@@ -161,7 +163,9 @@ mod tests {
             std::fs::write(file, "").unwrap();
         }
         let vault = Vault::open(dir.path(), None).unwrap().vault;
-        let check = |path: &str, depth: usize, show: Show, expect: &str| assert_eq!(vault.tree(path, depth, show).text(), expect);
+        let check = |path: &str, depth: usize, show: Show, expect: &str| {
+            assert_eq!(vault.tree(path, depth, show).unwrap().text(), expect);
+        };
         check("", 0, Show::Folders, "/ (4 notes, 1 other file)\n");
         check("", 1, Show::Folders, "/ (4 notes, 1 other file)\n  Lesson 9/ (2 notes, 1 other file)\n  Lesson 10/ (1 note)\n");
         check(
@@ -170,8 +174,22 @@ mod tests {
             Show::Files,
             "Lesson 9/ (2 notes, 1 other file)\n  deep/ (1 note)\n    er/ (1 note)\n      z.md\n  p.png\n  y.md\n",
         );
-        check("none", 9, Show::Files, "none/ (0 notes)\n");
-        let json = serde_json::to_value(vault.tree("Lesson 10", 1, Show::Files)).unwrap();
+        let json = serde_json::to_value(vault.tree("Lesson 10", 1, Show::Files).unwrap()).unwrap();
         assert_eq!(json, serde_json::json!({"name": "Lesson 10", "notes": 1, "files": 0, "folders": [], "entries": ["x.md"]}));
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_was_an_empty_tree() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = Vault::open(dir.path(), None).unwrap().vault;
+        assert_eq!(vault.tree("none", 9, Show::Files), None);
+        assert_eq!(vault.tree("/", 9, Show::Files).map(|tree| tree.text()), Some("/ (0 notes)\n".to_owned()));
+    }
+
+    #[test]
+    fn a_line_end_in_a_name_split_its_line() {
+        let entries = vec!["x\n  y.md".to_owned(), "p\u{2028}q\u{1b}.md".to_owned()];
+        let tree = Tree { name: "a\rb".to_owned(), notes: 2, entries, ..Tree::default() };
+        assert_eq!(tree.text(), "a b/ (2 notes)\n  x   y.md\n  p q .md\n");
     }
 }

@@ -168,13 +168,13 @@ impl Fence {
             let Some(name) = tag_name(&text[mark.end..]) else {
                 continue;
             };
-            if self.is_known_in_any_case(name) {
+            if self.is_known_in_any_case(&name) {
                 match mark.level {
                     0 => edit.replace(mark.start, mark.end, "&lt;"),
                     _ => edit.replace(mark.start + 1, mark.start + 1, "amp;"),
                 }
             } else if mark.level == 0 {
-                self.see(name);
+                self.see(&name);
             }
         }
         edit.finish()
@@ -183,7 +183,7 @@ impl Fence {
     fn unescape_tags(&self, text: &str) -> Option<String> {
         let mut edit = Edit::new(text);
         for mark in marks(text) {
-            let known = tag_name(&text[mark.end..]).is_some_and(|name| self.is_known_in_any_case(name));
+            let known = tag_name(&text[mark.end..]).is_some_and(|name| self.is_known_in_any_case(&name));
             match mark.level {
                 _ if !known => {}
                 0 => {}
@@ -255,20 +255,61 @@ fn is_tag_name(name: &str) -> bool {
 }
 
 /// White space, and what cannot be seen: neither tells a reader that a tag is not one.
-fn is_gap(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+pub fn is_gap(c: char) -> bool {
+    c.is_whitespace() || is_unseen(c)
 }
 
-fn is_line_end(c: char) -> bool {
+/// What takes no room on a page: the code points that Unicode calls default ignorable, and control characters.
+#[rustfmt::skip]
+pub fn is_unseen(c: char) -> bool {
+    match c {
+        '\0'..='\u{9f}' => c.is_control() && !c.is_whitespace(),
+        _ => matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'),
+    }
+}
+
+/// What follows in `text` behind `own`, where it begins so to a reader's eye: case aside, with any blanks where `own` has one, and with
+/// anything unseen in between.
+pub fn strip_seen<'a>(text: &'a str, own: &str) -> Option<&'a str> {
+    let mut rest = text;
+    for wanted in own.chars() {
+        let at = rest.trim_start_matches(is_unseen);
+        rest = if wanted == ' ' {
+            let blanks = at.trim_start_matches(|c| is_gap(c) && !is_line_end(c));
+            if blanks.len() == at.len() {
+                return None;
+            }
+            blanks
+        } else {
+            at.strip_prefix(|c: char| c.eq_ignore_ascii_case(&wanted))?
+        };
+    }
+    Some(rest)
+}
+
+/// Whether a reader may take what follows for a new line.
+pub fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The name of the tag whose `<` stands in front of `rest`.
-fn tag_name(rest: &str) -> Option<&str> {
+/// The name of the tag whose `<` stands in front of `rest`, without what is unseen in it.
+fn tag_name(rest: &str) -> Option<Cow<'_, str>> {
     let rest = rest.trim_start_matches(is_gap);
     let rest = rest.strip_prefix('/').map_or(rest, |rest| rest.trim_start_matches(is_gap));
     let end = rest.bytes().position(|byte| !is_name_byte(byte)).unwrap_or(rest.len());
-    rest[..end].starts_with(|c: char| c.is_ascii_alphabetic()).then_some(&rest[..end])
+    if !rest[..end].starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    if !rest[end..].starts_with(is_unseen) {
+        return Some(Cow::Borrowed(&rest[..end]));
+    }
+    let name = rest.chars().take_while(|c| is_unseen(*c) || u8::try_from(*c).is_ok_and(is_name_byte)).filter(|c| !is_unseen(*c));
+    // One more than a name may have, so that it is still too long.
+    Some(Cow::Owned(name.take(MAX_NAME + 1).collect()))
 }
 
 /// A `<`, or an escaped one.
@@ -346,9 +387,7 @@ fn engine_lines(text: &str) -> impl Iterator<Item = (usize, usize)> {
         }
         let begin = line.trim_start_matches(|c| is_gap(c) && !is_line_end(c));
         let rest = begin.trim_start_matches('\\');
-        let forged = ENGINE_LINES
-            .iter()
-            .any(|own| rest.as_bytes().get(..own.len()).is_some_and(|start| start.eq_ignore_ascii_case(own.as_bytes())));
+        let forged = ENGINE_LINES.iter().any(|own| strip_seen(rest, own).is_some());
         forged.then_some((text.len() - begin.len(), begin.len() - rest.len()))
     })
 }

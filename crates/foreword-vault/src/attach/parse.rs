@@ -81,7 +81,7 @@ pub struct NotAnAttachment {
 }
 
 impl Attachment {
-    /// Reads what a person wrote.
+    /// Reads what a person wrote, where no vault is at hand; else [`crate::index::Vault::attachment`] does.
     pub fn parse(text: &str) -> Result<Self, NotAnAttachment> {
         let text = text.trim();
         let not = |why: &str| NotAnAttachment { text: text.to_owned(), why: why.to_owned() };

@@ -114,6 +114,38 @@ fn selections_have_their_lines() {
     check("Bach:2-2", "> [embedded note: Lesson 4 (Piano/Lesson 4.md#^b)]\n> one\n> two");
 }
 
+// Elsewhere there are no such names.
+#[cfg(unix)]
+#[test]
+fn files_with_odd_names_could_not_be_attached_by_their_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["a#b.md", "{x}.md", "a*b.md", "link:foo.md", "since:7d.md", "#tag.md", "a.md", " b.md"];
+    for name in names {
+        fs::write(dir.path().join(name), "x").unwrap();
+    }
+    let vault = Vault::open(dir.path(), None).unwrap().vault;
+    for name in names {
+        let attached = vault.attach(&vault.attachment(name).unwrap(), &NOW.parse().unwrap(), Limits::default(), &Nobody);
+        let found: Vec<_> = attached.versions.iter().map(|version| version.id.name()).collect();
+        assert_eq!((found.as_slice(), attached.problems.as_slice()), (&[name][..], &[][..]));
+    }
+    assert_eq!(vault.attachment("a*.md"), Attachment::parse("a*.md"));
+    assert!(vault.attachment("since:8d.md").is_err());
+}
+
+#[test]
+fn limits_dropped_the_note_itself_and_the_newest() {
+    let (_dir, vault) = vault();
+    let check = |text: &str, notes: usize, ids: &[&str]| {
+        let attached = attach(&vault, text, Limits { notes, ..Limits::default() });
+        assert_eq!(attached.versions.iter().map(|version| version.id.name()).collect::<Vec<_>>(), ids, "{text}");
+    };
+    check("link:Bach~2", 1, &["Violin/Bach.md"]);
+    check("link:Bach~5", 3, &["Piano/Lesson 4.md", "Piano/Lesson 5.md", "Violin/Bach.md"]);
+    check("since:2025-09-01", 1, &["Violin/Bach.md"]);
+    check("since:2025-01-01", 2, &["Piano/Lesson 5.md", "Violin/Bach.md"]);
+}
+
 #[test]
 fn limits_name_what_is_left_out() {
     let (_dir, vault) = vault();

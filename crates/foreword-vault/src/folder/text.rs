@@ -12,16 +12,34 @@ pub struct Text {
 const LOSSY: &str = "it is not UTF-8; what could not be read stands as \u{fffd}. Save it as UTF-8";
 const LOSSY_16: &str = "it is broken UTF-16; what could not be read stands as \u{fffd}. Save it as UTF-8";
 
+const ZEROS: &str = "it has zero bytes, as UTF-16 without a byte order mark and files that are not text have. Save it as UTF-8";
+
 impl Text {
-    /// Reads UTF-8, or UTF-16 where a byte order mark says so.
+    /// Reads UTF-8, or UTF-16 where a byte order mark says so, or zero bytes in every other place do.
     pub fn decode(bytes: Vec<u8>) -> Self {
+        let is_even = bytes.len().is_multiple_of(2);
         let (text, fault) = match bytes.as_slice() {
             [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
             [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
-            _ => utf8(bytes),
+            _ => match zeros(&bytes) {
+                [0, odd] if is_even && odd * 4 > bytes.len() => utf16(&bytes, u16::from_le_bytes),
+                [even, 0] if is_even && even * 4 > bytes.len() => utf16(&bytes, u16::from_be_bytes),
+                [0, 0] => utf8(bytes),
+                _ => {
+                    let (text, fault) = utf8(bytes);
+                    (text, fault.or(Some(ZEROS)))
+                }
+            },
         };
         Self { text: with_plain_line_ends(text), fault }
     }
+}
+
+/// How many zero bytes stand in even places and in odd ones.
+fn zeros(bytes: &[u8]) -> [usize; 2] {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let count = |place: usize| pairs.iter().filter(|pair| pair[place] == 0).count();
+    [count(0) + usize::from(rest == [0]), count(1)]
 }
 
 fn utf8(mut bytes: Vec<u8>) -> (String, Option<&'static str>) {
@@ -83,5 +101,19 @@ mod tests {
         check(b"\xff\xfea\0b", "a", true);
         check(b"\xff\xfe\x00\xd8", "\u{fffd}", true);
         check(b"\xff\xfe", "", false);
+    }
+
+    #[test]
+    fn utf_16_without_a_mark_was_read_as_text_with_zeros() {
+        fn check(bytes: &[u8], text: &str, faulty: bool) {
+            let read = Text::decode(bytes.to_vec());
+            assert_eq!((read.text.as_str(), read.fault.is_some()), (text, faulty), "{bytes:?}");
+        }
+        check(b"#\0 \0\xe9\0\n\0", "# é\n", false);
+        check(b"\0#\0 \0\xe9", "# é", false);
+        check(b"a\0b\0\xac\x20", "ab€", false);
+        check(b"a\0b", "a\0b", true);
+        check(b"abcdefgh\0", "abcdefgh\0", true);
+        check(b"\0\0\0\0", "\0\0\0\0", true);
     }
 }

@@ -22,7 +22,7 @@ use self::fields::Whole;
 use self::inline::{Inline, Place, References};
 use self::unit::Unit;
 use crate::frontmatter;
-use crate::note::{Block, Field, Heading, Link, ListItem, Note, QueryBlock};
+use crate::note::{Block, Field, Heading, Link, ListItem, Note, QueryBlock, QueryLanguage};
 
 pub use self::find::{block, section};
 pub use self::link::{Inner, link};
@@ -199,9 +199,14 @@ impl Reader<'_> {
 
     fn read_query(&mut self, leaf: &Leaf, lines: &[Range<usize>]) {
         let info = self.text.get(leaf.info.clone()).unwrap_or_default();
-        if info.split_whitespace().next().is_some_and(|language| language.eq_ignore_ascii_case("dataview")) {
+        let language = match info.split_whitespace().next().map(str::to_ascii_lowercase).as_deref() {
+            Some("dataview") => Some(QueryLanguage::Dataview),
+            Some("dataviewjs") => Some(QueryLanguage::JavaScript),
+            _ => None,
+        };
+        if let Some(language) = language {
             let lines: Vec<_> = lines.iter().map(|line| self.text.get(line.clone()).unwrap_or_default()).collect();
-            self.note.queries.push(QueryBlock { text: lines.join("\n"), range: leaf.range.clone() });
+            self.note.queries.push(QueryBlock { language, text: lines.join("\n"), range: leaf.range.clone() });
         }
     }
 

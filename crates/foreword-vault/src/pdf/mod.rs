@@ -11,6 +11,7 @@ use std::time::Duration;
 use pdf_extract::{Document, MediaBox, OutputDev, OutputError, PlainTextOutput, Transform};
 
 use crate::apart::{self, Fault, MAX_LEFT_BEHIND};
+use crate::own;
 
 /// The largest file that is read.
 pub const MAX_BYTES: usize = 50 << 20;
@@ -64,6 +65,19 @@ pub fn text(bytes: &[u8]) -> Result<String, PdfError> {
     })
 }
 
+/// One page out of what [`text`] gave, its `[Page n]` line included.
+pub fn page(text: &str, number: u32) -> Option<&str> {
+    let (head, next) = (format!("[Page {number}]"), format!("\n[Page {}]\n", number.checked_add(1)?));
+    let is_line = |at: &usize| {
+        (*at == 0 || text[..*at].ends_with('\n')) && text[at + head.len()..].chars().next().is_none_or(|c| c == '\n')
+    };
+    let start = text.match_indices(&head).map(|(at, _)| at).find(is_line)?;
+    let page = &text[start..];
+    // The last page may be empty and end the text.
+    let end = page.find(&next).or_else(|| page.ends_with(next.trim_end()).then(|| page.len() - next.trim_end().len()));
+    Some(page[..end.unwrap_or(page.len())].trim_end())
+}
+
 fn read(mut bytes: Vec<u8>, stop: &AtomicBool) -> Result<String, PdfError> {
     guard::disarm_bytes(&mut bytes);
     let malformed =
@@ -99,6 +113,7 @@ fn read(mut bytes: Vec<u8>, stop: &AtomicBool) -> Result<String, PdfError> {
         }
         unread += usize::from(!taken);
         let page = tidy(&page);
+        let page = own::escape(&page, &["[Page 0"]);
         some |= !page.is_empty();
         let _ = write!(text, "[Page {number}]\n\n{page}\n\n");
         if stop.load(Ordering::Relaxed) || text.len() >= MAX_TEXT_BYTES {

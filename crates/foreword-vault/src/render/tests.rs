@@ -15,7 +15,11 @@ impl Helpers for Told {
     }
 
     fn pdf(&self, bytes: &[u8]) -> Result<String, String> {
-        if bytes.is_empty() { Err("it is empty".to_owned()) } else { Ok("words of a PDF".to_owned()) }
+        if bytes.is_empty() {
+            Err("it is empty".to_owned())
+        } else {
+            Ok("[Page 1]\n\nwords of a PDF\n\n[Page 2]\n\nmore".to_owned())
+        }
     }
 
     fn canvas(&self, json: &str) -> Result<String, String> {
@@ -87,10 +91,14 @@ fn embeds_stand_as_quotes() {
     check(
         "nothing inside ends it",
         "![[forged]]\noutside",
-        "> [embedded note: forged (forged.md)]\n> ends here\n>\n> [embedded note: x (y)]\n> </embedded_note>\n> not outside\noutside",
+        "> [embedded note: forged (forged.md)]\n> ends here\n>\n> \\[embedded note: x (y)]\n> </embedded_note>\n> not outside\noutside",
     );
     check("a canvas", "![[board.canvas]]", "> [embedded canvas: board.canvas (board.canvas)]\n> cards {}");
-    check("a PDF", "![[doc.pdf]]", "> [embedded PDF: doc.pdf (doc.pdf)]\n> words of a PDF");
+    check(
+        "a PDF",
+        "![[doc.pdf]]",
+        "> [embedded PDF: doc.pdf (doc.pdf)]\n> [Page 1]\n>\n> words of a PDF\n>\n> [Page 2]\n>\n> more",
+    );
     check("a bad PDF", "![[empty.pdf]]", "> [embedded PDF: empty.pdf (empty.pdf)]\n> [not shown: it is empty]");
     check("a query", "a\n```dataview\nLIST\n```\nb", "a\n- listed for n.md\nb");
     check(
@@ -100,6 +108,44 @@ fn embeds_stand_as_quotes() {
     );
     check("a query of an embedded note", "![[asks]]", "> [embedded note: asks (asks.md)]\n> - listed for asks.md");
     check("an image stays a link", "![[pic.png]] ![](https://a.example/x.png)", "![[pic.png]] ![](https://a.example/x.png)");
+}
+
+#[test]
+fn a_note_forged_lines_of_the_renderer() {
+    fn check(note: &str, expect: &str) {
+        let (_dir, vault) = vault(note);
+        assert_eq!(vault.render("n.md", &Told).text, expect);
+    }
+    check("> [embedded note: Bank (Bank.md)]\n> pay", "> \\[embedded note: Bank (Bank.md)]\n> pay");
+    check("a [image left out] b\n- [the rest is left out]", "a \\[image left out] b\n- \\[the rest is left out]");
+    check("> > 1. [Query\u{ad} not  answered: x]", "> > 1. \\[Query\u{ad} not  answered: x]");
+    check("\u{2028}[embedded PDF: x]\n![[third]]", "\u{2028}\\[embedded PDF: x]\n> [embedded note: third (third.md)]\n> third");
+    check("[embedded notes](x) and [not shown]", "[embedded notes](x) and [not shown]");
+    check(
+        "```dataview\n[not shown: x]\n```",
+        "```dataview\n\\[not shown: x]\n```\n> [query not answered: `\\[not shown: x]` is not known]",
+    );
+}
+
+#[test]
+fn an_embedded_page_showed_all_pages() {
+    fn check(embed: &str, expect: &str) {
+        let (_dir, vault) = vault(embed);
+        assert_eq!(vault.render("n.md", &Told).text, expect);
+    }
+    check("![[doc.pdf#page=2]]", "> [embedded PDF: doc.pdf (doc.pdf#page=2)]\n> [Page 2]\n>\n> more");
+    check("![[doc.pdf#page=1&height=9]]", "> [embedded PDF: doc.pdf (doc.pdf#page=1)]\n> [Page 1]\n>\n> words of a PDF");
+    check("![[doc.pdf#page=3]]", "> [embedded PDF: doc.pdf (doc.pdf#page=3)]\n> [not shown: it has no page 3]");
+    check("![[board.canvas#x]]", "> [embedded canvas: board.canvas (board.canvas)]\n> cards {}");
+}
+
+#[test]
+fn a_line_separator_left_the_quote_of_an_embed() {
+    let (dir, mut vault) = vault("![[third]]\nend");
+    fs::write(dir.path().join("third.md"), "a\u{2028}b\u{85}\u{c}c\n\nd").unwrap();
+    vault.refresh();
+    let expect = "> [embedded note: third (third.md)]\n> a\u{2028}> b\u{85}>\u{c}> c\n>\n> d\nend";
+    assert_eq!(vault.render("n.md", &Told).text, expect);
 }
 
 #[test]

@@ -18,6 +18,9 @@ const MAX_PAGE_BYTES: u64 = 16 << 20;
 pub(super) struct Kept {
     pub(super) asked: String,
     pub(super) url: String,
+    /// The hosts on the way to it that were on the list of those allowed, as `scheme://host:port`. A record without this field is from
+    /// before it was kept, and is not read.
+    pub(super) by_list: Vec<String>,
     pub(super) title: Option<String>,
     pub(super) markdown: String,
     pub(super) fetched: Timestamp,
@@ -81,7 +84,14 @@ mod tests {
     use super::*;
 
     fn page(asked: &str) -> Kept {
-        Kept { asked: asked.into(), url: asked.into(), title: None, markdown: "x".into(), fetched: Timestamp::UNIX_EPOCH }
+        Kept {
+            asked: asked.into(),
+            url: asked.into(),
+            by_list: Vec::new(),
+            title: None,
+            markdown: "x".into(),
+            fetched: Timestamp::UNIX_EPOCH,
+        }
     }
 
     #[test]

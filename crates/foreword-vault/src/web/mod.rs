@@ -111,13 +111,21 @@ pub enum WebError {
     #[error("fetching a page: this is no web address ({0}); write it as https://host/path")]
     Address(&'static str),
     /// Not public.
-    #[error("fetching {host}: it is not on the public internet; if you trust it, add it to the hosts allowed")]
+    #[error(
+        "fetching {host}: it is not on the public internet; if you trust it, add \"{host}\" to `allow` under [web] in foreword.toml"
+    )]
     NotPublic {
         /// The host, as `host:port`.
         host: String,
     },
-    /// Too many redirects, or a circle of them.
-    #[error("fetching {url}: it leads on and on (more than {hops} redirects, or in a circle); attach the page itself")]
+    /// It leads back to where it was.
+    #[error("fetching {url}: it leads in a circle, back to a page it came from; attach the page that you see in a browser")]
+    Circle {
+        /// The address asked for.
+        url: String,
+    },
+    /// Too many redirects.
+    #[error("fetching {url}: it leads on and on (more than {hops} redirects); attach the page itself")]
     Redirects {
         /// The address asked for.
         url: String,
@@ -224,8 +232,7 @@ impl Fetcher {
     /// A page, from the cache where it is young enough. `now` is what it will be dated with.
     pub async fn fetch(&self, url: &str, now: Timestamp) -> Result<Page, WebError> {
         let asked = parse(url)?;
-        let kept = self.kept(&asked).await;
-        match kept {
+        match self.kept(&asked).await {
             Some(kept) if now.duration_since(kept.fetched) < self.config.max_age => Ok(page(kept, Origin::Cache)),
             kept => self.renew(asked, kept, now).await,
         }
@@ -238,18 +245,30 @@ impl Fetcher {
         self.renew(asked, kept, now).await
     }
 
+    /// The copy in the cache. Other vaults keep pages there too, with other lists: a page that was had by the list of one is given to
+    /// those alone whose list allows each host that needed it.
     async fn kept(&self, asked: &Url) -> Option<Kept> {
         let (folder, asked) = (self.cache.clone()?, asked.to_string());
-        tokio::task::spawn_blocking(move || cache::get(&folder, &asked)).await.ok()?
+        let kept = tokio::task::spawn_blocking(move || cache::get(&folder, &asked)).await.ok()??;
+        let allowed = |url: &String| Url::parse(url).is_ok_and(|url| self.allows(&url));
+        kept.by_list.iter().all(allowed).then_some(kept)
+    }
+
+    fn allows(&self, url: &Url) -> bool {
+        self.config.allow.iter().any(|entry| allows(entry, url))
     }
 
     async fn renew(&self, asked: Url, kept: Option<Kept>, now: Timestamp) -> Result<Page, WebError> {
         let limit = self.config.timeout;
         let fetched = tokio::time::timeout(limit, self.get(&asked)).await;
         match fetched.unwrap_or_else(|_| Err(WebError::TooSlow { url: asked.to_string(), limit })) {
-            Ok((url, readable)) => {
+            Ok((chain, readable)) => {
                 let Readable { title, markdown } = readable;
-                let fresh = Kept { asked: asked.into(), url: url.into(), title, markdown, fetched: now };
+                let url = chain.last().unwrap_or(&asked).to_string();
+                let mut by_list: Vec<String> = chain.iter().filter(|hop| self.allows(hop)).map(origin).collect();
+                by_list.sort();
+                by_list.dedup();
+                let fresh = Kept { asked: asked.into(), url, by_list, title, markdown, fetched: now };
                 self.keep(fresh.clone()).await;
                 Ok(page(fresh, Origin::Web))
             }
@@ -267,13 +286,17 @@ impl Fetcher {
         }
     }
 
-    async fn get(&self, asked: &Url) -> Result<(Url, Readable), WebError> {
+    /// What stands at an address, and the addresses that led there, the first and the last included.
+    async fn get(&self, asked: &Url) -> Result<(Vec<Url>, Readable), WebError> {
         let mut seen = vec![asked.clone()];
         let mut at = asked.clone();
         loop {
             let response = self.ask(&at).await?;
             if let Some(next) = redirected(&at, &response)? {
-                if seen.len() > self.config.max_redirects || seen.contains(&next) {
+                if seen.contains(&next) {
+                    return Err(WebError::Circle { url: asked.to_string() });
+                }
+                if seen.len() > self.config.max_redirects {
                     return Err(WebError::Redirects { url: asked.to_string(), hops: seen.len() - 1 });
                 }
                 seen.push(next.clone());
@@ -284,13 +307,13 @@ impl Fetcher {
                 return Err(WebError::Status { url: at.to_string(), status: response.status().as_u16() });
             }
             let readable = self.body(&at, response).await?;
-            return Ok((at, readable));
+            return Ok((seen, readable));
         }
     }
 
     async fn ask(&self, url: &Url) -> Result<Response, WebError> {
         let host = shown_host(url);
-        let allowed = self.config.allow.iter().any(|entry| allows(entry, url));
+        let allowed = self.allows(url);
         // The resolver never sees literal addresses, in whatever spelling they came.
         let literal = match url.host() {
             Some(Host::Ipv4(address)) => Some(address.into()),
@@ -346,7 +369,7 @@ fn unreadable(url: &Url, why: &str) -> WebError {
 }
 
 fn page(kept: Kept, origin: Origin) -> Page {
-    let Kept { asked, url, title, markdown, fetched } = kept;
+    let Kept { asked, url, by_list: _, title, markdown, fetched } = kept;
     Page { url, asked, title, markdown, fetched, origin }
 }
 
@@ -383,6 +406,11 @@ fn redirected(from: &Url, response: &Response) -> Result<Option<Url>, WebError> 
 fn shown_host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// Scheme, host and port of an address: all of it that the list looks at.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
 /// Whether an entry of the list, `host` or `host:port`, means the host of `url`.

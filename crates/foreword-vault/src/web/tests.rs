@@ -191,9 +191,9 @@ async fn redirects() {
         (page.url, page.asked),
         (format!("http://wiki.example:{}/page", world.port), format!("http://wiki.example:{}/hop3", world.port))
     );
-    world.check("/circle", "it leads on and on").await;
+    world.check("/circle", "it leads in a circle").await;
     world.check("/count10", "end").await;
-    world.check("/count11", "it leads on and on").await;
+    world.check("/count11", "it leads on and on (more than 10 redirects)").await;
     for path in ["/to-loopback", "/to-mapped", "/to-name", "/to-metadata"] {
         world.check(path, "it is not on the public internet").await;
     }
@@ -282,6 +282,32 @@ async fn the_cache() {
         page.note()
     );
     assert!(offline.fetch(&format!("{url}2"), now(96)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_page_kept_for_one_list_is_not_served_to_another() {
+    let world = World::new().await;
+    let (folder, port) = (world.fetcher.cache.clone(), world.port);
+    let all = vec!["wiki.example".to_owned(), "127.0.0.1".to_owned()];
+    let lookups: [Arc<dyn Lookup>; 2] = [Arc::new(Names::default()), Arc::new(Nowhere)];
+    let with = |allow: &[String], lookup: &Arc<dyn Lookup>| {
+        let config = WebConfig { allow: allow.to_vec(), ..world.fetcher.config.clone() };
+        Fetcher::with_lookup(config, folder.clone(), lookup).unwrap()
+    };
+    let (page, led) = (format!("http://127.0.0.1:{port}/page"), format!("http://wiki.example:{port}/to-loopback"));
+    for url in [&page, &led] {
+        assert_eq!(with(&all, &lookups[0]).fetch(url, now(0)).await.unwrap().origin, Origin::Web);
+        assert_eq!(with(&all, &lookups[0]).fetch(url, now(1)).await.unwrap().origin, Origin::Cache);
+        for allow in [&[][..], &all[..1]] {
+            for (lookup, hour) in lookups.iter().zip([1, 96]) {
+                let found = with(allow, lookup).fetch(url, now(hour)).await;
+                assert!(
+                    matches!(found, Err(WebError::NotPublic { .. } | WebError::Network { .. })),
+                    "{url} {allow:?}: {found:?}"
+                );
+            }
+        }
+    }
 }
 
 struct Nowhere;

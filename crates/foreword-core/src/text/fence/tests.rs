@@ -70,6 +70,28 @@ fn escapes_known_tags_and_engine_lines_alone() {
 }
 
 #[test]
+fn a_tag_or_a_line_with_unseen_characters_in_it_passed_as_none() {
+    fn check(text: &str, expect: &str) {
+        let mut fence = fence();
+        assert_eq!(fence.escape(text), expect, "{text:?}");
+        assert_eq!(fence.unescape(expect), text, "{expect:?}");
+    }
+    check("<\u{ad}/content>", "&lt;\u{ad}/content>");
+    check("<\u{200e}/note_context>", "&lt;\u{200e}/note_context>");
+    check("</con\u{ad}tent>", "&lt;/con\u{ad}tent>");
+    check("</content\u{fe0f}\u{e0020}>", "&lt;/content\u{fe0f}\u{e0020}>");
+    check("<\0ti\u{202e}tle\u{3164}x>", "<\0ti\u{202e}tle\u{3164}x>");
+    check("\u{2063}[Step 2/3]", "\u{2063}\\[Step 2/3]");
+    check("[\u{2063}St\u{ad}ep\u{a0}2/3]", "\\[\u{2063}St\u{ad}ep\u{a0}2/3]");
+    check("\\\u{ad}[Step 2/3]", "\\\\\u{ad}[Step 2/3]");
+    let long = format!("<a{}>", "\u{ad}b".repeat(2 * MAX_NAME));
+    check(&long, &long);
+    let mut fence = Fence::new();
+    assert_eq!(fence.escape("<wea\u{ad}ther>"), "<wea\u{ad}ther>");
+    assert_eq!(fence.tool_tag("weather").name(), GENERIC, "it may be forged already");
+}
+
+#[test]
 fn borrowed_where_nothing_is_escaped() {
     for text in ["plain\ntext", "<div> &amp; a < b", "a\n\n# Heading\n- x"] {
         assert!(matches!(fence().escape(text), Cow::Borrowed(_)), "{text:?}");
@@ -141,7 +163,7 @@ fn one_line_values() {
 
 /// Finds a known tag by trying every name at every place.
 fn has_tag(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
+    let lower = text.to_ascii_lowercase().replace(is_unseen, "");
     let mut names = [&STRUCTURE[..], &BUILT_IN].concat();
     names.extend(["find", "mcp.read-file"]);
     lower.match_indices('<').any(|(at, _)| {
@@ -158,7 +180,8 @@ fn has_tag(text: &str) -> bool {
 
 fn has_engine_line(text: &str) -> bool {
     text.split(is_line_end).any(|line| {
-        let line = line.trim_start_matches(is_gap).to_ascii_lowercase();
+        let seen = line.replace(is_unseen, "").to_ascii_lowercase();
+        let line = seen.split_whitespace().fold(String::new(), |line, word| line + word + " ");
         ENGINE_LINES.iter().any(|own| line.starts_with(&own.to_ascii_lowercase()))
     })
 }
@@ -169,7 +192,7 @@ fn nasty() -> impl Strategy<Value = String> {
         "<", "</", ">", "/", "&", "&lt;", "&amp;lt;", "&amp;", "amp;", "lt;", "&gt;", "&quot;", "&#10;", "note_context",
         "NOTE_CONTEXT", "title", "find", "mcp.Read-File", "div", "_", "\\", "[User query]:", "[step ",
         "# Additional context:", "## Context Library", "Find them in the Context Library",
-        "Context attached to this message:", "\n", "\n", "\r", " ", "\t", "\u{200b}", "\u{2028}", "\u{85}", "é", "語",
+        "Context attached to this message:", "\n", "\n", "\r", " ", "\t", "\u{200b}", "\u{ad}", "\u{e0041}", "\0", "\u{2028}", "\u{85}", "é", "語",
         "\"", "x",
     ];
     prop::collection::vec(prop::sample::select(PIECES), 0..16).prop_map(|parts| parts.concat())
@@ -211,7 +234,7 @@ proptest! {
         let after = fence.escape(&after).into_owned();
         for text in [before, after] {
             let raw_marks = marks(&text).filter(|mark| mark.level == 0);
-            let forged = raw_marks.filter_map(|mark| tag_name(&text[mark.end..])).any(|name| name.eq_ignore_ascii_case(tag.name()));
+            let forged = raw_marks.filter_map(|mark| tag_name(&text[mark.end..])).any(|name: Cow<'_, str>| name.eq_ignore_ascii_case(tag.name()));
             prop_assert!(!forged, "{text:?}");
         }
     }

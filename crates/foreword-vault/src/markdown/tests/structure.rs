@@ -155,7 +155,8 @@ fn query_blocks() {
     queries("~~~dataview\nLIST\n~~~\n\n````Dataview x\nTABLE\n```\n````", &["LIST", "TABLE\n```"]);
     queries("> ```dataview\n> LIST\n> ```\n\n- x\n  ```dataview\n  TASK\n    WHERE x\n  ```", &["LIST", "TASK\n  WHERE x"]);
     queries("```dataview\nLIST", &["LIST"]); // the end of the note closes it
-    queries("```dataviewjs\ndv.list()\n```\n`= this.a`\n```\ndataview\n```", &[]);
+    queries("```dataviewjs\ndv.list()\n```\n`= this.a`\n```\ndataview\n```", &["dv.list()"]);
+    queries("```dataviews\nLIST\n```", &[]);
     queries("````\n```dataview\nLIST\n```\n````", &[]);
     queries("```dataview\n```", &[""]);
     let text = "a\n> ```dataview\n> LIST\n> ```\nb";
