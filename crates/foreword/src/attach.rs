@@ -4,10 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::attach::{Pages, Shown, attach};
-use foreword_engine::vault::Attachment;
 use jiff::Zoned;
 use serde_json::json;
 
@@ -54,11 +53,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
-    let attachments = args.show.iter().map(|what| Attachment::parse(what)).collect::<Result<Vec<_>, _>>()?;
-    if attachments.is_empty() {
-        bail!("name what to attach");
-    }
     let vault = open(&args.vault)?;
+    let attachments = args.show.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
     let pages = if args.refresh { Pages::Fresh } else { Pages::Kept };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shown = runtime.block_on(attach(&vault, &attachments, &places()?, &Zoned::now(), pages))?;

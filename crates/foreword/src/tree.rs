@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::vault::{Show, Vault};
 
-use crate::paint::shown;
+use crate::paint::{note, shown};
 use crate::places::places;
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -40,7 +40,12 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let show = if args.folders { Show::Folders } else { Show::Files };
-    let tree = vault.tree(args.under.trim_end_matches('/'), args.depth, show);
+    let Some(tree) = vault.tree(args.under.trim_end_matches('/'), args.depth, show) else {
+        bail!("{:?} is no folder with notes in this vault; `foreword tree --folders` lists them", args.under);
+    };
+    for problem in vault.problems() {
+        note(shown(&problem.to_string()));
+    }
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&tree)?)?;
