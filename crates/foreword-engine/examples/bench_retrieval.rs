@@ -62,10 +62,11 @@ struct Turn {
 struct Question {
     category: u8,
     evidence: Vec<String>,
-    question: String,
+    #[serde(rename = "question")]
+    words: String,
 }
 
-/// LoCoMo's number for questions whose answer is spread over several turns.
+/// The data set's number for questions whose answer is spread over several turns.
 const MULTI_HOP: u8 = 1;
 
 /// A question, the names of the right items, and whether they are several.
@@ -178,7 +179,7 @@ fn locomo(data: &Path) -> Result<Vec<Set>> {
     let set = |talk: Talk| {
         let turn = |turn: Turn| row(RowKind::Note, turn.id, None, Some(format!("{}: {}", turn.speaker, turn.text)), Value::Null);
         let asked = talk.questions.into_iter().filter(|question| !question.evidence.is_empty()).map(|question| Asked {
-            words: question.question,
+            words: question.words,
             right: question.evidence,
             multi_hop: question.category == MULTI_HOP,
         });

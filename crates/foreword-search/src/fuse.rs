@@ -53,9 +53,10 @@ impl Best {
 
 /// The joined score of a row over all probes, of which the first is the whole query. A sentence counts by how well the row fits it beside
 /// the other rows, so that no sentence crowds out another.
-pub fn combine(probes: &[(Best, Evidence)]) -> f32 {
-    let Some(((best, whole), sentences)) = probes.split_first() else { return 0.0 };
-    let sentence = sentences.iter().map(|(best, row)| best.relative(*row)).reduce(f32::max);
+pub fn combine(bests: &[Best], row: &[Evidence]) -> f32 {
+    let mut probes = bests.iter().zip(row);
+    let Some((best, whole)) = probes.next() else { return 0.0 };
+    let sentence = probes.map(|(best, row)| best.relative(*row)).reduce(f32::max);
     sentence.map_or_else(|| best.join(*whole), |sentence| best.relative(*whole) + SENTENCE_SHARE * sentence)
 }
 
@@ -64,7 +65,11 @@ pub fn combine(probes: &[(Best, Evidence)]) -> f32 {
 /// The two lines are laid so that an unrelated question stays below 0.2 and a related one comes above 0.4: among a thousand unrelated texts the
 /// best has a cosine near 0.25 and a tenth of the words, among related ones 0.55 and a third.
 pub fn confidence(semantic: Option<f32>, found: f32) -> f64 {
-    let confidence = semantic.map_or(1.5 * found, |cosine| 0.8 * (cosine + found - 0.2));
+    let confidence = semantic.map_or(1.5 * found, |cosine| {
+        let evidence = cosine.max(0.0) + found;
+        // The second line keeps even the weakest evidence above none.
+        (0.8 * (evidence - 0.2)).max(0.2 * evidence)
+    });
     f64::from(confidence).clamp(0.0, 1.0)
 }
 
@@ -101,9 +106,8 @@ mod tests {
     #[test]
     fn a_sentence_brings_in_what_it_asks_for() {
         let probes = [[0.6, 0.3, 0.4], [0.8, 0.0, 0.3], [0.0, 0.9, 0.3]];
-        let combined: Vec<f32> = (0..3)
-            .map(|at| combine(&probes.map(|rows| (Best::of(rows.iter().map(|cosine| row(*cosine, 0.0))), row(rows[at], 0.0)))))
-            .collect();
+        let bests = probes.map(|rows| Best::of(rows.into_iter().map(|cosine| row(cosine, 0.0))));
+        let combined: Vec<f32> = (0..3).map(|at| combine(&bests, &probes.map(|rows| row(rows[at], 0.0)))).collect();
         assert!(combined[1] > combined[2] && combined[0] > combined[1], "{combined:?}");
     }
 
@@ -112,7 +116,8 @@ mod tests {
         for (semantic, found, expect) in [
             (Some(0.25), 0.1, 0.12),
             (Some(0.55), 0.3, 0.52),
-            (Some(0.1), 0.0, 0.0),
+            (Some(0.1), 0.0, 0.02),
+            (Some(-0.1), 0.0, 0.0),
             (Some(1.0), 1.0, 1.0),
             (None, 0.1, 0.15),
             (None, 0.4, 0.6),

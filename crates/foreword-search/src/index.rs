@@ -17,8 +17,11 @@ use crate::vectors::Vectors;
 
 mod saved;
 mod search;
+mod series;
 
 pub use search::{Answer, Hit, KeywordOnly, LeftOut, Query, Strategy};
+
+use series::Series;
 
 /// An item as it is searched.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +63,7 @@ pub struct Index {
     waiting: BTreeSet<(Reverse<u64>, u32)>,
     waiting_by_text: HashMap<Hash, Vec<u32>>,
     changed_by_row: HashMap<u32, u64>,
+    series: Series,
     changes: u64,
 }
 
@@ -89,6 +93,7 @@ impl Index {
     pub fn put(&mut self, document: Document) {
         let mut kept: HashMap<Hash, u32> = HashMap::new();
         if let Some(old) = self.documents.remove(&document.id) {
+            self.series.remove(&document.id);
             for row in old.rows {
                 if let Some((hash, vector)) = self.take_row(row)
                     && let Some(spare) = kept.insert(hash, vector)
@@ -125,12 +130,14 @@ impl Index {
         for spare in kept.into_values() {
             self.vectors.remove(spare);
         }
+        self.series.add(&document.id);
         self.documents.insert(document.id, Entry { date: document.date, rows });
     }
 
     /// Takes a document out; whether there was one.
     pub fn remove(&mut self, id: &ItemId) -> bool {
         let Some(entry) = self.documents.remove(id) else { return false };
+        self.series.remove(id);
         for row in entry.rows {
             if let Some((_, vector)) = self.take_row(row) {
                 self.vectors.remove(vector);

@@ -33,17 +33,16 @@ pub fn is_stop_word(word: &str) -> bool {
 pub fn each_word(text: &str, mut found: impl FnMut(&str)) {
     let mut buffer = String::new();
     let mut at = 0;
-    let mut before_run = ' ';
     while let Some(next) = text[at..].chars().next() {
         if !is_word_char(next) {
-            before_run = next;
             at += next.len_utf8();
             continue;
         }
         let len = text[at..].find(|c| !is_word_char(c)).unwrap_or(text.len() - at);
         let run = &text[at..at + len];
         // "Anna's", "don't": the letter behind the apostrophe says nothing.
-        let ending = run.len() == 1 && matches!(before_run, '\'' | '’') && at > 1;
+        let mut before = text[..at].chars().rev();
+        let ending = run.len() == 1 && matches!(before.next(), Some('\'' | '’')) && before.next().is_some_and(is_word_char);
         if !ending {
             if run.is_ascii() {
                 identifier(run, &mut buffer, &mut found);
@@ -52,7 +51,6 @@ pub fn each_word(text: &str, mut found: impl FnMut(&str)) {
             }
         }
         at += len;
-        before_run = ' ';
     }
 }
 
@@ -204,6 +202,7 @@ mod tests {
         check("fs.readFile", "fs read file readfil");
         check("__init__", "init");
         check("Anna's don't o'clock", "anna don o clock");
+        check("size 'M' or 'L'", "size m or l");
         check("Café CAFE\u{301} naïve", "cafe cafe naiv");
         check("ﬁle ２０２５", "file 2025");
         check("ΑΘΗΝΑ Привет", "αθηνα привет");

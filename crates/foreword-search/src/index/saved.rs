@@ -52,6 +52,7 @@ impl Index {
                 }
             }
             index.pair(&rows);
+            index.series.add(&id);
             index.documents.insert(id, Entry { date, rows });
         }
         for (at, row) in (0..).zip(&index.rows) {

@@ -12,12 +12,15 @@ use crate::fuse::{Best, Evidence, combine, confidence};
 use crate::keyword::KeywordScores;
 use crate::{EmbedError, Embedder, Vector};
 
-/// More sentences than this are searched as one text only: each costs a pass over all vectors.
+/// More sentences than this are searched as one text only: each costs an embedding and a pass over its words.
 const MAX_SENTENCES: usize = 8;
 /// What is behind this many bytes of a query is not looked at.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
-/// How many chunks each probe puts forward by meaning, and as many by words; no other can come out on top.
-const MIN_PROMISING: usize = 512;
+/// How many chunks are looked at because of what they mean, and as many because of their words: others do not come out on top. The whole query
+/// finds them, sentences put them in order; so further sentences cost no further pass over all vectors.
+const MIN_PROMISING: usize = 256;
+/// How much of its neighbours' score an item in a series gets.
+const NEIGHBOUR_SHARE: f32 = 0.15;
 /// How many documents are accounted for one by one; the others are counted.
 const MAX_CANDIDATES: usize = 200;
 
@@ -152,14 +155,23 @@ pub struct Answer {
 struct Probe {
     vector: Option<Vector>,
     keyword: KeywordScores,
-    best: Best,
+}
+
+/// A chunk that may be an answer.
+struct Promising<'a> {
+    id: &'a ItemId,
+    row: u32,
+    /// What speaks for it, probe by probe.
+    evidence: Vec<Evidence>,
 }
 
 /// A document's scores.
 struct Candidate<'a> {
     id: &'a ItemId,
-    rows: Vec<(u32, f32)>,
-    best_row: u32,
+    /// Those of its promising chunks.
+    scores: Vec<f32>,
+    /// The best of these chunks.
+    best: &'a Promising<'a>,
     score: f32,
 }
 
@@ -174,39 +186,36 @@ impl Index {
         };
         let by_meaning_alone = query.strategy == Strategy::Semantic && keyword_only.is_none();
         let words = |text: &str| if by_meaning_alone { KeywordScores::default() } else { self.keyword.scores(text) };
-        let mut probes: Vec<Probe> = texts
-            .iter()
-            .enumerate()
-            .map(|(at, text)| Probe { vector: vectors.get(at).copied(), keyword: words(text), best: Best::default() })
-            .collect();
+        let probe = |(at, text): (usize, &&str)| Probe { vector: vectors.get(at).copied(), keyword: words(text) };
+        let probes: Vec<Probe> = texts.iter().enumerate().map(probe).collect();
         let most = MAX_CANDIDATES.max(query.top_k).max(query.top_n.saturating_mul(4));
         let wanted = query.wanted();
-        let rows = self.promising(&probes, &vectors, wanted, most.max(MIN_PROMISING));
-        for probe in &mut probes {
-            let evidence: Vec<Evidence> = rows.values().flatten().map(|row| self.evidence(probe, *row)).collect();
-            probe.best = Best::of(evidence.iter().copied());
+        let ideal = probes.first().map_or(0.0, |whole| whole.keyword.ideal);
+        let promising = self.promising(&probes, wanted, most.max(MIN_PROMISING));
+        let mut candidates = candidates(&promising, probes.len());
+        if query.strategy == Strategy::Hybrid {
+            self.share_with_neighbours(&mut candidates);
         }
-
-        let mut candidates: Vec<Candidate<'_>> = rows.iter().filter_map(|(id, rows)| self.candidate(&probes, id, rows)).collect();
         candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.id.cmp(b.id)));
         candidates.truncate(most);
         let scored: Vec<(ItemId, Vec<f64>)> = if by_meaning_alone {
-            let scores = |candidate: &Candidate<'_>| candidate.rows.iter().map(|(_, score)| f64::from(*score)).collect();
+            let scores = |candidate: &Candidate<'_>| candidate.scores.iter().map(|score| f64::from(*score)).collect();
             candidates.iter().map(|candidate| (candidate.id.clone(), scores(candidate))).collect()
         } else {
-            self.calibrated(&probes, &candidates)
+            calibrated(&candidates, ideal)
         };
         let selection = select(&settings(query, by_meaning_alone), &scored);
         let hits = selection.chosen.iter().filter_map(|(id, score)| {
             let candidate = candidates.iter().find(|candidate| candidate.id == id)?;
-            self.hit(candidate, *score, probes.first()?)
+            self.hit(candidate.best, *score, (!by_meaning_alone).then_some(ideal))
         });
         let hits: Vec<Hit> = hits.collect();
         let count = || self.documents.iter().filter(|(id, entry)| wanted.has(id, entry)).count();
         let total = if wanted.all() { self.documents.len() } else { count() };
         let (chunks, embedded) = self.chunks();
         let mut left_out = selection.left_out;
-        let rest = self.documents.iter().filter(|(id, entry)| wanted.has(id, entry) && !rows.contains_key(id));
+        let looked_at: BTreeSet<&ItemId> = scored.iter().map(|(id, _)| id).collect();
+        let rest = self.documents.iter().filter(|(id, entry)| wanted.has(id, entry) && !looked_at.contains(id));
         // Nothing of the query is in these: not one of its words, and by meaning others are nearer.
         left_out.extend(rest.take(most.saturating_sub(left_out.len())).map(|(id, _)| (id.clone(), Reason::BelowFloor, 0.0)));
         Answer { left_out_count: total - hits.len(), hits, left_out, chunks, embedded, keyword_only }
@@ -223,14 +232,9 @@ impl Index {
         embedder.embed(texts).map_err(KeywordOnly::Failed)
     }
 
-    /// The rows among the best `most` of any probe, by meaning or by words, for each wanted document that has some.
-    fn promising(
-        &self,
-        probes: &[Probe],
-        vectors: &[Vector],
-        wanted: Wanted<'_>,
-        most: usize,
-    ) -> BTreeMap<&ItemId, BTreeSet<u32>> {
+    /// The wanted chunks among the best `most` by meaning or by words, in the order of their documents' ids.
+    fn promising(&self, probes: &[Probe], wanted: Wanted<'_>, most: usize) -> Vec<Promising<'_>> {
+        let Some(whole) = probes.first() else { return Vec::new() };
         let wants = |row: u32| {
             wanted.all() || {
                 let document = self.row(row).and_then(|row| self.documents.get_key_value(&row.owner));
@@ -238,26 +242,26 @@ impl Index {
             }
         };
         let row_of = |vector: u32| self.row_by_vector.get(vector as usize).copied().unwrap_or(u32::MAX);
-        let by_meaning = self.vectors.top_many(vectors, most, &|vector| wants(row_of(vector)));
-        let mut promising: Vec<u32> = by_meaning.iter().flatten().map(|(vector, _)| row_of(*vector)).collect();
-        for probe in probes {
-            let scores = (0..).zip(&probe.keyword.rows).filter(|(row, score)| **score > 0.0 && wants(*row));
-            let mut rows: Vec<(u32, f32)> = scores.map(|(row, score)| (row, *score)).collect();
-            if rows.len() > most {
-                rows.select_nth_unstable_by(most, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-                rows.truncate(most);
-            }
-            promising.extend(rows.iter().map(|(row, _)| row));
+        let by_meaning = whole.vector.map(|vector| self.vectors.top(&vector, most, &|vector| wants(row_of(vector))));
+        let scores = (0..).zip(&whole.keyword.rows).filter(|(row, score)| **score > 0.0 && wants(*row));
+        let mut by_words: Vec<(u32, f32)> = scores.map(|(row, score)| (row, *score)).collect();
+        if by_words.len() > most {
+            by_words.select_nth_unstable_by(most, |a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            by_words.truncate(most);
         }
-        let mut found: BTreeMap<&ItemId, BTreeSet<u32>> = BTreeMap::new();
-        for at in promising {
-            let Some(row) = self.row(at) else { continue };
-            let at = if row.chunk.view { row.pair.unwrap_or(at) } else { at };
-            found.entry(&row.owner).or_default().insert(at);
-        }
-        found
+        let rows =
+            by_meaning.into_iter().flatten().map(|(vector, _)| row_of(vector)).chain(by_words.into_iter().map(|(row, _)| row));
+        let found: BTreeSet<(&ItemId, u32)> = rows
+            .filter_map(|at| {
+                let row = self.row(at)?;
+                Some((&row.owner, if row.chunk.view { row.pair? } else { at }))
+            })
+            .collect();
+        let evidence = |row: u32| probes.iter().map(|probe| self.evidence(probe, row)).collect();
+        found.into_iter().map(|(id, row)| Promising { id, row, evidence: evidence(row) }).collect()
     }
 
+    /// The cosine is that of both views, where there are two.
     fn evidence(&self, probe: &Probe, row: u32) -> Evidence {
         let cosine = |row: u32| {
             let vector = self.row(row)?.vector?;
@@ -271,35 +275,55 @@ impl Index {
         Evidence { semantic, keyword: probe.keyword.rows.get(row as usize).copied().unwrap_or_default() }
     }
 
-    fn candidate<'a>(&self, probes: &[Probe], id: &'a ItemId, rows: &BTreeSet<u32>) -> Option<Candidate<'a>> {
-        let score = |row: u32| {
-            let evidence: Vec<(Best, Evidence)> = probes.iter().map(|probe| (probe.best, self.evidence(probe, row))).collect();
-            combine(&evidence)
-        };
-        let rows: Vec<(u32, f32)> = rows.iter().map(|row| (*row, score(*row))).collect();
-        let (best_row, score) = rows.iter().copied().reduce(|best, next| if next.1 > best.1 { next } else { best })?;
-        Some(Candidate { id, rows, best_row, score })
+    /// An answer is often spread over items that follow each other, so a promising neighbour speaks for an item.
+    fn share_with_neighbours(&self, candidates: &mut [Candidate<'_>]) {
+        let scores: BTreeMap<&ItemId, f32> = candidates.iter().map(|candidate| (candidate.id, candidate.score)).collect();
+        for candidate in candidates {
+            let neighbours = self.series.neighbours(candidate.id).filter_map(|id| scores.get(id));
+            candidate.score += NEIGHBOUR_SHARE * neighbours.sum::<f32>();
+        }
     }
 
-    /// Scores that mean the same for every query: the best candidate's is our confidence in it, the others stand in proportion.
-    fn calibrated(&self, probes: &[Probe], candidates: &[Candidate<'_>]) -> Vec<(ItemId, Vec<f64>)> {
-        let (Some(whole), Some(best)) = (probes.first(), candidates.first()) else { return Vec::new() };
-        let evidence = self.evidence(whole, best.best_row);
-        let confidence = confidence(evidence.semantic, share(evidence.keyword, whole.keyword.ideal));
-        let score = |fused: f32| if best.score > 0.0 { f64::from(fused) / f64::from(best.score) * confidence } else { 0.0 };
-        candidates.iter().map(|candidate| (candidate.id.clone(), vec![score(candidate.score)])).collect()
-    }
-
-    fn hit(&self, candidate: &Candidate<'_>, score: f64, whole: &Probe) -> Option<Hit> {
-        let Evidence { semantic, keyword } = self.evidence(whole, candidate.best_row);
+    fn hit(&self, found: &Promising<'_>, score: f64, ideal: Option<f32>) -> Option<Hit> {
+        let Evidence { semantic, keyword } = found.evidence.first()?;
         Some(Hit {
-            id: candidate.id.clone(),
+            id: found.id.clone(),
             score,
             semantic: semantic.map(f64::from),
-            keyword: (!whole.keyword.rows.is_empty()).then(|| f64::from(share(keyword, whole.keyword.ideal))),
-            chunk: self.row(candidate.best_row)?.chunk.clone(),
+            keyword: ideal.map(|ideal| f64::from(share(*keyword, ideal))),
+            chunk: self.row(found.row)?.chunk.clone(),
         })
     }
+}
+
+/// The documents of the promising chunks, in the same order; each is as good as its best chunk.
+fn candidates<'a>(promising: &'a [Promising<'a>], probes: usize) -> Vec<Candidate<'a>> {
+    let bests: Vec<Best> =
+        (0..probes).map(|probe| Best::of(promising.iter().filter_map(|chunk| chunk.evidence.get(probe).copied()))).collect();
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    for chunk in promising {
+        let score = combine(&bests, &chunk.evidence);
+        match candidates.last_mut().filter(|last| last.id == chunk.id) {
+            Some(last) => {
+                last.scores.push(score);
+                if score > last.score {
+                    (last.score, last.best) = (score, chunk);
+                }
+            }
+            None => candidates.push(Candidate { id: chunk.id, scores: vec![score], best: chunk, score }),
+        }
+    }
+    candidates
+}
+
+/// Scores that mean the same for every query: the best candidate's is our confidence in it, the others stand in proportion.
+fn calibrated(candidates: &[Candidate<'_>], ideal: f32) -> Vec<(ItemId, Vec<f64>)> {
+    let Some((best, evidence)) = candidates.first().and_then(|best| Some((best, best.best.evidence.first()?))) else {
+        return Vec::new();
+    };
+    let confidence = confidence(evidence.semantic, share(evidence.keyword, ideal));
+    let score = |fused: f32| if best.score > 0.0 { f64::from(fused) / f64::from(best.score) * confidence } else { 0.0 };
+    candidates.iter().map(|candidate| (candidate.id.clone(), vec![score(candidate.score)])).collect()
 }
 
 /// The whole query, and its sentences where there are a few.

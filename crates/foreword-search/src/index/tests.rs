@@ -153,6 +153,17 @@ fn nothing_is_embedded_twice() {
     assert_eq!(index.chunks(), (4, 2));
 }
 
+#[test]
+fn neighbours_in_a_series_help_each_other() {
+    let talk: &[(&str, &str)] = &[
+        ("note:D1:1", "nothing here"),
+        ("note:D1:2", "the zebra ran"),
+        ("note:D2:7", "the zebra ran"),
+        ("note:D1:3", "zebra yes"),
+    ];
+    check(talk, Query { top_n: 1, include_score: 2.0, ..Query::new("zebra ran") }, &["note:D1:2"]);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, String),
