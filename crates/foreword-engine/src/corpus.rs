@@ -10,7 +10,7 @@ use foreword_core::item::ItemId;
 use foreword_search::Embedder;
 use foreword_search::chunk::{Source, item_chunks, note_chunks};
 use foreword_search::index::{Document, Index};
-use foreword_vault::agents::{self, OnDisk};
+use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::folder::{OpenError, Problem};
 use foreword_vault::index::{Changes, Listed, Vault};
 use jiff::Timestamp;
@@ -183,15 +183,20 @@ impl Corpus {
         let Ok(files) = OnDisk::new(self.vault.root()) else { return };
         let mut items = BTreeSet::new();
         self.agent_problems.clear();
-        for found in agents::list(&files) {
-            let loaded = agents::load(&files, &found);
+        let mut all: Vec<(String, Loaded)> =
+            agents::list(&files).into_iter().map(|found| (found.path.clone(), agents::load(&files, &found))).collect();
+        // What other programs left for their agents stands last, so that the vault's own agents win.
+        let mut imported = Loaded::default();
+        imported.join(agents::import(&files, self.vault.notes().map(|listed| listed.facts.path.as_str())));
+        all.push((String::new(), imported));
+        for (path, loaded) in all {
             self.agent_problems.extend(loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)));
             for document in agent_documents(&loaded.agent) {
                 if items.insert(document.id.clone()) {
                     self.index.put(document);
                 } else {
                     let what = format!("another agent has a {} too; only the first is searched", document.id);
-                    self.agent_problems.push(Problem::new(found.path.clone(), what));
+                    self.agent_problems.push(Problem::new(path.clone(), what));
                 }
             }
         }
@@ -204,7 +209,9 @@ impl Corpus {
 
 /// Agent files are searched as what they hold, not as notes.
 fn is_searched(path: &str) -> bool {
-    path.strip_prefix(agents::FOLDER).is_none_or(|rest| !rest.starts_with('/'))
+    let named = |name: &str| path.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
+    let in_agents = path.strip_prefix(agents::FOLDER).is_some_and(|rest| rest.starts_with('/'));
+    !in_agents && !named("AGENTS.md") && !named("SKILL.md")
 }
 
 /// The items of an agent as they are searched.

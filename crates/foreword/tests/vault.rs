@@ -260,6 +260,25 @@ mod search {
     }
 
     #[test]
+    fn what_other_programs_left_for_their_agents_is_found_as_items() {
+        let place = Place::new(&[
+            ("AGENTS.md", "Commit messages say why.\n"),
+            (".cursor/rules/tabs.mdc", "---\ndescription: Indentation\nglobs: *.ts,*.tsx\n---\nTabs, never spaces.\n"),
+            (
+                "skills/minutes/SKILL.md",
+                "---\nname: minutes\ndescription: Writing minutes of a meeting\n---\nBegin with decisions.\n",
+            ),
+            ("Plan.md", "nothing of the kind\n"),
+        ]);
+        for (words, expect) in
+            [("commit messages", "rule:AGENTS"), ("tabs or spaces", "rule:tabs"), ("minutes of a meeting", "reference:minutes")]
+        {
+            let row = rows(&place.run(&["search", place.root(), words, "--offline", "--json"], Model::None)).remove(0);
+            assert_eq!(items(&row), [expect], "{words}: {row}");
+        }
+    }
+
+    #[test]
     fn what_is_left_out_has_a_reason() {
         let place = place();
         let output = place
