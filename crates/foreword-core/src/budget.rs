@@ -5,13 +5,14 @@
 //! behind it would use the room better, but then a larger budget could push out what a smaller one held. Taking a prefix keeps
 //! the planner monotone: with more room, everything that was in stays in, and a new candidate never moves one before it.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::layer::LayerId;
 use crate::tokens::Tokens;
 
 /// How much room there is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// For the whole request.
     pub prompt: Tokens,

@@ -31,7 +31,7 @@ pub enum Permission {
 
 /// A place in the order of items: 0 comes first, 999 last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "u16")]
+#[serde(try_from = "u16", into = "u16")]
 pub struct Priority(u16);
 
 impl Priority {
@@ -50,6 +50,12 @@ impl Default for Priority {
     }
 }
 
+impl From<Priority> for u16 {
+    fn from(priority: Priority) -> Self {
+        priority.0
+    }
+}
+
 impl TryFrom<u16> for Priority {
     type Error = String;
 
@@ -63,7 +69,7 @@ fn manual() -> Include {
 }
 
 /// A rule or a reference: a text under a name.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Unique among its kind.
@@ -82,7 +88,7 @@ pub struct Entry {
 }
 
 /// A tool server and what holds for its tools where they say nothing themselves.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Unique.
@@ -96,7 +102,7 @@ pub struct Server {
 }
 
 /// A tool of a server.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
     /// The server that runs it.
@@ -107,7 +113,7 @@ pub struct Tool {
     #[serde(default)]
     pub description: Option<String>,
     /// JSON schema of its arguments.
-    #[serde(default)]
+    #[serde(default, with = "crate::json::value")]
     pub schema: Value,
     /// How it may come in; the server's where it is left out.
     #[serde(default)]
@@ -141,7 +147,7 @@ impl Tool {
 }
 
 /// A project that joins L1.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Project {
     /// Its instructions.
@@ -151,7 +157,7 @@ pub struct Project {
 }
 
 /// Everything an agent brings.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agent {
     /// What the model is and how it behaves.

@@ -1,6 +1,8 @@
 //! The record of one request: what was in it, why, and the hashes that prove it.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::catalog::Include;
 use crate::hash::{Hash, JoinedHash};
@@ -11,7 +13,7 @@ use crate::select::Reason;
 use crate::tokens::Tokens;
 
 /// In which form an item stands in a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// Its text (cut where it was over its cap).
@@ -25,7 +27,7 @@ pub enum Form {
 }
 
 /// An item of a request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContextEntry {
     /// Which.
     pub item: ItemId,
@@ -34,7 +36,7 @@ pub struct ContextEntry {
     /// What the search gave it.
     pub score: Option<f64>,
     /// Where it stands; `None` for a tool in the tool list.
-    #[serde(serialize_with = "layer_or_tools")]
+    #[serde(with = "layer_or_tools")]
     pub layer: Option<LayerId>,
     /// How it stands there.
     pub form: Form,
@@ -42,13 +44,28 @@ pub struct ContextEntry {
     pub tokens: Tokens,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option)] // the shape serde asks for
-fn layer_or_tools<S: serde::Serializer>(layer: &Option<LayerId>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(layer.map_or("TOOLS", LayerId::as_str))
+/// A layer by its name, or `TOOLS` where there is none.
+mod layer_or_tools {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use crate::layer::LayerId;
+
+    const TOOLS: &str = "TOOLS";
+
+    #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option)] // the shape serde asks for
+    pub(super) fn serialize<S: Serializer>(layer: &Option<LayerId>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(layer.map_or(TOOLS, LayerId::as_str))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LayerId>, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let layer = LayerId::ALL.into_iter().find(|layer| layer.as_str() == name);
+        if layer.is_none() && name != TOOLS { Err(de::Error::custom(format!("{name:?} is not a layer"))) } else { Ok(layer) }
+    }
 }
 
 /// A candidate that is not in a request.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Which.
     pub item: ItemId,
@@ -59,10 +76,10 @@ pub struct LeftOut {
 }
 
 /// Something a person should know about a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// A word to filter by: `capped`, `fold`, `orphan_result` …
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The item it is about.
     pub item: Option<ItemId>,
     /// What happened.
@@ -70,7 +87,7 @@ pub struct Note {
 }
 
 /// Why the prefix was rewritten: what began the epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoldReason {
     /// The next request would not fit the budget.
@@ -117,7 +134,7 @@ impl FoldReason {
 }
 
 /// A layer's hash and size, kept while it grows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LayerSum {
     hash: JoinedHash,
     tokens: Tokens,
@@ -147,7 +164,7 @@ impl LayerSum {
 }
 
 /// A layer in an envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRecord {
     /// Hash of its segments, joined by blank lines.
     pub hash: Hash,

@@ -26,6 +26,12 @@ impl Hash {
     }
 }
 
+impl From<[u8; 32]> for Hash {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -55,10 +61,28 @@ impl<'de> Deserialize<'de> for Hash {
 }
 
 /// A hash over parts joined by a blank line, kept while parts are added: adding one costs its own length only.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JoinedHash {
+    #[serde(with = "state")]
     state: Sha256,
     started: bool,
+}
+
+/// A hash that is not finished yet, as bytes.
+mod state {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+    use sha2::Sha256;
+    use sha2::digest::common::hazmat::{SerializableState, SerializedState};
+
+    pub(super) fn serialize<S: Serializer>(state: &Sha256, serializer: S) -> Result<S::Ok, S::Error> {
+        state.serialize().as_slice().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sha256, D::Error> {
+        let bytes = Vec::<u8>::deserialize(deserializer)?;
+        let state = SerializedState::<Sha256>::try_from(bytes.as_slice()).map_err(|_| de::Error::custom("not the state of a hash"))?;
+        Sha256::deserialize(&state).map_err(|_| de::Error::custom("not the state of a hash"))
+    }
 }
 
 impl JoinedHash {

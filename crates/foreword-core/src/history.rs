@@ -3,6 +3,7 @@
 //! The raw history is never rewritten. What a request shows of it is a cut (the unit it begins with) and a line before which
 //! tool outputs are stubs; both move only forward, and only where a layout allows.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::text::output::cap;
 use crate::tokens::{Tokenizer, Tokens};
 
 /// A tool's output in the two forms it can be sent in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Output {
     /// As it came, reduced and capped.
     pub full: Arc<Message>,
@@ -36,7 +37,8 @@ impl Output {
 }
 
 /// A part of the history that is kept or left as a whole.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// What the user typed, without the context that was attached.
     User(Arc<Message>),
@@ -67,7 +69,7 @@ impl Unit {
 }
 
 /// The raw history and what is open in it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
     /// All units, oldest first.
     pub units: Vec<Unit>,
@@ -86,7 +88,7 @@ pub struct History {
 }
 
 /// The part of the history a request shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// The first unit.
     pub cut: usize,

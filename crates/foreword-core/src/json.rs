@@ -82,6 +82,25 @@ pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&bytes[copied..]);
 }
 
+/// How a value is put on record: as it is in formats that tell types apart, else as its JSON text.
+pub mod value {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+    use serde_json::Value;
+
+    /// See the module.
+    pub fn serialize<S: Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() { value.serialize(serializer) } else { serializer.collect_str(value) }
+    }
+
+    /// See the module.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        if deserializer.is_human_readable() {
+            return Value::deserialize(deserializer);
+        }
+        serde_json::from_str(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The five layers of a request.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Which layer a piece of a request belongs to, from the most stable to the most volatile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,5 +41,13 @@ impl LayerId {
 impl Serialize for LayerId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for LayerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let layer = Self::ALL.into_iter().find(|layer| layer.as_str() == text);
+        layer.ok_or_else(|| de::Error::custom(format!("{text:?} is not a layer")))
     }
 }

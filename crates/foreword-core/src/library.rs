@@ -1,5 +1,6 @@
 //! The library: every Version that stands in the prompt of this epoch, in order of first appearance.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use crate::tokens::Tokens;
 use crate::version::Version;
 
 /// Where a Version's text stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Place {
     /// In the system message.
     Library,
@@ -20,7 +22,7 @@ pub enum Place {
 }
 
 /// A Version in the prompt.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Standing {
     /// Which.
     pub version: Arc<Version>,
@@ -49,7 +51,7 @@ pub struct Standing {
 }
 
 /// All Versions that stand, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Library {
     entries: Vec<Standing>,
     by_item: BTreeMap<ItemId, Vec<usize>>,

@@ -1,6 +1,8 @@
 //! Messages in no provider's dialect. Every byte of one belongs to a [`Piece`] that says where it came from.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,7 +12,8 @@ use crate::layer::LayerId;
 use crate::tokens::Tokens;
 
 /// Who speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The agent's maker.
     System,
@@ -47,8 +50,55 @@ pub enum Origin {
     Model,
 }
 
+/// The words of [`Origin::Engine`].
+const ENGINE_WORDS: [&str; 10] = [
+    "action_prompt",
+    "directive",
+    "empty",
+    "heading",
+    "image",
+    "notice",
+    "placeholder",
+    "summary",
+    "system_prompt",
+    "other", // a word of another version
+];
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Item(id) => write!(f, "item:{id}"),
+            Self::Engine(word) => write!(f, "engine:{word}"),
+            Self::User => f.write_str("user"),
+            Self::Model => f.write_str("model"),
+        }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Origin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.split_once(':') {
+            Some(("item", id)) => id.parse().map(Self::Item).map_err(de::Error::custom),
+            Some(("engine", word)) => {
+                let known = ENGINE_WORDS.iter().find(|known| **known == word);
+                Ok(Self::Engine(known.copied().unwrap_or("other")))
+            }
+            None if text == "user" => Ok(Self::User),
+            None if text == "model" => Ok(Self::Model),
+            _ => Err(de::Error::custom(format!("{text:?} is not where a text can come from"))),
+        }
+    }
+}
+
 /// A stretch of a message's text with one origin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
     /// The layer it counts to.
     pub layer: LayerId,
@@ -61,18 +111,19 @@ pub struct Piece {
 }
 
 /// A call of a tool by the model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Unique in the conversation.
     pub id: String,
     /// The name the model used.
     pub name: String,
     /// A JSON value, an object unless the model erred.
+    #[serde(with = "crate::json::value")]
     pub arguments: Value,
 }
 
 /// An image that goes with a user message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// `image:` and its path.
     pub id: ItemId,
@@ -83,7 +134,7 @@ pub struct Image {
 }
 
 /// One message. It never changes once made; requests share it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,

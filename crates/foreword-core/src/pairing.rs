@@ -3,6 +3,7 @@
 //! A group of calls is held back until each call has its result, so that what leaves is always whole. Results nobody asked for
 //! and results that come twice are reported and never sent.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::message::{Message, Role, ToolCall};
 pub const INTERRUPTED: &str = "Operation interrupted by user";
 
 /// A call that waits for its result.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
     call: ToolCall,
     /// The id as the model gave it; several calls may share it.
@@ -21,7 +22,7 @@ struct Waiting {
 }
 
 /// The calls of one assistant message, until all are answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenCalls {
     waiting: Vec<Waiting>,
 }

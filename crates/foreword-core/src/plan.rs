@@ -3,10 +3,10 @@
 //! A step's words stay in the call the model made. The engine only says which step is on, so a plan cannot give its author the
 //! authority of a user.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Limits of a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanLimits {
     /// Most steps.
@@ -56,7 +56,7 @@ pub enum PlanRefused {
 }
 
 /// A plan that was taken, and the step it is on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     steps: Vec<String>,
     current: usize,

@@ -1,5 +1,6 @@
 //! What the core hands to step 6: messages, tools and the facts a dialect needs to place its cache marks.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,7 +11,8 @@ use crate::message::Message;
 use crate::tokens::Tokens;
 
 /// How the choice of tools is told to the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolStyle {
     /// The list holds every tool; the request says which of them are allowed.
     Allowed,
@@ -21,7 +23,7 @@ pub enum ToolStyle {
 }
 
 /// A tool as a provider is told of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// `tool:server/name`; none for the engine's own `useTool`.
     pub id: Option<ItemId>,
@@ -30,11 +32,12 @@ pub struct ToolSpec {
     /// What it is for.
     pub description: String,
     /// JSON schema of its arguments.
+    #[serde(with = "crate::json::value")]
     pub schema: Value,
 }
 
 /// The tools of one request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolPlan {
     /// How the choice is told.
     pub style: ToolStyle,
@@ -66,7 +69,7 @@ pub struct Prompt<'a> {
 }
 
 /// What tokens cost and how long a provider remembers them: all that the core needs to know of a provider to decide a fold.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CachePrices {
     /// One token that is neither read from nor written to the cache.
     pub input: f64,

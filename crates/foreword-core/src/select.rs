@@ -16,7 +16,7 @@ pub enum Strategy {
 }
 
 /// Settings of the choice.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Select {
     /// How.
@@ -50,7 +50,7 @@ impl Select {
 }
 
 /// Why a candidate is not in a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Its score is zero or below the floor.

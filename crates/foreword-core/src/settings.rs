@@ -1,6 +1,6 @@
 //! What a session is set to do.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::plan::PlanLimits;
@@ -9,7 +9,7 @@ use crate::select::Select;
 use crate::tokens::Tokens;
 
 /// How an envelope becomes messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// System = L1 + L2, then L4, then one user message with L3 and L5.
@@ -33,7 +33,8 @@ impl Layout {
 }
 
 /// What L4 holds.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HistoryPolicy {
     /// Everything, as far as the budget goes.
     #[default]
@@ -66,7 +67,7 @@ pub enum HistoryPolicy {
 }
 
 /// All settings of a session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Names the session.
     pub session: String,

@@ -3,6 +3,7 @@
 //! It is extractive: each line quotes the start of what was said. It is told as a record inside its own block, never as an
 //! instruction.
 
+use serde::{Deserialize, Serialize};
 use crate::text::fence::Fence;
 use crate::text::summary_line::first_sentence;
 use crate::tokens::{Tokenizer, Tokens};
@@ -11,14 +12,14 @@ use crate::tokens::{Tokenizer, Tokens};
 const QUOTE_CHARS: usize = 160;
 
 /// Something worth remembering, and the unit of history it came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Fact {
     unit: usize,
     line: String,
 }
 
 /// All facts of a session, oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RollingSummary {
     facts: Vec<Fact>,
 }

@@ -1,5 +1,6 @@
 //! Versions: items at one content hash, and the blocks they are rendered as. One function for each thing that is put in a prompt.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,7 +15,7 @@ use crate::text::images::has_images;
 use crate::text::normalise::normalise;
 
 /// An Item at one content hash.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Version {
     /// Its name.
     pub id: ItemId,
@@ -53,7 +54,8 @@ impl Dress {
 }
 
 /// What a block tells beside the content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// A note.
     Note {

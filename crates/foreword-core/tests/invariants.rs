@@ -3,7 +3,7 @@
 
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foreword_core::envelope::Form;
@@ -11,10 +11,11 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
 use foreword_core::message::{Message, Origin, Role};
 use foreword_core::pairing;
+use foreword_core::session::Session;
 use foreword_core::settings::Layout;
-use foreword_core::tokens::Tokens;
+use foreword_core::tokens::{Chars, Tokens};
 use proptest::prelude::*;
-use world::{Event, MODEL, SEARCHED, STEP, World, config, run, world};
+use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, world};
 
 fn bytes(message: &Message) -> String {
     format!("{:?}|{}|{:?}|{:?}", message.role, message.content(), message.calls, message.answers)
@@ -101,19 +102,27 @@ proptest! {
 
     #[test]
     fn invariant_5_replay_gives_the_same_bytes(world in world()) {
-        // A fork is a replay: told the same inputs again, the session ends with the same messages.
         let mut failure = None;
-        let mut requests = BTreeMap::new();
         let _ = run(&world, |session, sent| {
-            requests.insert(sent.envelope.turn, sent.messages.clone());
-            if sent.envelope.index.is_multiple_of(3) && session.turns() > 0 {
-                let fork = session.fork(session.turns() - 1).expect("the last turn is there");
-                if fork.messages() != session.messages() {
-                    failure = Some(format!("replay of request {} differs", sent.envelope.index));
-                }
+            if sent.envelope.index.is_multiple_of(3) && replay(&world, &sent.inputs).messages() != session.messages() {
+                failure = Some(format!("replay of request {} differs", sent.envelope.index));
             }
         });
         prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
+    }
+
+    #[test]
+    fn invariant_5_a_session_that_was_put_away_goes_on_the_same(world in world()) {
+        let trace = |between: fn(Session) -> Session| {
+            let mut trace = Vec::new();
+            let end = run_with(&world, between, |session, sent| {
+                let messages: Vec<_> = sent.messages.iter().map(|message| Message::clone(message)).collect();
+                trace.push((format!("{:?}", sent.envelope), session.context(&sent.envelope), session.layers(&sent.envelope), messages));
+            });
+            (trace, end)
+        };
+        let put_away = |session: Session| Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).unwrap();
+        prop_assert_eq!(trace(|session| session), trace(put_away));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use foreword_core::prompt::ToolStyle;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{Capability, Model};
 
@@ -23,8 +23,8 @@ pub(crate) mod wire;
 pub const MAX_LISTED_TOOLS: usize = 64;
 
 /// A provider's request format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "&'static str")]
 pub enum Dialect {
     /// OpenAI Responses.
     OpenAiResponses,
@@ -36,6 +36,12 @@ pub enum Dialect {
     Gemini,
     /// Chat Completions as llama.cpp, Ollama and vLLM take it.
     LlamaCpp,
+}
+
+impl From<Dialect> for &'static str {
+    fn from(dialect: Dialect) -> Self {
+        dialect.as_str()
+    }
 }
 
 impl Dialect {

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use foreword_core::prompt::CachePrices;
 use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
 
 /// A row of the model table, resolved.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// The row's name: identity in settings, on the record and in the cache simulators.
     pub name: String,
@@ -54,7 +54,7 @@ impl Model {
 pub(crate) const PER: f64 = 1_000_000.0;
 
 /// Prices in USD for a million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
     /// A prompt token that no cache serves.
@@ -89,7 +89,7 @@ impl Prices {
 }
 
 /// A surcharge on the whole request once its prompt is longer than a threshold.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongContext {
     /// Prompts with more tokens than this pay it.
@@ -101,7 +101,7 @@ pub struct LongContext {
 }
 
 /// What a model or its endpoint can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
     /// `tool_choice` can name an allowed subset of the tools.
@@ -127,7 +127,7 @@ pub enum Capability {
 }
 
 /// Which tokenizer counts for a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenizerName {
     /// GPT-4o and later.
@@ -169,7 +169,7 @@ impl FromStr for TokenizerName {
 }
 
 /// How a provider remembers prompts. One variant per kind of memory; its numbers come from the table.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "regime",
     rename_all = "kebab-case",

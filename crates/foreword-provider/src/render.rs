@@ -10,6 +10,7 @@ use foreword_core::hash::Hash;
 use foreword_core::json;
 use foreword_core::message::{Message, Role};
 use foreword_core::prompt::Prompt;
+use serde::{Deserialize, Serialize};
 
 use crate::dialect::gemini::GeminiCacheRequest;
 use crate::dialect::openai_chat::{self, Flavour};
@@ -25,7 +26,8 @@ pub use body::Body;
 use body::{Assembly, HashState};
 
 /// What the next request is expected to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Next {
     /// The user's next turn: only what is settled stays as it is.
     #[default]
@@ -35,7 +37,7 @@ pub enum Next {
 }
 
 /// What a body needs to know beside the prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyOptions {
     /// How long marks on the system are to be remembered; marks on messages always take the short lifetime.
     pub ttl: Ttl,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use foreword_core::message::{Message, Origin, Role};
 use foreword_core::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 pub use prefix::{Place, Prefix, common_prefix};
@@ -65,7 +66,8 @@ pub enum BlockKind {
 }
 
 /// How long a cache mark asks to be remembered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Ttl {
     /// The provider's usual lifetime; `5m` at Anthropic.
     #[default]

@@ -1,5 +1,6 @@
 //! Folds: the only place where the prefix is rewritten, and what decides that it is time for one.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::version::Dress;
 const EAGERNESS: f64 = 0.8;
 
 /// What foldable tokens cost in cache reads since the last fold.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Rent {
     paid: f64,
     /// Size of the last request.
@@ -47,7 +48,7 @@ impl Rent {
 }
 
 /// What a fold replaced.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Undo {
     epoch: Epoch,
     library: Library,
@@ -228,13 +229,15 @@ impl Session {
         self.epoch.rent = Rent::default();
         let units = self.history.units.iter().skip(self.epoch.shown.cut);
         let outputs = units.filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten();
-        let savings: BTreeMap<*const crate::message::Message, Tokens> =
-            outputs.map(|output| (Arc::as_ptr(&output.full), output.saving())).collect();
+        // By the call an output answers: that is unique in the conversation.
+        let outputs: BTreeMap<&str, &Output> =
+            outputs.filter_map(|output| Some((output.full.answers.as_deref()?, output))).collect();
         let mut recent = VecDeque::new();
         let mut at = Tokens::ZERO;
         for message in &self.epoch.messages {
-            if let Some(saving) = savings.get(&Arc::as_ptr(message)) {
-                recent.push_back((at, *saving));
+            let output = message.answers.as_deref().and_then(|call| outputs.get(call));
+            if let Some(output) = output.filter(|output| output.full == *message) {
+                recent.push_back((at, output.saving()));
             }
             at += message.tokens();
         }
@@ -336,10 +339,7 @@ impl Session {
     /// Sums L4 anew from the messages.
     fn sum_history(&mut self) {
         let system = usize::from(self.epoch.messages.first().is_some_and(|message| message.role == crate::message::Role::System));
-        let current = self.turn.as_ref().and_then(|turn| turn.message.clone());
-        let user =
-            self.epoch.messages.iter().rposition(|message| current.as_ref().is_some_and(|current| Arc::ptr_eq(current, message)));
-        let user = user.unwrap_or(self.epoch.messages.len());
+        let user = self.running_at().unwrap_or(self.epoch.messages.len());
         let mut past = LayerSum::default();
         for message in &self.epoch.messages[system..user] {
             push_message(&mut past, message);

@@ -1,5 +1,6 @@
 //! What a session is told.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::catalog::Agent;
@@ -8,7 +9,7 @@ use crate::message::ToolCall;
 use crate::version::Version;
 
 /// A tool's output that comes with a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnResult {
     /// The tool.
     pub tool: String,
@@ -19,7 +20,7 @@ pub struct TurnResult {
 }
 
 /// What the user sends.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnInput {
     /// The user's words.
     pub words: String,
@@ -33,8 +34,19 @@ pub struct TurnInput {
     pub scores: BTreeMap<ItemId, Vec<f64>>,
 }
 
+/// A message of a conversation that was had elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    /// By the user.
+    User(String),
+    /// By the model.
+    Assistant(String),
+}
+
 /// Something that happens in a session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Input {
     /// The user sends a message.
     Turn(TurnInput),
@@ -82,6 +94,15 @@ pub enum Input {
     Fold,
     /// The user takes the last fold back.
     UndoFold,
+    /// What was said elsewhere before this session; only before its first turn.
+    Past(Vec<Said>),
+    /// The current texts of what was attached there, to stand in L2 from the first request on; only before the first turn.
+    Library(Vec<Version>),
+    /// From here on the session goes its own way, away from the one it was forked from.
+    Forked {
+        /// The epoch that begins.
+        epoch: usize,
+    },
 }
 
 /// Whether a request is due after an input.
@@ -93,15 +114,34 @@ pub enum Due {
     Nothing,
 }
 
+impl Input {
+    /// The inputs up to the end of a turn, counted from 0; none where there was no such turn.
+    pub fn until_turn(inputs: &[Self], turn: usize) -> Option<&[Self]> {
+        let begins = |input: &Self| match input {
+            Self::Turn(_) => 1,
+            Self::Past(said) => said.iter().filter(|said| matches!(said, Said::User(_))).count(),
+            _ => 0,
+        };
+        let mut turns = 0;
+        for (at, input) in inputs.iter().enumerate() {
+            if begins(input) > 0 && turns > turn {
+                return Some(&inputs[..at]);
+            }
+            turns += begins(input);
+        }
+        (turns > turn).then_some(inputs)
+    }
+}
+
 /// An input that refers to something that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
     /// An item nobody knows.
     #[error("{0} is neither in the agent nor in the session")]
     UnknownItem(ItemId),
-    /// A fork at a turn that never was.
-    #[error("there is no turn {0} to fork at; the session has {1}")]
-    NoSuchTurn(usize, usize),
+    /// History from elsewhere after a turn of its own.
+    #[error("a session can take over an earlier conversation only before its first turn")]
+    TooLate,
     /// The agent contradicts itself.
     #[error(transparent)]
     Agent(#[from] crate::catalog::AgentError),

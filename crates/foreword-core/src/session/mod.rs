@@ -3,20 +3,24 @@
 //! It is told what happens ([`Input`]) and gives back a request ([`Envelope`]) when one is due. All state lives here; everything
 //! is a function of the inputs, so a fork is a replay and the same inputs give the same bytes anywhere.
 
+mod checkpoint;
 mod compose;
 mod draft;
 mod fold;
 mod fold_plan;
 mod input;
 mod members;
+mod past;
 mod reply;
 mod system;
 mod view;
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub use self::input::{Due, Input, InputError, TurnInput, TurnResult};
+pub use self::checkpoint::NotACheckpoint;
+pub use self::input::{Due, Input, InputError, Said, TurnInput, TurnResult};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};
@@ -36,7 +40,7 @@ use crate::tokens::{Tokenizer, Tokens};
 use crate::version::Version;
 
 /// An item a turn asks for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wanted {
     version: Arc<Version>,
     include: Include,
@@ -44,7 +48,7 @@ struct Wanted {
 }
 
 /// A tool output in the user message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct ResultBlock {
     id: ItemId,
     block: Arc<str>,
@@ -52,7 +56,7 @@ struct ResultBlock {
 }
 
 /// An engine-written block in front of a turn, in `log`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Notice {
     item: ItemId,
     /// The text it brings; none where it only tells of something.
@@ -62,7 +66,7 @@ struct Notice {
 }
 
 /// The running turn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Turn {
     number: usize,
     words: Arc<str>,
@@ -89,7 +93,7 @@ impl Turn {
 }
 
 /// A stretch of requests in which the prefix only grows.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Epoch {
     number: usize,
     /// What began it, until its first request is out.
@@ -115,18 +119,17 @@ struct Epoch {
 }
 
 /// One conversation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Session {
     settings: Settings,
+    #[serde(skip, default = "checkpoint::no_tokenizer")]
     tokenizer: Arc<dyn Tokenizer>,
-    first_agent: Agent,
     agent: Agent,
     members: Vec<(ItemId, Include)>,
     /// What the user removed: the search may not bring it back.
     removed: BTreeSet<ItemId>,
     /// Every item that was ever shown.
     seen: BTreeSet<ItemId>,
-    inputs: Vec<Arc<Input>>,
     fence: Fence,
     history: History,
     summary: RollingSummary,
@@ -166,12 +169,10 @@ impl Session {
         let mut session = Self {
             settings,
             tokenizer,
-            first_agent: agent.clone(),
             agent,
             members,
             removed: BTreeSet::new(),
             seen: BTreeSet::new(),
-            inputs: Vec::new(),
             fence,
             history: History::default(),
             summary: RollingSummary::default(),
@@ -199,7 +200,6 @@ impl Session {
     /// Tells it what happened.
     pub fn apply(&mut self, input: Input) -> Result<Due, InputError> {
         self.check(&input)?;
-        self.inputs.push(Arc::new(input.clone()));
         Ok(match input {
             Input::Turn(turn) => {
                 self.begin_turn(turn);
@@ -242,6 +242,19 @@ impl Session {
                 self.undo_fold();
                 Due::Nothing
             }
+            Input::Past(said) => {
+                self.past(&said);
+                Due::Nothing
+            }
+            Input::Library(versions) => {
+                self.stock_library(versions);
+                Due::Nothing
+            }
+            Input::Forked { epoch } => {
+                self.epoch.number = epoch;
+                self.epoch.began = Some(FoldReason::Forked);
+                Due::Nothing
+            }
         })
     }
 
@@ -256,6 +269,7 @@ impl Session {
                 if known { Ok(()) } else { Err(InputError::UnknownItem(id.clone())) }
             }
             Input::Agent(agent) => Ok(agent.check()?),
+            Input::Past(_) | Input::Library(_) if self.turn.is_some() || self.requests > 0 => Err(InputError::TooLate),
             _ => Ok(()),
         }
     }
@@ -285,6 +299,12 @@ impl Session {
     /// The size of the request, tools included.
     fn total(&self) -> Tokens {
         self.epoch.total + self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens)
+    }
+
+    /// Where the running turn's user message stands.
+    fn running_at(&self) -> Option<usize> {
+        let running = self.turn.as_ref()?.message.as_ref()?;
+        self.epoch.messages.iter().rposition(|message| Arc::ptr_eq(running, message) || running == message)
     }
 
     fn is_placed(&self) -> bool {
@@ -408,28 +428,33 @@ impl Session {
         self.turns
     }
 
-    /// The session as it was at the end of a turn: the same inputs, told again.
-    pub fn fork(&self, at_turn: usize) -> Result<Self, InputError> {
-        if at_turn >= self.turns {
-            return Err(InputError::NoSuchTurn(at_turn, self.turns));
+    /// Which epoch it is in.
+    pub fn epoch(&self) -> usize {
+        self.epoch.number
+    }
+
+    /// The session that these inputs lead to. A request that could not fit its budget could not the first time either.
+    pub fn replay<'a>(
+        agent: Agent,
+        settings: Settings,
+        tokenizer: Arc<dyn Tokenizer>,
+        inputs: impl IntoIterator<Item = &'a Input>,
+    ) -> Result<Self, InputError> {
+        let mut session = Self::new(agent, settings, tokenizer)?;
+        for input in inputs {
+            session.repeat(input.clone())?;
         }
-        let mut fork = Self::new(self.first_agent.clone(), self.settings.clone(), Arc::clone(&self.tokenizer))?;
-        for input in &self.inputs {
-            if matches!(**input, Input::Turn(_)) && fork.turns > at_turn {
-                break;
-            }
-            // An over-full request failed the first time too; the turn stayed, and so it does here.
-            if fork.apply(Input::clone(input))? == Due::Request {
-                let _ = fork.request();
-            }
-        }
-        fork.epoch.number = self.epoch.number + 1;
-        fork.epoch.began = Some(FoldReason::Forked);
-        Ok(fork)
+        Ok(session)
+    }
+
+    /// Tells it something that happened before: the request that was due then is built again.
+    pub fn repeat(&mut self, input: Input) -> Result<Option<Envelope>, InputError> {
+        let due = self.apply(input)?;
+        Ok(if due == Due::Request { self.request().ok() } else { None })
     }
 
     fn note(&mut self, kind: &'static str, item: Option<ItemId>, text: impl Into<String>) {
-        self.notes.push(Note { kind, item, text: text.into() });
+        self.notes.push(Note { kind: kind.into(), item, text: text.into() });
     }
 
     fn item_cap(&self) -> Tokens {

@@ -334,9 +334,9 @@ impl Session {
     /// Whether the history is larger than its window allows. What cannot be cut any further is let through.
     pub(super) fn over_window(&self) -> bool {
         let HistoryPolicy::Window { messages, chars, message_chars } = self.settings.history else { return false };
-        let user = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
-        let is_user = |message: &Arc<Message>| user.is_some_and(|user| Arc::ptr_eq(user, message));
-        let history = self.epoch.messages.iter().filter(|message| message.role != Role::System && !is_user(message));
+        let running = self.running_at();
+        let others = self.epoch.messages.iter().enumerate().filter(|(at, _)| Some(*at) != running);
+        let history = others.map(|(_, message)| message).filter(|message| message.role != Role::System);
         let (count, size) =
             history.fold((1, 0), |(count, size), message| (count + 1, size + window_chars(message).min(message_chars)));
         let shown = self.history.units.len() - self.epoch.shown.cut.min(self.history.units.len());

@@ -1,6 +1,7 @@
 //! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
 //! and not only what is new.
 
+use serde::{Deserialize, Serialize};
 use super::{Session, message_hash};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
@@ -12,7 +13,7 @@ use crate::prompt::ToolStyle;
 use crate::tokens::Tokens;
 
 /// One rendered Version, or message, inside a layer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentView {
     /// The item, or what else it is.
     pub id: String,
@@ -52,9 +53,10 @@ impl Session {
             form: Form::Full,
         });
         let user = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
-        let is_user = |message: &Message| user.is_some_and(|user| std::ptr::eq(&raw const **user, message));
-        let history = self.epoch.messages.iter().filter(|message| message.role != Role::System || is_summary(message));
-        let history = history.filter(|message| !is_user(message)).enumerate().map(|(at, message)| message_segment(at, message));
+        let running = self.running_at();
+        let others = self.epoch.messages.iter().enumerate().filter(|(at, _)| Some(*at) != running);
+        let history = others.map(|(_, message)| message).filter(|message| message.role != Role::System || is_summary(message));
+        let history = history.enumerate().map(|(at, message)| message_segment(at, message));
         vec![
             view(LayerId::L1, self.epoch.l1_segments.clone()),
             view(LayerId::L2, library.collect()),

@@ -4,6 +4,7 @@
 //! takes from outside text the power to open or close one of our tags, or to forge one of the engine's lines, and changes
 //! nothing else, because notes about programs and markup must stay readable.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -83,7 +84,7 @@ const MAX_SEEN: usize = 65_536;
 /// What is known of tags while a prompt is written: it only grows.
 ///
 /// Text that was escaped stays as it is; so escape a text once, where it enters, and keep the result.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Fence {
     /// Lower case.
     tools: BTreeSet<String>,

@@ -162,16 +162,24 @@ fn version((kind, which, content): (usize, usize, usize)) -> Version {
 }
 
 pub(crate) fn session(world: &World) -> Session {
+    Session::new(agent(0), settings(world), Arc::new(Chars::FOUR)).unwrap()
+}
+
+/// The session that a world's inputs lead to.
+pub(crate) fn replay(world: &World, inputs: &[Input]) -> Session {
+    Session::replay(agent(0), settings(world), Arc::new(Chars::FOUR), inputs).unwrap()
+}
+
+fn settings(world: &World) -> Settings {
     let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) };
-    let settings = Settings {
+    Settings {
         layout: world.layout,
         tools: world.tools,
         history: world.history.clone(),
         budget: Budget { prompt: Tokens(world.prompt), item: world.item.map(Tokens), output_chars: 600, ..Budget::default() },
         keep_outputs: 2,
         ..Settings::new("test", prices)
-    };
-    Session::new(agent(0), settings, Arc::new(Chars::FOUR)).unwrap()
+    }
 }
 
 fn input(event: &Event) -> Option<Input> {
@@ -227,6 +235,7 @@ fn input(event: &Event) -> Option<Input> {
 
 /// A request as it went out.
 pub(crate) struct Sent {
+    pub(crate) inputs: Vec<Input>,
     pub(crate) envelope: Envelope,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) segments: Vec<Vec<(String, Form)>>,
@@ -234,21 +243,36 @@ pub(crate) struct Sent {
 }
 
 /// Runs a world; stops at a request that cannot fit.
-pub(crate) fn run(world: &World, mut each: impl FnMut(&Session, &Sent)) -> Result<(), OverBudget> {
+pub(crate) fn run(world: &World, each: impl FnMut(&Session, &Sent)) -> Result<(), OverBudget> {
+    run_with(world, |session| session, each)
+}
+
+/// Runs a world whose session goes through something after each event.
+pub(crate) fn run_with(
+    world: &World,
+    between: impl Fn(Session) -> Session,
+    mut each: impl FnMut(&Session, &Sent),
+) -> Result<(), OverBudget> {
     let mut session = session(world);
+    let mut inputs = Vec::new();
     for event in &world.events {
+        session = between(session);
         if let Event::Fork(at) = event {
-            if let Ok(fork) = session.fork(*at) {
-                session = fork;
+            if let Some(kept) = Input::until_turn(&inputs, *at) {
+                inputs.truncate(kept.len());
+                inputs.push(Input::Forked { epoch: session.epoch() + 1 });
+                session = replay(world, &inputs);
             }
             continue;
         }
         let Some(input) = input(event) else { continue };
-        let Ok(due) = session.apply(input) else { continue };
+        let Ok(due) = session.apply(input.clone()) else { continue };
+        inputs.push(input);
         if due == Due::Request {
             let envelope = session.request()?;
             let layers = session.layers(&envelope);
             let sent = Sent {
+                inputs: inputs.clone(),
                 messages: session.messages().to_vec(),
                 segments: layers
                     .iter()

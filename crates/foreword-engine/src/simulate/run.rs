@@ -40,8 +40,10 @@ struct Run<'a> {
     loaded: &'a Loaded,
     setup: Setup,
     session: Session,
+    inputs: Vec<Input>,
     /// The same conversation as one log that is never folded.
     unfolded: Session,
+    unfolded_inputs: Vec<Input>,
     hindsight: Hindsight,
     renderer: Renderer,
     cache: CacheSim,
@@ -75,7 +77,9 @@ impl<'a> Run<'a> {
         Ok(Self {
             loaded,
             session,
+            inputs: Vec::new(),
             unfolded,
+            unfolded_inputs: Vec::new(),
             hindsight: Hindsight::new(setup.model.cache_prices(), setup.settings.budget.clone()),
             renderer: Renderer::new(setup.dialect),
             cache: CacheSim::new(),
@@ -94,8 +98,7 @@ impl<'a> Run<'a> {
         let event = &self.loaded.scenario.events[at];
         if let Event::Fork(fork) = event {
             let place = format!("events[{at}].fork.at_turn");
-            self.session = self.session.fork(fork.at_turn).map_err(|error| self.loaded.error(&place, error))?;
-            self.unfolded = self.unfolded.fork(fork.at_turn).map_err(|error| self.loaded.error(&place, error))?;
+            self.fork(fork.at_turn).map_err(|error| self.loaded.error(&place, error))?;
             return Ok(None);
         }
         if let Event::IdleS(seconds) = event {
@@ -105,7 +108,10 @@ impl<'a> Run<'a> {
         for (place, input) in self.inputs(at)? {
             let due = self.session.apply(input.clone()).map_err(|error| self.loaded.error(&place, error))?;
             // What the real session knows, its unfolded twin may not: an item that a fold has dropped, say.
-            let _ = self.unfolded.apply(input);
+            if self.unfolded.apply(input.clone()).is_ok() {
+                self.unfolded_inputs.push(input.clone());
+            }
+            self.inputs.push(input);
             if due == Due::Request
                 && let Err(over) = self.request()
             {
@@ -113,6 +119,22 @@ impl<'a> Run<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Goes back to the end of a turn.
+    fn fork(&mut self, at_turn: usize) -> Result<(), String> {
+        let agent = &self.loaded.scenario.agent;
+        for (session, inputs) in [(&mut self.session, &mut self.inputs), (&mut self.unfolded, &mut self.unfolded_inputs)] {
+            let Some(kept) = Input::until_turn(inputs, at_turn) else {
+                return Err(format!("there is no turn {at_turn} to fork at; the session has {}", session.turns()));
+            };
+            inputs.truncate(kept.len());
+            inputs.push(Input::Forked { epoch: session.epoch() + 1 });
+            let tokenizer = std::sync::Arc::clone(&self.setup.tokenizer);
+            let fork = Session::replay(agent.clone(), session.settings().clone(), tokenizer, &*inputs);
+            *session = fork.map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     fn inputs(&self, at: usize) -> Result<Vec<(String, Input)>, ScenarioError> {

@@ -1,0 +1,87 @@
+//! Step 8's memory: every session, every request, everything that was said, on disk before it counts.
+//!
+//! [`Store`] speaks in plain values and knows nothing of what they mean; [`Sqlite`] is the one behind it. Long texts are kept once, by
+//! hash, and a request points to them; what a request shares with the one before it is not written again.
+
+mod error;
+mod lease;
+mod packed;
+mod row;
+mod sqlite;
+
+use std::path::Path;
+
+use foreword_core::hash::Hash;
+use serde_json::Value;
+
+pub use error::StoreError;
+pub use lease::Lease;
+pub use row::{
+    Checkpoint, Counts, Dump, DumpError, DumpedInput, Entry, Fault, Fork, Found, Interval, Logged, NewRequest, NewSession, Request, SessionRow,
+    Usage, Write,
+};
+pub use sqlite::Sqlite;
+
+/// What went wrong, or what came of it.
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Where sessions are kept. What a call that writes has returned from survives the end of the process and of the machine.
+pub trait Store: Send {
+    /// Begins a session.
+    fn begin(&mut self, new: &NewSession) -> Result<()>;
+    /// All sessions, the last used first.
+    fn sessions(&self) -> Result<Vec<SessionRow>>;
+    /// One session.
+    fn session(&self, id: &str) -> Result<SessionRow>;
+    /// Writes all of it or nothing. Gives back how far the session's records go.
+    fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts>;
+    /// What a session was told, from an input on.
+    fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>>;
+    /// What has come in of a reply that is not whole.
+    fn parts(&self, session: &str) -> Result<Vec<String>>;
+    /// The envelopes of a session's requests.
+    fn requests(&self, session: &str) -> Result<Vec<Request>>;
+    /// One of them.
+    fn request(&self, session: &str, number: u64) -> Result<Request>;
+    /// The messages of a request.
+    fn messages(&self, session: &str, request: u64) -> Result<Vec<Value>>;
+    /// The items of a request.
+    fn context(&self, session: &str, request: u64) -> Result<Vec<Value>>;
+    /// What the requests of a session used and cost, by request.
+    fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>>;
+    /// A text by its hash: a tool output of the Outbox, an agent.
+    fn text(&self, hash: Hash) -> Result<String>;
+    /// The newest checkpoint that a session can go on from.
+    fn checkpoint(&self, session: &str) -> Result<Option<Checkpoint>>;
+    /// Lets a session, or a new one beside it, go on from an earlier point. The rows before it are shared, those after it stay.
+    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()>;
+    /// Forgets a session and whatever only it had.
+    fn delete(&mut self, session: &str) -> Result<()>;
+    /// Messages that hold all the words, best first.
+    fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>>;
+    /// Looks at every hash and every pointer.
+    fn check(&self) -> Result<Vec<Fault>>;
+    /// A copy of all of it in one file, while it is in use.
+    fn backup(&self, file: &Path) -> Result<()>;
+    /// One session as a value that can be taken elsewhere.
+    fn dump(&self, session: &str) -> Result<Dump>;
+    /// Takes a session in that was dumped elsewhere.
+    fn load(&mut self, dump: &Dump) -> Result<()>;
+    /// The right to write to a session; it ends with the process at the latest.
+    fn lease(&self, session: &str) -> Result<Lease>;
+}
+
+/// A new name for a session: short enough to type, never used before.
+pub fn new_session_id() -> Result<String> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(|error| StoreError::NoRandomness(error.to_string()))?;
+    // No vowels and nothing that looks like something else, so that no name is a word or is misread.
+    const LETTERS: &[u8; 20] = b"bcdfghjkmnpqrstvwxyz";
+    let mut number = u64::from_le_bytes(bytes);
+    let mut id = String::new();
+    for _ in 0..10 {
+        id.push(char::from(LETTERS[usize::try_from(number % 20).unwrap_or_default()]));
+        number /= 20;
+    }
+    Ok(id)
+}

@@ -1,0 +1,295 @@
+//! The plain values a store takes and gives.
+
+use std::collections::BTreeMap;
+
+use foreword_core::hash::Hash;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// How far the records of a session go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Inputs in the log.
+    pub inputs: u64,
+    /// Requests.
+    pub requests: u64,
+}
+
+/// A session that begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSession {
+    /// Its name; never used before.
+    pub id: String,
+    /// What it is about.
+    pub title: Option<String>,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// The agent it begins with.
+    pub agent: Value,
+    /// The settings and the model it begins with.
+    pub setup: Value,
+}
+
+/// A session as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionRow {
+    /// Its name.
+    pub id: String,
+    /// What it is about.
+    pub title: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When something was last written.
+    pub touched_ms: i64,
+    /// The agent it began with.
+    pub agent: Hash,
+    /// The settings and the model it began with.
+    #[serde(skip)]
+    pub setup: Value,
+    /// The session it was forked from.
+    pub forked_from: Option<String>,
+    /// What is remembered of its file in the vault.
+    pub transcript: Option<Value>,
+    /// How far its records go.
+    pub counts: Counts,
+}
+
+/// An input on its way into the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// What it is: `turn`, `assistant`, `tool_result`, `fold` …
+    pub kind: String,
+    /// The run it belongs to.
+    pub run: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether a reply ended before it was whole.
+    pub cut_off: bool,
+    /// What was told.
+    pub body: Value,
+}
+
+/// An input of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logged {
+    /// Its place in the session, from 0.
+    pub number: u64,
+    /// What it is.
+    pub kind: String,
+    /// The run it belongs to.
+    pub run: u64,
+    /// When.
+    pub at_ms: i64,
+    /// Whether a reply ended before it was whole.
+    pub cut_off: bool,
+    /// What was told.
+    pub body: Value,
+}
+
+/// A request on its way into the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRequest {
+    /// The envelope, except what the store lays down by itself.
+    pub request: Request,
+    /// How many messages it has.
+    pub messages: u64,
+    /// Those that do not stand at the same place in the request before it: the place and the message.
+    pub changed: Vec<(u64, Value)>,
+    /// All its items, each with its name.
+    pub context: Vec<(String, Value)>,
+}
+
+/// The envelope of a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// Its place in the session, from 0. Given by the store.
+    pub number: u64,
+    /// How many inputs the session had been told. Given by the store.
+    pub input: u64,
+    /// The run it belongs to.
+    pub run: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// What began the epoch, on its first request.
+    pub began: Option<String>,
+    /// When.
+    pub at_ms: i64,
+    /// Hash over the layers' hashes.
+    pub combined: Hash,
+    /// Hash of the bytes that were sent.
+    pub wire: Hash,
+    /// Its size.
+    pub tokens: u64,
+    /// Everything else that is needed to explain it and to send it again.
+    pub record: Value,
+}
+
+/// What a request used and cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The model.
+    pub model: String,
+    /// Tokens read from the provider's cache.
+    pub read: u64,
+    /// Tokens written to it.
+    pub write: u64,
+    /// Tokens of the prompt that were neither.
+    pub uncached: u64,
+    /// Tokens of the reply.
+    pub output: u64,
+    /// What it cost, in USD.
+    pub cost: f64,
+    /// What the prompt would have cost without a cache.
+    pub cost_uncached: f64,
+    /// What broke the cache, where something did.
+    pub broke: Option<Value>,
+    /// Milliseconds until the first part of the reply.
+    pub first_token_ms: Option<u64>,
+    /// Milliseconds until its end.
+    pub total_ms: Option<u64>,
+}
+
+/// Something to write.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// The session was told something. A reply that was coming in is whole with it.
+    Input(Entry),
+    /// A part of a reply came in. It need not survive the end of the machine, only that of the process.
+    Part(String),
+    /// A request is about to be sent.
+    Request(Box<NewRequest>),
+    /// What a request used.
+    Usage(u64, Usage),
+    /// A tool output that is kept out of the prompt.
+    Output(String),
+    /// What the session is about.
+    Title(String),
+    /// What is remembered of its file in the vault.
+    Transcript(Value),
+    /// A shortcut for going on.
+    Checkpoint(Checkpoint),
+}
+
+/// A session's state after some inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// How far it goes.
+    pub counts: Counts,
+    /// The state.
+    pub body: Vec<u8>,
+}
+
+/// A session that goes on from another one's past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// Its name; never used before.
+    pub id: String,
+    /// What it is about.
+    pub title: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub created_ms: i64,
+}
+
+/// A message that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The session.
+    pub session: String,
+    /// The message.
+    pub entry: Logged,
+    /// How well it fits; more is better.
+    pub score: f64,
+}
+
+/// Something that is broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The session, where it is one session's fault.
+    pub session: Option<String>,
+    /// Where: a table and a row.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// A session in one value, with every text it points to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dump {
+    /// Always 1.
+    pub foreword_session: u32,
+    /// Its name.
+    pub id: String,
+    /// What it is about.
+    pub title: Option<String>,
+    /// When it began.
+    pub created_ms: i64,
+    /// When something was last written.
+    pub touched_ms: i64,
+    /// The agent it began with.
+    pub agent: Hash,
+    /// The settings and the model.
+    pub setup: Value,
+    /// The log, in order; long texts are pointers.
+    pub log: Vec<DumpedInput>,
+    /// The requests, in order.
+    pub requests: Vec<Request>,
+    /// Which message stood where, and when.
+    pub placed: Vec<Interval>,
+    /// Which item was in, and when.
+    pub context: Vec<Interval>,
+    /// What was used.
+    pub ledger: Vec<(u64, Usage)>,
+    /// Hashes of the outputs in the Outbox.
+    pub outbox: Vec<Hash>,
+    /// Every text that is pointed to.
+    pub texts: BTreeMap<Hash, String>,
+}
+
+/// An input in a dump.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DumpedInput {
+    /// What it is.
+    pub kind: String,
+    /// The run it belongs to.
+    pub run: u64,
+    /// When.
+    pub at_ms: i64,
+    /// Whether a reply ended before it was whole.
+    #[serde(default)]
+    pub cut_off: bool,
+    /// What was told.
+    pub body: Value,
+}
+
+/// Something that stood at a place for some requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Where.
+    pub position: u64,
+    /// The first request it was in.
+    pub since: u64,
+    /// The first request it was not in any more.
+    pub until: Option<u64>,
+    /// A message's hash, or an item's entry.
+    pub value: Value,
+}
+
+impl Interval {
+    /// Whether it stood there in a request.
+    pub fn stands_in(&self, request: u64) -> bool {
+        self.since <= request && self.until.is_none_or(|until| request < until)
+    }
+}
+
+/// Why a dump cannot be taken in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the session file cannot be taken in: {place}: {what}")]
+pub struct DumpError {
+    /// Where in the file.
+    pub place: String,
+    /// What is wrong.
+    pub what: String,
+}

@@ -1,0 +1,155 @@
+//! Looking at everything: what SQLite itself can tell, every hash, every pointer, every gap.
+
+use std::collections::BTreeSet;
+
+use foreword_core::hash::Hash;
+use rusqlite::Connection;
+use serde_json::Value;
+
+use super::lineage::{Stretch, lineage};
+use super::read::{log_of, placed, requests_of};
+use super::sweep::needed;
+use crate::Result;
+use crate::error::doing;
+use crate::packed::pointers;
+use crate::row::Fault;
+
+pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
+    let mut faults = database(connection)?;
+    let (texts, broken) = texts(connection)?;
+    faults.extend(broken);
+    for hash in needed(connection)?.difference(&texts) {
+        faults.push(fault(None, "texts", format!("{hash} is pointed to and is not there")));
+    }
+    faults.extend(sessions(connection, &texts)?);
+    Ok(faults)
+}
+
+fn fault(session: Option<&str>, place: impl Into<String>, what: impl Into<String>) -> Fault {
+    Fault { session: session.map(str::to_owned), place: place.into(), what: what.into() }
+}
+
+fn database(connection: &Connection) -> Result<Vec<Fault>> {
+    let failed = doing("check the store");
+    let mut faults = Vec::new();
+    let mut statement = connection.prepare("PRAGMA integrity_check").map_err(&failed)?;
+    let mut rows = statement.query([]).map_err(&failed)?;
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let what: String = row.get(0).map_err(&failed)?;
+        if what != "ok" {
+            faults.push(fault(None, "database", what));
+        }
+    }
+    let mut statement = connection.prepare("PRAGMA foreign_key_check").map_err(&failed)?;
+    let mut rows = statement.query([]).map_err(&failed)?;
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let (table, parent): (String, String) = (row.get(0).map_err(&failed)?, row.get(2).map_err(&failed)?);
+        faults.push(fault(None, table, format!("a row points to a row of {parent} that is not there")));
+    }
+    Ok(faults)
+}
+
+/// The hashes of all texts, and those whose bytes are not what their hash says.
+fn texts(connection: &Connection) -> Result<(BTreeSet<Hash>, Vec<Fault>)> {
+    let failed = doing("check the texts");
+    let mut statement = connection.prepare("SELECT hash, body FROM texts").map_err(&failed)?;
+    let mut rows = statement.query([]).map_err(&failed)?;
+    let (mut hashes, mut faults) = (BTreeSet::new(), Vec::new());
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let hash = Hash::from(row.get::<_, [u8; 32]>(0).map_err(&failed)?);
+        let body: Vec<u8> = row.get(1).map_err(&failed)?;
+        if Hash::of(&body) != hash {
+            faults.push(fault(None, format!("texts {hash}"), "its bytes are not those it was stored with"));
+        } else if String::from_utf8(body).is_err() {
+            faults.push(fault(None, format!("texts {hash}"), "it is not UTF-8"));
+        }
+        hashes.insert(hash);
+    }
+    Ok((hashes, faults))
+}
+
+fn sessions(connection: &Connection, texts: &BTreeSet<Hash>) -> Result<Vec<Fault>> {
+    let sessions: Vec<(String, i64)> = connection
+        .prepare("SELECT id, branch FROM sessions ORDER BY id")
+        .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .map_err(doing("check the sessions"))?;
+    let mut faults = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (session, branch) in sessions {
+        let mut next = (0, 0);
+        let stretches = match lineage(connection, branch) {
+            Ok(stretches) => stretches,
+            Err(error) => {
+                faults.push(fault(Some(&session), format!("branches {branch}"), error.to_string()));
+                continue;
+            }
+        };
+        for stretch in stretches {
+            // What two sessions share is looked at once, but counted for each.
+            let again = !seen.insert((stretch.branch, stretch.until.inputs, stretch.until.requests));
+            let mut look = Look { session: &session, texts, faults: Vec::new() };
+            look.log(connection, stretch, &mut next.0)?;
+            look.requests(connection, stretch, &mut next.1)?;
+            if !again {
+                faults.append(&mut look.faults);
+            }
+        }
+    }
+    Ok(faults)
+}
+
+struct Look<'a> {
+    session: &'a str,
+    texts: &'a BTreeSet<Hash>,
+    faults: Vec<Fault>,
+}
+
+impl Look<'_> {
+    fn fault(&mut self, place: String, what: impl Into<String>) {
+        self.faults.push(fault(Some(self.session), place, what));
+    }
+
+    fn document(&mut self, place: &str, json: &str) {
+        let Ok(value) = serde_json::from_str::<Value>(json) else {
+            self.fault(place.to_owned(), "it is not JSON");
+            return;
+        };
+        let mut missing = Vec::new();
+        pointers(&value, &mut |hash| {
+            if !self.texts.contains(&hash) {
+                missing.push(hash);
+            }
+        });
+        for hash in missing {
+            self.fault(place.to_owned(), format!("it points to the text {hash}, which is not there"));
+        }
+    }
+
+    fn log(&mut self, connection: &Connection, stretch: Stretch, next: &mut u64) -> Result<()> {
+        log_of(connection, stretch, 0, &mut |entry, body| {
+            let place = format!("log {}", entry.number);
+            if entry.number != *next {
+                self.fault(place.clone(), format!("input {next} is missing before it"));
+            }
+            *next = entry.number + 1;
+            self.document(&place, &body);
+            Ok(())
+        })
+    }
+
+    fn requests(&mut self, connection: &Connection, stretch: Stretch, next: &mut u64) -> Result<()> {
+        for (request, record, messages) in requests_of(connection, stretch)? {
+            let place = format!("requests {}", request.number);
+            if request.number != *next {
+                self.fault(place.clone(), format!("request {next} is missing before it"));
+            }
+            *next = request.number + 1;
+            self.document(&place, &record);
+            let stands = placed(connection, stretch.branch, request.number)?;
+            if stands.len() as u64 != messages {
+                self.fault(place, format!("it has {} messages on record, and {messages} were sent", stands.len()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! A session as one value, and back. What comes in is checked as if a stranger had written it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreword_core::hash::Hash;
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::lineage::lineage;
+use super::read::{ledger_of, log_of, requests_of, session, text};
+use super::write::{self, envelope, execute, logged, usage};
+use super::{branch_of, search};
+use crate::error::doing;
+use crate::packed::{pointers, unpack};
+use crate::row::{Dump, DumpError, DumpedInput, Entry, Interval, Request};
+use crate::{Result, StoreError};
+
+const FORMAT: u32 = 1;
+
+pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
+    let row = session(connection, id)?;
+    let stretches = lineage(connection, branch_of(connection, id)?.id)?;
+    let mut dump = Dump {
+        foreword_session: FORMAT,
+        id: row.id,
+        title: row.title,
+        created_ms: row.created_ms,
+        touched_ms: row.touched_ms,
+        agent: row.agent,
+        setup: row.setup,
+        log: Vec::new(),
+        requests: Vec::new(),
+        placed: Vec::new(),
+        context: Vec::new(),
+        ledger: Vec::new(),
+        outbox: Vec::new(),
+        texts: BTreeMap::new(),
+    };
+    for stretch in stretches {
+        log_of(connection, stretch, 0, &mut |entry, body| {
+            let body = json(&body)?;
+            let (kind, run, at_ms, cut_off) = (entry.kind, entry.run, entry.at_ms, entry.cut_off);
+            dump.log.push(DumpedInput { kind, run, at_ms, cut_off, body });
+            Ok(())
+        })?;
+        for (request, record, _) in requests_of(connection, stretch)? {
+            dump.requests.push(Request { record: json(&record)?, ..request });
+        }
+        dump.ledger.extend(ledger_of(connection, stretch)?);
+        let end = stretch.until.requests;
+        dump.placed.extend(intervals(connection, "placed", "lower(hex(message))", stretch.branch, end)?);
+        dump.context.extend(intervals(connection, "context", "entry", stretch.branch, end)?);
+        dump.outbox.extend(hashes(connection, "SELECT hash FROM outbox WHERE branch = ?1 ORDER BY hash", stretch.branch)?);
+    }
+    gather(connection, &mut dump)?;
+    Ok(dump)
+}
+
+fn json(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|error| StoreError::Damaged(format!("a document is not JSON: {error}")))
+}
+
+fn hashes(connection: &Connection, sql: &str, branch: i64) -> Result<Vec<Hash>> {
+    let found: Vec<[u8; 32]> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_map([branch], |row| row.get(0))?.collect())
+        .map_err(doing("read a session"))?;
+    Ok(found.into_iter().map(Hash::from).collect())
+}
+
+/// What stood where in a branch, up to a request. At the end of a stretch everything that still stands ends.
+fn intervals(connection: &Connection, table: &str, value: &str, branch: i64, end: u64) -> Result<Vec<Interval>> {
+    let sql = format!("SELECT position, since, until, {value} FROM {table} WHERE branch = ?1 AND since < ?2 ORDER BY since, position");
+    let rows: Vec<(u64, u64, Option<u64>, String)> = connection
+        .prepare_cached(&sql)
+        .and_then(|mut statement| {
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            statement.query_map(params![branch, end], read)?.collect()
+        })
+        .map_err(doing("read a session"))?;
+    let is_last = end == i64::MAX.cast_unsigned();
+    let value = |text: String| if table == "context" { json(&text) } else { Ok(Value::String(text)) };
+    let interval = |(position, since, until, text): (u64, u64, Option<u64>, String)| {
+        let until = if is_last { until } else { Some(until.map_or(end, |until| until.min(end))) };
+        Ok(Interval { position, since, until, value: value(text)? })
+    };
+    rows.into_iter().map(interval).collect()
+}
+
+/// Adds every text that something in the dump points to.
+fn gather(connection: &Connection, dump: &mut Dump) -> Result<()> {
+    let mut open: Vec<Hash> = vec![dump.agent];
+    open.extend(&dump.outbox);
+    open.extend(dump.placed.iter().filter_map(|interval| serde_json::from_value::<Hash>(interval.value.clone()).ok()));
+    for value in dump.log.iter().map(|input| &input.body).chain(dump.requests.iter().map(|request| &request.record)) {
+        pointers(value, &mut |hash| open.push(hash));
+    }
+    let outputs: BTreeSet<Hash> = dump.outbox.iter().copied().collect();
+    let documents: BTreeSet<Hash> = std::iter::once(dump.agent)
+        .chain(dump.placed.iter().filter_map(|interval| serde_json::from_value(interval.value.clone()).ok()))
+        .collect();
+    while let Some(hash) = open.pop() {
+        if dump.texts.contains_key(&hash) {
+            continue;
+        }
+        let body = text(connection, hash)?;
+        if documents.contains(&hash) && !outputs.contains(&hash) {
+            pointers(&json(&body)?, &mut |hash| open.push(hash));
+        }
+        dump.texts.insert(hash, body);
+    }
+    Ok(())
+}
+
+pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
+    check(dump)?;
+    for body in dump.texts.values() {
+        write::text(connection, body)?;
+    }
+    let setup = write::packed(connection, &dump.setup)?;
+    let agent = &dump.agent.bytes()[..];
+    execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, dump.created_ms])?;
+    execute(connection, "INSERT INTO branches (parent, inputs, requests) VALUES (NULL, 0, 0)", [])?;
+    let branch = connection.last_insert_rowid();
+    let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let row = params![dump.id, branch, dump.title, dump.created_ms, dump.touched_ms, agent, setup];
+    if execute(connection, sql, row)? == 0 {
+        return Err(StoreError::Exists(dump.id.clone()));
+    }
+    for (number, input) in (0..).zip(&dump.log) {
+        let body = foreword_core::json::to_string(&input.body);
+        let DumpedInput { kind, run, at_ms, cut_off, .. } = input.clone();
+        let whole = unpack(input.body.clone(), &mut |hash| dump.texts.get(&hash).cloned().ok_or(()));
+        let whole = whole.unwrap_or(Value::Null); // `check` has seen that every text is there
+        let entry = Entry { kind, run, at_ms, cut_off, body: whole };
+        logged(connection, branch, number, &entry, &body)?;
+        search::index(connection, connection.last_insert_rowid(), &entry.kind, &entry.body)?;
+    }
+    for request in &dump.requests {
+        let stands = |interval: &&Interval| interval.stands_in(request.number);
+        let messages = dump.placed.iter().filter(stands).count() as u64;
+        envelope(connection, branch, request, messages, &foreword_core::json::to_string(&request.record))?;
+    }
+    for Interval { position, since, until, value } in &dump.placed {
+        let hash: Hash = serde_json::from_value(value.clone()).map_err(|error| wrong("placed", error))?;
+        let sql = "INSERT INTO placed (branch, position, since, until, message) VALUES (?1, ?2, ?3, ?4, ?5)";
+        execute(connection, sql, params![branch, position, since, until, &hash.bytes()[..]])?;
+    }
+    for Interval { position, since, until, value } in &dump.context {
+        let item = value.get("item").and_then(Value::as_str).unwrap_or_default();
+        let sql = "INSERT INTO context (branch, position, since, until, item, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let entry = foreword_core::json::to_string(value);
+        execute(connection, sql, params![branch, position, since, until, item, entry])?;
+    }
+    for (request, used) in &dump.ledger {
+        usage(connection, branch, *request, used)?;
+    }
+    for hash in &dump.outbox {
+        execute(connection, "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)", params![branch, &hash.bytes()[..]])?;
+    }
+    Ok(())
+}
+
+fn wrong(place: impl Into<String>, what: impl ToString) -> StoreError {
+    DumpError { place: place.into(), what: what.to_string() }.into()
+}
+
+/// Everything that SQLite would not refuse by itself.
+fn check(dump: &Dump) -> Result<()> {
+    if dump.foreword_session != FORMAT {
+        return Err(wrong("foreword_session", format!("format {}; this Foreword knows {FORMAT}", dump.foreword_session)));
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if dump.id.is_empty() || dump.id.len() > 64 || !dump.id.chars().all(is_name) {
+        return Err(wrong("id", format!("{:?} is not the name of a session", dump.id)));
+    }
+    for (hash, body) in &dump.texts {
+        if Hash::of(body) != *hash {
+            return Err(wrong(format!("texts.{hash}"), "the text is not the one its hash was made of"));
+        }
+    }
+    let known = |hash: Hash, place: &dyn Fn() -> String| {
+        if dump.texts.contains_key(&hash) { Ok(()) } else { Err(wrong(place(), format!("the text {hash} is not in the file"))) }
+    };
+    let follow = |value: &Value, place: &dyn Fn() -> String| {
+        let mut result = Ok(());
+        pointers(value, &mut |hash| {
+            if result.is_ok() {
+                result = known(hash, place);
+            }
+        });
+        result
+    };
+    let document = |hash: Hash, place: &dyn Fn() -> String| {
+        known(hash, place)?;
+        let body = dump.texts.get(&hash).map(String::as_str).unwrap_or_default();
+        follow(&serde_json::from_str(body).map_err(|error| wrong(place(), error))?, place)
+    };
+    document(dump.agent, &|| "agent".to_owned())?;
+    for (at, input) in dump.log.iter().enumerate() {
+        follow(&input.body, &|| format!("log[{at}].body"))?;
+    }
+    for (at, request) in dump.requests.iter().enumerate() {
+        let place = || format!("requests[{at}]");
+        if request.number != at as u64 || request.input > dump.log.len() as u64 {
+            return Err(wrong(place(), "the requests are not in order, or one comes before what it answers"));
+        }
+        follow(&request.record, &place)?;
+    }
+    let count = dump.requests.len() as u64;
+    for (name, intervals) in [("placed", &dump.placed), ("context", &dump.context)] {
+        for (at, interval) in intervals.iter().enumerate() {
+            let ends = interval.until.is_none_or(|until| until > interval.since && until <= count);
+            if interval.since >= count || !ends || interval.position > i64::MAX.cast_unsigned() {
+                return Err(wrong(format!("{name}[{at}]"), "it stands in no request"));
+            }
+        }
+    }
+    for (at, interval) in dump.placed.iter().enumerate() {
+        let place = || format!("placed[{at}]");
+        let hash = serde_json::from_value(interval.value.clone()).map_err(|error| wrong(place(), error))?;
+        document(hash, &place)?;
+    }
+    for (at, hash) in dump.outbox.iter().enumerate() {
+        known(*hash, &|| format!("outbox[{at}]"))?;
+    }
+    if let Some((request, _)) = dump.ledger.iter().find(|(request, _)| *request >= count) {
+        return Err(wrong("ledger", format!("there is no request {request}")));
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! The store in one SQLite file.
+
+mod check;
+mod dump;
+mod lineage;
+mod migrate;
+mod read;
+mod search;
+mod sweep;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use foreword_core::hash::Hash;
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
+use serde_json::Value;
+
+use crate::error::{PATIENCE_S, cannot_open, doing};
+use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Usage, Write};
+use crate::{Lease, Result, Store, StoreError};
+
+/// A store in one file, with its locks beside it.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Sqlite {
+    /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched.
+    pub fn open(path: &Path) -> Result<Self> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(|error| cannot_open(path, error))?;
+        }
+        migrate::refuse_strangers(path)?;
+        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens a store that must be there.
+    pub fn open_existing(path: &Path) -> Result<Self> {
+        if !path.is_file() {
+            return Err(cannot_open(path, "there is no such file; no session was kept here yet"));
+        }
+        Self::open(path)
+    }
+
+    fn connect(path: &Path, flags: OpenFlags) -> Result<Self> {
+        let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+        let mut connection = opened.map_err(|error| cannot_open(path, error))?;
+        let open = |connection: &mut Connection| -> rusqlite::Result<()> {
+            connection.busy_timeout(Duration::from_secs(PATIENCE_S))?;
+            connection.set_prepared_statement_cache_capacity(64);
+            connection.pragma_update(None, "journal_mode", "WAL")?;
+            connection.pragma_update(None, "synchronous", "FULL")?;
+            connection.pragma_update(None, "foreign_keys", true)
+        };
+        open(&mut connection).map_err(doing("open the store"))?;
+        migrate::migrate(&mut connection, path)?;
+        Ok(Self { connection, path: path.to_owned() })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn transaction(&mut self, what: &'static str) -> Result<Transaction<'_>> {
+        self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(doing(what))
+    }
+}
+
+/// Where the row of a session points.
+struct Branch {
+    id: i64,
+}
+
+fn branch_of(connection: &Connection, session: &str) -> Result<Branch> {
+    let found = connection
+        .prepare_cached("SELECT branch FROM sessions WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([session], |row| row.get(0)).optional())
+        .map_err(doing("find a session"))?;
+    found.map(|id| Branch { id }).ok_or_else(|| StoreError::NoSession(session.to_owned()))
+}
+
+impl Store for Sqlite {
+    fn begin(&mut self, new: &NewSession) -> Result<()> {
+        let transaction = self.transaction("begin a session")?;
+        write::begin(&transaction, new)?;
+        transaction.commit().map_err(doing("begin a session"))
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionRow>> {
+        read::sessions(&self.connection)
+    }
+
+    fn session(&self, id: &str) -> Result<SessionRow> {
+        read::session(&self.connection, id)
+    }
+
+    fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts> {
+        // Parts alone may be lost with the machine, so they need not wait for the disk.
+        let light = writes.iter().all(|write| matches!(write, Write::Part(_) | Write::Checkpoint(_)));
+        if light {
+            self.connection.pragma_update(None, "synchronous", "NORMAL").map_err(doing("store a part of a reply"))?;
+        }
+        let written = (|| {
+            let transaction = self.transaction("write to a session")?;
+            let counts = write::all(&transaction, session, writes)?;
+            transaction.commit().map_err(doing("write to a session"))?;
+            Ok(counts)
+        })();
+        if light {
+            self.connection.pragma_update(None, "synchronous", "FULL").map_err(doing("store a part of a reply"))?;
+        }
+        written
+    }
+
+    fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
+        read::log(&self.connection, session, from)
+    }
+
+    fn parts(&self, session: &str) -> Result<Vec<String>> {
+        read::parts(&self.connection, session)
+    }
+
+    fn requests(&self, session: &str) -> Result<Vec<Request>> {
+        read::requests(&self.connection, session)
+    }
+
+    fn request(&self, session: &str, number: u64) -> Result<Request> {
+        read::request(&self.connection, session, number)
+    }
+
+    fn messages(&self, session: &str, request: u64) -> Result<Vec<Value>> {
+        read::messages(&self.connection, session, request)
+    }
+
+    fn context(&self, session: &str, request: u64) -> Result<Vec<Value>> {
+        read::context(&self.connection, session, request)
+    }
+
+    fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>> {
+        read::ledger(&self.connection, session)
+    }
+
+    fn text(&self, hash: Hash) -> Result<String> {
+        read::text(&self.connection, hash)
+    }
+
+    fn checkpoint(&self, session: &str) -> Result<Option<Checkpoint>> {
+        read::checkpoint(&self.connection, session)
+    }
+
+    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()> {
+        let transaction = self.transaction("branch a session")?;
+        write::branch(&transaction, session, at, fork)?;
+        transaction.commit().map_err(doing("branch a session"))
+    }
+
+    fn delete(&mut self, session: &str) -> Result<()> {
+        // What a person deletes is overwritten, not only unlinked.
+        self.connection.pragma_update(None, "secure_delete", true).map_err(doing("delete a session"))?;
+        let deleted = (|| {
+            let transaction = self.transaction("delete a session")?;
+            sweep::delete(&transaction, session)?;
+            transaction.commit().map_err(doing("delete a session"))
+        })();
+        self.connection.pragma_update(None, "secure_delete", false).map_err(doing("delete a session"))?;
+        deleted?;
+        // So that the pages do not live on in the log of the database.
+        let truncated = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        truncated.map_err(doing("delete a session"))
+    }
+
+    fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
+        search::search(&self.connection, words, limit)
+    }
+
+    fn check(&self) -> Result<Vec<Fault>> {
+        check::check(&self.connection)
+    }
+
+    fn backup(&self, file: &Path) -> Result<()> {
+        let failed = |why: String| StoreError::Backup { path: file.to_owned(), why };
+        if file.exists() {
+            return Err(failed("there is a file already; name another one".to_owned()));
+        }
+        let mut name = file.as_os_str().to_owned();
+        name.push(".part");
+        let part = PathBuf::from(name);
+        let _ = fs::remove_file(&part);
+        let target = part.to_str().ok_or_else(|| failed("the name is not UTF-8".to_owned()))?;
+        let copied = self.connection.execute("VACUUM INTO ?1", [target]).map_err(|error| failed(error.to_string()));
+        let kept = copied.and_then(|_| fs::rename(&part, file).map_err(|error| failed(error.to_string())));
+        if kept.is_err() {
+            let _ = fs::remove_file(&part);
+        }
+        kept
+    }
+
+    fn dump(&self, session: &str) -> Result<Dump> {
+        dump::dump(&self.connection, session)
+    }
+
+    fn load(&mut self, dump: &Dump) -> Result<()> {
+        let transaction = self.transaction("take in a session")?;
+        dump::load(&transaction, dump)?;
+        transaction.commit().map_err(doing("take in a session"))
+    }
+
+    fn lease(&self, session: &str) -> Result<Lease> {
+        branch_of(&self.connection, session)?;
+        let folder = self.path.parent().unwrap_or(Path::new(".")).join("leases");
+        Lease::take(&folder, session)
+    }
+}

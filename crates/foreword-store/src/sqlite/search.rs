@@ -1,0 +1,105 @@
+//! Finding messages by their words, in all of history: what was folded away is still in the log.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::lineage::lineage;
+use super::read::document;
+use super::write::execute;
+use crate::Result;
+use crate::error::doing;
+use crate::row::{Found, Logged};
+
+/// The words of an input, where it has any that people said or read.
+fn words(kind: &str, body: &Value) -> Option<String> {
+    let field = |name: &str| body.get(name)?.as_str().map(str::to_owned);
+    match kind {
+        "turn" => field("words"),
+        "assistant" => field("text"),
+        "tool_result" => field("output"),
+        "imported" => {
+            let said = body.as_array()?.iter().filter_map(|said| said.get("text")?.as_str());
+            Some(said.collect::<Vec<_>>().join("\n"))
+        }
+        _ => None,
+    }
+}
+
+/// Scripts without spaces are cut into characters, so that any part of a sentence is found.
+fn spaced(text: &str) -> String {
+    let is_unspaced = |c: char| matches!(u32::from(c), 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF);
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unspaced(c) {
+            out.extend([' ', c, ' ']);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Makes an input findable.
+pub(super) fn index(connection: &Connection, id: i64, kind: &str, body: &Value) -> Result<()> {
+    if let Some(words) = words(kind, body).filter(|words| !words.trim().is_empty()) {
+        execute(connection, "INSERT INTO found (rowid, text) VALUES (?1, ?2)", params![id, spaced(&words)])?;
+    }
+    Ok(())
+}
+
+/// Every word as a phrase, so that nothing in it is taken for an operator.
+fn expression(words: &str) -> String {
+    let phrases = words.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric));
+    let phrases: Vec<String> = phrases.map(|word| format!("\"{}\"", spaced(word).replace('"', " "))).collect();
+    phrases.join(" ")
+}
+
+pub(super) fn search(connection: &Connection, words: &str, limit: usize) -> Result<Vec<Found>> {
+    let expression = expression(words);
+    if expression.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = doing("search the sessions");
+    let owners = owners(connection)?;
+    let sql = "SELECT log.branch, log.number, log.kind, log.run, log.at_ms, log.cut_off, log.body, -bm25(found)
+               FROM found JOIN log ON log.id = found.rowid WHERE found MATCH ?1 ORDER BY bm25(found), log.at_ms DESC, log.id";
+    let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
+    let mut rows = statement.query([expression]).map_err(&failed)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let (branch, number): (i64, u64) = (row.get(0).map_err(&failed)?, row.get(1).map_err(&failed)?);
+        let of_branch = owners.get(&branch).map(Vec::as_slice).unwrap_or_default();
+        let mut holders = of_branch.iter().filter(|(from, until, _)| (*from..*until).contains(&number));
+        let Some((_, _, session)) = holders.next() else { continue };
+        let entry = Logged {
+            number,
+            kind: row.get(2).map_err(&failed)?,
+            run: row.get(3).map_err(&failed)?,
+            at_ms: row.get(4).map_err(&failed)?,
+            cut_off: row.get(5).map_err(&failed)?,
+            body: document(connection, &row.get::<_, String>(6).map_err(&failed)?)?,
+        };
+        found.push(Found { session: session.clone(), entry, score: row.get(7).map_err(&failed)? });
+        if found.len() == limit {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Which stretches of a branch belong to which session; the session whose own branch it is comes first.
+fn owners(connection: &Connection) -> Result<BTreeMap<i64, Vec<(u64, u64, String)>>> {
+    let sessions: Vec<(String, i64)> = connection
+        .prepare_cached("SELECT id, branch FROM sessions ORDER BY created_ms, id")
+        .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .map_err(doing("search the sessions"))?;
+    let mut owners: BTreeMap<i64, Vec<(u64, u64, String)>> = BTreeMap::new();
+    for (session, branch) in sessions {
+        for stretch in lineage(connection, branch)? {
+            owners.entry(stretch.branch).or_default().push((stretch.from.inputs, stretch.until.inputs, session.clone()));
+        }
+    }
+    Ok(owners)
+}

@@ -1,0 +1,401 @@
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::migrate::{MIGRATIONS, newest};
+use super::*;
+use crate::row::{Entry, NewRequest};
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("a/foreword.db")
+    }
+
+    fn store(&self) -> Sqlite {
+        Sqlite::open(&self.file()).unwrap()
+    }
+}
+
+fn begin(store: &mut Sqlite, id: &str) {
+    let new = NewSession {
+        id: id.to_owned(),
+        title: None,
+        created_ms: 1,
+        agent: json!({"system_prompt": "long ".repeat(99)}),
+        setup: json!({"model": "m"}),
+    };
+    store.begin(&new).unwrap();
+}
+
+fn said(kind: &str, words: &str) -> Write {
+    let field = if kind == "turn" { "words" } else { "text" };
+    Write::Input(Entry { kind: kind.to_owned(), run: 0, at_ms: 5, cut_off: false, body: json!({field: words}) })
+}
+
+fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
+    Write::Request(Box::new(NewRequest {
+        request: Request {
+            number: 0,
+            input: 0,
+            run: 0,
+            epoch: 0,
+            began: None,
+            at_ms: 6,
+            combined: Hash::of("c"),
+            wire: Hash::of("w"),
+            tokens: 7,
+            record: json!({"note": "x".repeat(300)}),
+        },
+        messages,
+        changed: changed.iter().map(|(at, text)| (*at, json!({ "text": text }))).collect(),
+        context: context.iter().map(|item| ((*item).to_owned(), json!({ "item": item }))).collect(),
+    }))
+}
+
+fn texts(store: &Sqlite, session: &str, request: u64) -> Vec<String> {
+    let messages = store.messages(session, request).unwrap();
+    messages.iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+}
+
+fn items(store: &Sqlite, session: &str, request: u64) -> Vec<String> {
+    let context = store.context(session, request).unwrap();
+    context.iter().map(|entry| entry["item"].as_str().unwrap().to_owned()).collect()
+}
+
+fn words(store: &Sqlite, session: &str) -> Vec<String> {
+    let log = store.log(session, 0).unwrap();
+    log.iter().map(|entry| entry.body.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_was_written_reads_back_also_in_another_process() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let long = "a note that is long ".repeat(50);
+    let counts = store.commit("s", &[said("turn", &long), request(2, &[(0, "sys"), (1, &long)], &["note:a"])]).unwrap();
+    assert_eq!(counts, Counts { inputs: 1, requests: 1 });
+    store.commit("s", &[said("assistant", "yes")]).unwrap();
+    store.commit("s", &[said("turn", "more"), request(4, &[(2, "yes"), (3, "more")], &["note:a", "note:b"])]).unwrap();
+    // A shorter request, with another message at a place in the middle.
+    store.commit("s", &[request(3, &[(1, "other")], &["note:b"])]).unwrap();
+    let other = place.store();
+    assert_eq!(words(&other, "s"), [long.as_str(), "yes", "more"]);
+    assert_eq!(texts(&other, "s", 0), ["sys", long.as_str()]);
+    assert_eq!(texts(&other, "s", 1), ["sys", long.as_str(), "yes", "more"]);
+    assert_eq!(texts(&other, "s", 2), ["sys", "other", "yes"]);
+    assert_eq!((items(&other, "s", 0), items(&other, "s", 1)), (vec!["note:a".into()], vec!["note:a".into(), "note:b".into()]));
+    assert_eq!(items(&other, "s", 2), ["note:b"]);
+    assert_eq!(other.request("s", 1).unwrap().input, 3);
+    assert_eq!(other.check().unwrap(), []);
+    assert!(matches!(other.messages("s", 3), Err(StoreError::NoRequest { .. })));
+    assert!(matches!(other.log("nobody", 0), Err(StoreError::NoSession(_))));
+}
+
+#[test]
+fn a_request_cannot_point_to_what_was_never_sent() {
+    let mut store = Place::new().store();
+    begin(&mut store, "s");
+    assert!(store.commit("s", &[said("turn", "a"), request(2, &[(1, "x")], &[])]).is_err());
+    // All of it or nothing.
+    assert_eq!(store.session("s").unwrap().counts, Counts::default());
+}
+
+#[test]
+fn the_same_text_is_kept_once() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let note = "the same long note ".repeat(1000);
+    for turn in 0..50 {
+        let body = json!({"words": format!("turn {turn}"), "attached": [{"content": note}]});
+        let entry = Entry { kind: "turn".into(), run: turn, at_ms: 1, cut_off: false, body };
+        store.commit("s", &[Write::Input(entry)]).unwrap();
+    }
+    let size: u64 = store.connection.query_row("SELECT sum(length(body)) FROM texts", [], |row| row.get(0)).unwrap();
+    assert!(size < note.len() as u64 + 2000, "{size}");
+    assert_eq!(store.log("s", 49).unwrap()[0].body["attached"][0]["content"], note);
+}
+
+#[test]
+fn parts_are_there_until_the_reply_is_whole() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    store.commit("s", &[said("turn", "hello")]).unwrap();
+    store.commit("s", &[Write::Part("Good ".into())]).unwrap();
+    store.commit("s", &[Write::Part("day".into())]).unwrap();
+    assert_eq!(place.store().parts("s").unwrap(), ["Good ", "day"]);
+    store.commit("s", &[said("assistant", "Good day.")]).unwrap();
+    assert!(store.parts("s").unwrap().is_empty());
+}
+
+#[test]
+fn forks_and_rewinds_share_the_past_and_part_ways() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    for (at, word) in ["one", "two", "three"].iter().enumerate() {
+        let changed = [(at as u64, *word)];
+        store.commit("s", &[said("turn", word), request(at as u64 + 1, &changed, &[]), Write::Usage(at as u64, Usage::default())]).unwrap();
+    }
+    let rows = |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap() };
+    let before = rows(&store);
+    let fork = Fork { id: "f".into(), title: Some("fork".into()), created_ms: 9 };
+    store.branch("s", Counts { inputs: 2, requests: 2 }, Some(&fork)).unwrap();
+    assert_eq!(rows(&store), before);
+    store.commit("f", &[said("turn", "four"), request(1, &[(0, "fresh")], &[])]).unwrap();
+    assert_eq!(words(&store, "s"), ["one", "two", "three"]);
+    assert_eq!(words(&store, "f"), ["one", "two", "four"]);
+    assert_eq!((texts(&store, "f", 1), texts(&store, "f", 2)), (vec!["one".into(), "two".into()], vec!["fresh".into()]));
+    assert_eq!(store.ledger("f").unwrap().len(), 2);
+    // Back to before the fork's own beginning, and on from there.
+    store.branch("f", Counts { inputs: 1, requests: 1 }, None).unwrap();
+    store.commit("f", &[said("turn", "five")]).unwrap();
+    assert_eq!(words(&store, "f"), ["one", "five"]);
+    assert_eq!(store.session("f").unwrap().forked_from.as_deref(), Some("s"));
+    assert_eq!(store.check().unwrap(), []);
+    assert!(matches!(store.branch("s", Counts::default(), Some(&fork)), Err(StoreError::Exists(_))));
+    // What the first session leaves behind is still the fork's.
+    store.delete("s").unwrap();
+    assert_eq!(words(&store, "f"), ["one", "five"]);
+    assert_eq!(store.check().unwrap(), []);
+}
+
+#[test]
+fn what_is_deleted_is_gone_from_the_file() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    begin(&mut store, "t");
+    let secret = "do not keep this forever ".repeat(20);
+    store.commit("s", &[said("turn", &secret), request(1, &[(0, &secret)], &[])]).unwrap();
+    store.commit("t", &[said("turn", "stays")]).unwrap();
+    store.delete("s").unwrap();
+    assert!(matches!(store.session("s"), Err(StoreError::NoSession(_))));
+    assert_eq!(words(&store, "t"), ["stays"]);
+    assert_eq!(store.check().unwrap(), []);
+    drop(store);
+    for entry in fs::read_dir(place.file().parent().unwrap()).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap_or_default();
+        assert!(!bytes.windows(24).any(|window| window == b"do not keep this forever"));
+    }
+}
+
+#[test]
+fn words_are_found_in_every_script() {
+    let mut store = Place::new().store();
+    begin(&mut store, "s");
+    begin(&mut store, "t");
+    store.commit("s", &[said("turn", "How do I prune the apple tree?"), said("assistant", "In März, before the Blüte.")]).unwrap();
+    store.commit("t", &[said("turn", "東京の天気はどうですか"), said("assistant", "a\" OR b NEAR( c*")]).unwrap();
+    let check = |words: &str, expect: &[(&str, u64)]| {
+        let found = store.search(words, 10).unwrap();
+        let found: Vec<_> = found.iter().map(|found| (found.session.as_str(), found.entry.number)).collect();
+        assert_eq!(found, expect, "{words}");
+    };
+    check("apple prune", &[("s", 0)]);
+    check("marz blute", &[("s", 1)]);
+    check("天気", &[("t", 0)]);
+    check("\" OR *", &[("t", 1)]);
+    check("pear", &[]);
+    check("\"(", &[]);
+    check("", &[]);
+}
+
+#[test]
+fn one_writer_a_session() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let lease = store.lease("s").unwrap();
+    assert!(matches!(place.store().lease("s"), Err(StoreError::Leased(_))));
+    drop(lease);
+    place.store().lease("s").unwrap();
+    assert!(matches!(store.lease("nobody"), Err(StoreError::NoSession(_))));
+}
+
+#[test]
+fn damage_is_named() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    store.commit("s", &[said("turn", &"long ".repeat(100)), request(1, &[(0, &"sent ".repeat(100))], &[])]).unwrap();
+    let check = |sql: &str, expect: &str| {
+        let copy = place.folder.path().join("copy.db");
+        store.backup(&copy).unwrap();
+        let broken = Sqlite::open(&copy).unwrap();
+        broken.connection.pragma_update(None, "foreign_keys", false).unwrap();
+        broken.connection.execute_batch(sql).unwrap();
+        let faults = broken.check().unwrap();
+        assert!(faults.iter().any(|fault| format!("{} {}", fault.place, fault.what).contains(expect)), "{sql}: {faults:?}");
+        drop(broken);
+        fs::remove_file(copy).unwrap();
+    };
+    check("UPDATE texts SET body = CAST('changed' AS BLOB) WHERE id = 3", "its bytes are not those it was stored with");
+    check("DELETE FROM texts WHERE id = 3", "pointed to and is not there");
+    check("UPDATE log SET body = '{'", "log 0 it is not JSON");
+    check("UPDATE log SET number = 1", "input 0 is missing before it");
+    check("DELETE FROM placed", "it has 0 messages on record, and 1 were sent");
+    check("UPDATE requests SET number = 5", "request 0 is missing before it");
+    check("DELETE FROM branches", "that is not there");
+}
+
+#[test]
+fn a_backup_is_whole_and_never_written_over_something() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let file = place.folder.path().join("copy.db");
+    store.backup(&file).unwrap();
+    assert_eq!(Sqlite::open_existing(&file).unwrap().sessions().unwrap().len(), 1);
+    assert!(matches!(store.backup(&file), Err(StoreError::Backup { .. })));
+    assert!(matches!(Sqlite::open_existing(&place.folder.path().join("none.db")), Err(StoreError::Open { .. })));
+}
+
+#[test]
+fn a_dump_is_taken_in_elsewhere_as_it_was() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let long = "long ".repeat(100);
+    store.commit("s", &[said("turn", &long), request(2, &[(0, &long), (1, "b")], &["note:a"]), Write::Output(long.clone())]).unwrap();
+    let fork = Fork { id: "f".into(), title: None, created_ms: 9 };
+    store.branch("s", Counts { inputs: 1, requests: 1 }, Some(&fork)).unwrap();
+    store.commit("f", &[said("assistant", "yes"), request(1, &[(0, "c")], &[]), Write::Usage(1, Usage::default())]).unwrap();
+    for session in ["s", "f"] {
+        let dump = store.dump(session).unwrap();
+        let read: Dump = serde_json::from_str(&serde_json::to_string(&dump).unwrap()).unwrap();
+        let elsewhere = Place::new();
+        let mut other = elsewhere.store();
+        other.load(&read).unwrap();
+        assert_eq!(other.log(session, 0).unwrap(), store.log(session, 0).unwrap());
+        assert_eq!(other.requests(session).unwrap(), store.requests(session).unwrap());
+        for request in store.requests(session).unwrap() {
+            assert_eq!(texts(&other, session, request.number), texts(&store, session, request.number));
+            assert_eq!(items(&other, session, request.number), items(&store, session, request.number));
+        }
+        assert_eq!(other.check().unwrap(), []);
+        assert!(matches!(other.load(&read), Err(StoreError::Exists(_))));
+    }
+}
+
+#[test]
+fn a_dump_that_contradicts_itself_is_refused() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let long = "long ".repeat(100);
+    store.commit("s", &[said("turn", &long), request(1, &[(0, &long)], &["note:a"])]).unwrap();
+    let dump = serde_json::to_value(store.dump("s").unwrap()).unwrap();
+    let check = |pointer: &str, value: Value, expect: &str| {
+        let mut dump = dump.clone();
+        *dump.pointer_mut(pointer).unwrap() = value;
+        let error = match serde_json::from_value::<Dump>(dump) {
+            Ok(dump) => Place::new().store().load(&dump).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(error.contains(expect), "{pointer}: {error}");
+    };
+    check("/foreword_session", json!(2), "format 2");
+    check("/id", json!("../x"), "not the name of a session");
+    check("/texts", json!({Hash::of("a").to_string(): "b"}), "not the one its hash was made of");
+    check("/texts", json!({}), "is not in the file");
+    check("/agent", json!(Hash::of("x").to_string()), "is not in the file");
+    check("/requests/0/number", json!(3), "not in order");
+    check("/requests/0/input", json!(9), "comes before what it answers");
+    check("/placed/0/since", json!(9), "stands in no request");
+    check("/placed/0/until", json!(0), "stands in no request");
+    check("/placed/0/value", json!("x"), "not a hash");
+    check("/ledger", json!([[7, Usage::default()]]), "no request 7");
+    check("/log/0/body", json!({"$text": Hash::of("x").to_string()}), "is not in the file");
+    check("/outbox", json!([Hash::of("x").to_string()]), "is not in the file");
+}
+
+#[test]
+fn every_earlier_format_becomes_the_newest() {
+    for version in 0..newest() {
+        let place = Place::new();
+        fs::create_dir_all(place.file().parent().unwrap()).unwrap();
+        let connection = Connection::open(place.file()).unwrap();
+        for sql in &MIGRATIONS[..version as usize] {
+            connection.execute_batch(sql).unwrap();
+        }
+        connection.pragma_update(None, "user_version", version).unwrap();
+        connection.pragma_update(None, "application_id", 0x4657_5244).unwrap();
+        drop(connection);
+        let mut store = place.store();
+        begin(&mut store, "s");
+        let found: u32 = store.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        assert_eq!(found, newest());
+        let names = |connection: &Connection| -> BTreeSet<String> {
+            let mut statement = connection.prepare("SELECT name FROM sqlite_schema").unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
+        };
+        assert_eq!(names(&store.connection), names(&Place::new().store().connection));
+    }
+}
+
+#[test]
+fn newer_and_foreign_files_are_left_as_they_are() {
+    let check = |make: &dyn Fn(&Path), expect: &str| {
+        let folder = TempDir::new().unwrap();
+        let file = folder.path().join("foreword.db");
+        make(&file);
+        let before = fs::read(&file).unwrap();
+        let error = Sqlite::open(&file).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), before);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    };
+    let newer = |file: &Path| {
+        drop(Sqlite::open(file).unwrap());
+        let connection = Connection::open(file).unwrap();
+        connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
+        connection.pragma_update(None, "user_version", newest() + 1).unwrap();
+    };
+    check(&newer, "newer Foreword");
+    let foreign = |file: &Path| {
+        let connection = Connection::open(file).unwrap();
+        connection.execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 3").unwrap();
+    };
+    check(&foreign, "not one of Foreword's");
+    check(&|file: &Path| fs::write(file, "hello").unwrap(), "not a database");
+}
+
+#[test]
+fn many_processes_can_open_a_new_store_at_once() {
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for at in 0..8 {
+            let file = place.file();
+            scope.spawn(move || begin(&mut Sqlite::open(&file).unwrap(), &format!("s{at}")));
+        }
+    });
+    assert_eq!(place.store().sessions().unwrap().len(), 8);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_and_a_read_only_file_are_said() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let pages: u32 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    store.connection.pragma_update(None, "max_page_count", pages).unwrap();
+    let error = store.commit("s", &[said("turn", &"x".repeat(100_000))]).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert_eq!(store.session("s").unwrap().counts.inputs, 0);
+    store.connection.pragma_update(None, "query_only", true).unwrap();
+    let error = store.commit("s", &[said("turn", "x")]).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+}

@@ -1,0 +1,269 @@
+//! Writing: each function adds rows inside a transaction that its caller ends.
+
+use foreword_core::hash::Hash;
+use rusqlite::{Connection, OptionalExtension as _, params};
+use serde_json::Value;
+
+use super::branch_of;
+use super::lineage::{counts, of_request};
+use super::search::index;
+use crate::error::doing;
+use crate::packed::{Packed, pack};
+use crate::row::{Checkpoint, Counts, Entry, Fork, NewRequest, NewSession, Usage, Write};
+use crate::{Result, StoreError};
+
+pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
+    let failed = doing("begin a session");
+    let agent = document(connection, &new.agent)?;
+    let setup = packed(connection, &new.setup)?;
+    let run = || -> rusqlite::Result<bool> {
+        connection.execute("INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![&agent.bytes()[..], new.created_ms])?;
+        connection.execute("INSERT INTO branches (parent, inputs, requests) VALUES (NULL, 0, 0)", [])?;
+        let branch = connection.last_insert_rowid();
+        let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
+        let rows = connection.execute(sql, params![new.id, branch, new.title, new.created_ms, &agent.bytes()[..], setup])?;
+        Ok(rows == 1)
+    };
+    if run().map_err(failed)? { Ok(()) } else { Err(StoreError::Exists(new.id.clone())) }
+}
+
+pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> Result<Counts> {
+    let branch = branch_of(connection, session)?.id;
+    let mut now = counts(connection, branch)?;
+    for write in writes {
+        match write {
+            Write::Input(entry) => {
+                input(connection, branch, now.inputs, entry)?;
+                touch(connection, session, entry.at_ms)?;
+                now.inputs += 1;
+            }
+            Write::Part(text) => part(connection, branch, text)?,
+            Write::Request(new) => {
+                request(connection, branch, now, new)?;
+                touch(connection, session, new.request.at_ms)?;
+                now.requests += 1;
+            }
+            Write::Usage(number, used) => {
+                let stretches = super::lineage::lineage(connection, branch)?;
+                let owner = of_request(&stretches, *number)
+                    .filter(|_| *number < now.requests)
+                    .ok_or_else(|| StoreError::NoRequest { session: session.to_owned(), request: *number })?;
+                usage(connection, owner, *number, used)?;
+            }
+            Write::Output(output) => {
+                let hash = text(connection, output)?;
+                let sql = "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)";
+                execute(connection, sql, params![branch, &hash.bytes()[..]])?;
+            }
+            Write::Title(title) => {
+                execute(connection, "UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
+            }
+            Write::Transcript(file) => {
+                let file = foreword_core::json::to_string(file);
+                execute(connection, "UPDATE sessions SET transcript = ?2 WHERE id = ?1", params![session, file])?;
+            }
+            Write::Checkpoint(Checkpoint { counts, body }) => {
+                let sql = "INSERT OR REPLACE INTO checkpoints (branch, inputs, requests, body) VALUES (?1, ?2, ?3, ?4)";
+                execute(connection, sql, params![branch, counts.inputs, counts.requests, body])?;
+            }
+        }
+    }
+    Ok(now)
+}
+
+pub(super) fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<usize> {
+    connection.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(doing("write to a session"))
+}
+
+fn touch(connection: &Connection, session: &str, at_ms: i64) -> Result<()> {
+    execute(connection, "UPDATE sessions SET touched_ms = max(touched_ms, ?2) WHERE id = ?1", params![session, at_ms])?;
+    Ok(())
+}
+
+/// Keeps a text once.
+pub(super) fn text(connection: &Connection, text: &str) -> Result<Hash> {
+    let hash = Hash::of(text);
+    put(connection, hash, text)?;
+    Ok(hash)
+}
+
+fn put(connection: &Connection, hash: Hash, text: &str) -> Result<()> {
+    let sql = "INSERT OR IGNORE INTO texts (hash, body) VALUES (?1, ?2)";
+    execute(connection, sql, params![&hash.bytes()[..], text.as_bytes()])?;
+    Ok(())
+}
+
+/// A document with its long texts kept elsewhere; gives back its JSON.
+pub(super) fn packed(connection: &Connection, value: &Value) -> Result<String> {
+    let Packed { json, texts } = pack(value);
+    for (hash, text) in texts {
+        put(connection, hash, &text)?;
+    }
+    Ok(json)
+}
+
+/// A document that is itself kept once.
+fn document(connection: &Connection, value: &Value) -> Result<Hash> {
+    text(connection, &packed(connection, value)?)
+}
+
+fn input(connection: &Connection, branch: i64, number: u64, entry: &Entry) -> Result<()> {
+    let body = packed(connection, &entry.body)?;
+    logged(connection, branch, number, entry, &body)?;
+    index(connection, connection.last_insert_rowid(), &entry.kind, &entry.body)?;
+    if entry.kind == "assistant" {
+        execute(connection, "DELETE FROM parts WHERE branch = ?1", [branch])?;
+    }
+    Ok(())
+}
+
+pub(super) fn logged(connection: &Connection, branch: i64, number: u64, entry: &Entry, body: &str) -> Result<()> {
+    let sql = "INSERT INTO log (branch, number, run, kind, at_ms, cut_off, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    execute(connection, sql, params![branch, number, entry.run, entry.kind, entry.at_ms, entry.cut_off, body])?;
+    Ok(())
+}
+
+fn part(connection: &Connection, branch: i64, text: &str) -> Result<()> {
+    let sql = "INSERT INTO parts (branch, number, text)
+               VALUES (?1, (SELECT coalesce(max(number) + 1, 0) FROM parts WHERE branch = ?1), ?2)";
+    execute(connection, sql, params![branch, text])?;
+    Ok(())
+}
+
+/// Only what does not stand where it stood in the request before is written.
+fn request(connection: &Connection, branch: i64, now: Counts, new: &NewRequest) -> Result<()> {
+    let number = now.requests;
+    let before: Option<u64> = connection
+        .prepare_cached("SELECT messages FROM requests WHERE branch = ?1 ORDER BY number DESC LIMIT 1")
+        .and_then(|mut statement| statement.query_row([branch], |row| row.get(0)).optional())
+        .map_err(doing("store a request"))?;
+    let before = before.unwrap_or(0);
+    let is_new = |position: &u64| new.changed.iter().any(|(changed, _)| changed == position);
+    if !(before..new.messages).all(|position| is_new(&position)) {
+        return Err(StoreError::Damaged("a request refers to messages that were never sent".to_owned()));
+    }
+    for (position, message) in &new.changed {
+        if *position < before {
+            let sql = "UPDATE placed SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
+            execute(connection, sql, params![branch, position, number])?;
+        }
+        let hash = document(connection, message)?;
+        let sql = "INSERT INTO placed (branch, position, since, message) VALUES (?1, ?2, ?3, ?4)";
+        execute(connection, sql, params![branch, position, number, &hash.bytes()[..]])?;
+    }
+    if new.messages < before {
+        end(connection, "placed", branch, new.messages, number)?;
+    }
+    context(connection, branch, number, &new.context)?;
+    let record = packed(connection, &new.request.record)?;
+    let request = crate::Request { number, input: now.inputs, ..new.request.clone() };
+    envelope(connection, branch, &request, new.messages, &record)
+}
+
+pub(super) fn envelope(
+    connection: &Connection,
+    branch: i64,
+    request: &crate::Request,
+    messages: u64,
+    record: &str,
+) -> Result<()> {
+    let sql = "INSERT INTO requests (branch, number, input, run, epoch, began, at_ms, combined, wire, tokens, messages, record)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let values = params![
+        branch,
+        request.number,
+        request.input,
+        request.run,
+        request.epoch,
+        request.began,
+        request.at_ms,
+        &request.combined.bytes()[..],
+        &request.wire.bytes()[..],
+        request.tokens,
+        messages,
+        record
+    ];
+    execute(connection, sql, values)?;
+    Ok(())
+}
+
+/// What stood from a position on no longer stands from this request on.
+fn end(connection: &Connection, table: &'static str, branch: i64, from: u64, number: u64) -> Result<()> {
+    let sql = format!("UPDATE {table} SET until = ?3 WHERE branch = ?1 AND position >= ?2 AND until IS NULL");
+    execute(connection, &sql, params![branch, from, number])?;
+    Ok(())
+}
+
+fn context(connection: &Connection, branch: i64, number: u64, items: &[(String, Value)]) -> Result<()> {
+    let failed = doing("store a request's context");
+    let sql = "SELECT entry FROM context WHERE branch = ?1 AND until IS NULL ORDER BY position";
+    let open: Vec<String> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.query_map([branch], |row| row.get(0))?.collect())
+        .map_err(&failed)?;
+    let entries = items.iter().map(|(item, entry)| (item, foreword_core::json::to_string(entry)));
+    for (position, (item, entry)) in entries.enumerate() {
+        if open.get(position) == Some(&entry) {
+            continue;
+        }
+        if position < open.len() {
+            let sql = "UPDATE context SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
+            execute(connection, sql, params![branch, position, number])?;
+        }
+        let sql = "INSERT INTO context (branch, position, since, item, entry) VALUES (?1, ?2, ?3, ?4, ?5)";
+        execute(connection, sql, params![branch, position, number, item, entry])?;
+    }
+    if items.len() < open.len() {
+        end(connection, "context", branch, items.len() as u64, number)?;
+    }
+    Ok(())
+}
+
+pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &Usage) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO ledger
+               (branch, request, model, read, write, uncached, output, cost, cost_uncached, broke, first_token_ms, total_ms)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let broke = used.broke.as_ref().map(foreword_core::json::to_string);
+    let values = params![
+        branch,
+        request,
+        used.model,
+        used.read,
+        used.write,
+        used.uncached,
+        used.output,
+        used.cost,
+        used.cost_uncached,
+        broke,
+        used.first_token_ms,
+        used.total_ms
+    ];
+    execute(connection, sql, values)?;
+    Ok(())
+}
+
+/// A new branch, for the session itself or for one beside it.
+pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()> {
+    let parent = branch_of(connection, session)?.id;
+    let now = counts(connection, parent)?;
+    if at.inputs > now.inputs || at.requests > now.requests {
+        return Err(StoreError::Damaged(format!("session {session} has no input {} or request {}", at.inputs, at.requests)));
+    }
+    // What it takes over may lie before its parent's own first row: then the parent's parent is the one it came from.
+    let stretches = super::lineage::lineage(connection, parent)?;
+    let from = stretches.iter().rev().find(|stretch| stretch.from.inputs <= at.inputs && stretch.from.requests <= at.requests);
+    let from = from.map_or(parent, |stretch| stretch.branch);
+    let sql = "INSERT INTO branches (parent, inputs, requests) VALUES (?1, ?2, ?3)";
+    execute(connection, sql, params![from, at.inputs, at.requests])?;
+    let branch = connection.last_insert_rowid();
+    let Some(fork) = fork else {
+        execute(connection, "UPDATE sessions SET branch = ?2 WHERE id = ?1", params![session, branch])?;
+        return Ok(());
+    };
+    let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup, forked_from)
+               SELECT ?2, ?3, coalesce(?4, title), ?5, ?5, agent, setup, id FROM sessions WHERE id = ?1";
+    match execute(connection, sql, params![session, fork.id, branch, fork.title, fork.created_ms])? {
+        1 => Ok(()),
+        _ => Err(StoreError::Exists(fork.id.clone())),
+    }
+}
