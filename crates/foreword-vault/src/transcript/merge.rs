@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 
-use super::parse::{Parsed, parse};
+use super::parse::{Block, Parsed, parse};
 use super::read::take_stray;
 use super::{Entry, Transcript};
 
@@ -46,6 +46,11 @@ fn newer<T: Clone + PartialEq>(base: &T, disk: &T, ours: &T) -> T {
     if disk == base { ours.clone() } else { disk.clone() }
 }
 
+/// Whether two messages are one, told by their times, or without them by their words.
+fn is_same(a: &Block, b: &Block) -> bool {
+    a.role == b.role && a.shown_time == b.shown_time && (a.time.is_some() || a.text == b.text)
+}
+
 fn messages(ours: &[Entry], base: &Parsed, disk: &Parsed, tz: &TimeZone) -> Option<Vec<Entry>> {
     if disk.blocks == base.blocks && disk.stray == base.stray {
         return Some(ours.to_vec());
@@ -55,10 +60,14 @@ fn messages(ours: &[Entry], base: &Parsed, disk: &Parsed, tz: &TimeZone) -> Opti
     }
     // Seen as the file would show them, because a file that another program saved again lacks our comment.
     let seen = parse(&super::write(&Transcript { messages: ours.to_vec(), ..Transcript::default() }, tz), tz).ok()?;
-    let (known, new) = ours.split_at_checked(base.blocks.len())?;
-    let (kept, added) = disk.blocks.split_at_checked(base.blocks.len())?;
+    // The file may be newer than what is remembered of it: a message of ours that is there already was not added by hand.
+    let ahead = seen.blocks.iter().zip(&disk.blocks).skip(base.blocks.len()).take_while(|(seen, disk)| is_same(seen, disk));
+    let ahead: Vec<&Block> = ahead.map(|(seen, _)| seen).collect();
+    let length = base.blocks.len() + ahead.len();
+    let (known, new) = ours.split_at_checked(length)?;
+    let (kept, added) = disk.blocks.split_at_checked(length)?;
     let mut merged = Vec::with_capacity(ours.len() + added.len());
-    for (((entry, seen), base), disk) in known.iter().zip(&seen.blocks).zip(&base.blocks).zip(kept) {
+    for (((entry, seen), base), disk) in known.iter().zip(&seen.blocks).zip(base.blocks.iter().chain(ahead)).zip(kept) {
         let mut entry = entry.clone();
         if entry.role != base.role || disk.role != base.role {
             return None;
