@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 
+use super::head::Head;
 use super::parse::{Block, Parsed, parse};
 use super::read::take_stray;
 use super::{Entry, Transcript};
@@ -29,13 +30,30 @@ pub fn merge(ours: &Transcript, last_written: &str, on_disk: &str, tz: &TimeZone
     }
     let (Ok(base), Ok(disk)) = (parse(last_written, tz), parse(on_disk, tz)) else { return Merge::Conflict };
     let Some(messages) = messages(&ours.messages, &base, &disk, tz) else { return Merge::Conflict };
+    let head = |head: &Head| Transcript {
+        model: head.model.clone(),
+        topic: head.topic.clone(),
+        last_accessed: head.last_accessed,
+        extra: head.extra.clone(),
+        ..Transcript::default()
+    };
+    join(ours, messages, &head(&base.head), &head(&disk.head))
+}
+
+/// As [`merge`], of a file `on_disk` whose messages are known to be ours: only its frontmatter, once that of `last_written`, can have been
+/// changed.
+pub fn merge_heads(ours: &Transcript, last_written: &Transcript, on_disk: &Transcript) -> Merge {
+    join(ours, ours.messages.clone(), last_written, on_disk)
+}
+
+fn join(ours: &Transcript, messages: Vec<Entry>, base: &Transcript, disk: &Transcript) -> Merge {
     let merged = Transcript {
         epoch_ms: ours.epoch_ms,
         session: ours.session.clone(),
-        model: newer(&base.head.model, &disk.head.model, &ours.model),
-        topic: newer(&base.head.topic, &disk.head.topic, &ours.topic),
-        last_accessed: newer(&base.head.last_accessed, &disk.head.last_accessed, &ours.last_accessed),
-        extra: newer(&base.head.extra, &disk.head.extra, &ours.extra),
+        model: newer(&base.model, &disk.model, &ours.model),
+        topic: newer(&base.topic, &disk.topic, &ours.topic),
+        last_accessed: newer(&base.last_accessed, &disk.last_accessed, &ours.last_accessed),
+        extra: newer(&base.extra, &disk.extra, &ours.extra),
         messages,
     };
     if merged == *ours { Merge::Unchanged } else { Merge::Edited(merged) }

@@ -33,7 +33,7 @@ use thiserror::Error;
 pub use head::Extra;
 pub use identity::{Identity, identify};
 pub use import::{decode, import};
-pub use merge::{Merge, merge};
+pub use merge::{Merge, merge, merge_heads};
 pub use name::{fallback_name, file_name, numbered_name, topic};
 pub use read::{Read, Source, read};
 pub use resolve::{Notes, resolve_context};
