@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use foreword_core::hash::Hash;
 use foreword_vault::folder::{Folder, MOST_NOTE_BYTES, ReadError};
@@ -52,6 +52,10 @@ pub(super) fn look(vault: &Folder, path: &str) -> Result<Option<Found>, ChatErro
         ReadError::Leaves { path } => Err(ChatError::Leaves { path }),
         error => Err(ChatError::Read(error)),
     };
+    // A store may be damaged.
+    if path.contains('\0') || !Path::new(path).components().all(|part| matches!(part, Component::Normal(_))) {
+        return Ok(None);
+    }
     // Before it is read: what is written to it meanwhile shows.
     let place = match Place::of(&vault.root().join(path)) {
         Ok(place) if place.is_below(vault.root()) => place,

@@ -88,8 +88,9 @@ proptest! {
                 }
                 Event::Rewind => {}
                 Event::Move(to) => {
-                    if let Some(path) = &path {
-                        world.rename(path, ["plan.md", "Foreword/Chats/plan.md", "Deep/er/plan.md", NAME][usize::from(to)]);
+                    let to = ["plan.md", "Foreword/Chats/plan.md", "Deep/er/plan.md", NAME][usize::from(to)];
+                    if let Some(path) = path.filter(|_| !world.at(to).exists()) {
+                        world.rename(&path, to);
                     }
                 }
                 Event::Copy => change(&|text| {
