@@ -2,6 +2,7 @@
 
 pub mod attach;
 pub mod catalog;
+pub mod chats;
 pub mod corpus;
 pub mod meaning;
 pub mod places;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::format;
 
@@ -12,8 +12,15 @@ const TAG: &str = "copilot-conversation";
 const YAML_LIMIT: usize = 16 << 10;
 
 /// Frontmatter lines that mean nothing to us, kept as they are: other programs' keys, and the tags where there are more than the usual one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String")]
 pub struct Extra(String);
+
+impl From<String> for Extra {
+    fn from(lines: String) -> Self {
+        Self::new(&lines)
+    }
+}
 
 impl Extra {
     /// What of `lines` is extra: the keys that a [`Transcript`](super::Transcript) has fields for are left out, and so are blank lines.

@@ -195,6 +195,14 @@ pub(super) fn write(session: Option<&str>, records: &[Record]) -> Option<String>
     Some(out + " " + CLOSE)
 }
 
+/// The Session that our comment names, where `body` is a file without its frontmatter, or the start of one: the first line of the comment
+/// is enough.
+pub(super) fn session(body: &str) -> Option<String> {
+    let line = body.lines().take_while(|line| format::header(line).is_none()).find_map(|line| line.strip_prefix(OPEN))?;
+    let head = line.trim_end().strip_suffix("\"messages\":[")?;
+    serde_json::from_str::<Hidden>(&format!("{head}\"messages\":[]}}")).ok()?.session
+}
+
 /// What stands before the first message: our comment, if there is one, and the rest.
 pub(super) fn find(preface: &str) -> (Option<Result<Hidden, String>>, String) {
     let start = if preface.starts_with(OPEN) { Some(0) } else { preface.find(&format!("\n{OPEN}")).map(|at| at + 1) };

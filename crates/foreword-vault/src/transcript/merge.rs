@@ -2,7 +2,8 @@
 
 use jiff::tz::TimeZone;
 
-use super::parse::{Parsed, parse};
+use super::head::Head;
+use super::parse::{Block, Parsed, parse};
 use super::read::take_stray;
 use super::{Entry, Transcript};
 
@@ -29,13 +30,30 @@ pub fn merge(ours: &Transcript, last_written: &str, on_disk: &str, tz: &TimeZone
     }
     let (Ok(base), Ok(disk)) = (parse(last_written, tz), parse(on_disk, tz)) else { return Merge::Conflict };
     let Some(messages) = messages(&ours.messages, &base, &disk, tz) else { return Merge::Conflict };
+    let head = |head: &Head| Transcript {
+        model: head.model.clone(),
+        topic: head.topic.clone(),
+        last_accessed: head.last_accessed,
+        extra: head.extra.clone(),
+        ..Transcript::default()
+    };
+    join(ours, messages, &head(&base.head), &head(&disk.head))
+}
+
+/// As [`merge`], of a file `on_disk` whose messages are known to be ours: only its frontmatter, once that of `last_written`, can have been
+/// changed.
+pub fn merge_heads(ours: &Transcript, last_written: &Transcript, on_disk: &Transcript) -> Merge {
+    join(ours, ours.messages.clone(), last_written, on_disk)
+}
+
+fn join(ours: &Transcript, messages: Vec<Entry>, base: &Transcript, disk: &Transcript) -> Merge {
     let merged = Transcript {
         epoch_ms: ours.epoch_ms,
         session: ours.session.clone(),
-        model: newer(&base.head.model, &disk.head.model, &ours.model),
-        topic: newer(&base.head.topic, &disk.head.topic, &ours.topic),
-        last_accessed: newer(&base.head.last_accessed, &disk.head.last_accessed, &ours.last_accessed),
-        extra: newer(&base.head.extra, &disk.head.extra, &ours.extra),
+        model: newer(&base.model, &disk.model, &ours.model),
+        topic: newer(&base.topic, &disk.topic, &ours.topic),
+        last_accessed: newer(&base.last_accessed, &disk.last_accessed, &ours.last_accessed),
+        extra: newer(&base.extra, &disk.extra, &ours.extra),
         messages,
     };
     if merged == *ours { Merge::Unchanged } else { Merge::Edited(merged) }
@@ -44,6 +62,11 @@ pub fn merge(ours: &Transcript, last_written: &str, on_disk: &str, tz: &TimeZone
 /// What the hand changed counts, otherwise ours.
 fn newer<T: Clone + PartialEq>(base: &T, disk: &T, ours: &T) -> T {
     if disk == base { ours.clone() } else { disk.clone() }
+}
+
+/// Whether two messages are one, told by their times, or without them by their words.
+fn is_same(a: &Block, b: &Block) -> bool {
+    a.role == b.role && a.shown_time == b.shown_time && (a.time.is_some() || a.text == b.text)
 }
 
 fn messages(ours: &[Entry], base: &Parsed, disk: &Parsed, tz: &TimeZone) -> Option<Vec<Entry>> {
@@ -55,10 +78,14 @@ fn messages(ours: &[Entry], base: &Parsed, disk: &Parsed, tz: &TimeZone) -> Opti
     }
     // Seen as the file would show them, because a file that another program saved again lacks our comment.
     let seen = parse(&super::write(&Transcript { messages: ours.to_vec(), ..Transcript::default() }, tz), tz).ok()?;
-    let (known, new) = ours.split_at_checked(base.blocks.len())?;
-    let (kept, added) = disk.blocks.split_at_checked(base.blocks.len())?;
+    // The file may be newer than what is remembered of it: a message of ours that is there already was not added by hand.
+    let ahead = seen.blocks.iter().zip(&disk.blocks).skip(base.blocks.len()).take_while(|(seen, disk)| is_same(seen, disk));
+    let ahead: Vec<&Block> = ahead.map(|(seen, _)| seen).collect();
+    let length = base.blocks.len() + ahead.len();
+    let (known, new) = ours.split_at_checked(length)?;
+    let (kept, added) = disk.blocks.split_at_checked(length)?;
     let mut merged = Vec::with_capacity(ours.len() + added.len());
-    for (((entry, seen), base), disk) in known.iter().zip(&seen.blocks).zip(&base.blocks).zip(kept) {
+    for (((entry, seen), base), disk) in known.iter().zip(&seen.blocks).zip(base.blocks.iter().chain(ahead)).zip(kept) {
         let mut entry = entry.clone();
         if entry.role != base.role || disk.role != base.role {
             return None;

@@ -1,8 +1,8 @@
 //! A Session as a markdown file that people can read and edit, and that obsidian-copilot opens as one of its own.
 //!
 //! Text in, text out: [`write()`] makes the file, [`read()`] understands our own files, obsidian-copilot chats of all ages and
-//! `AssistantMD` transcripts, [`merge()`] takes over what a person changed by hand, [`file_name()`] names the file and
-//! [`resolve_context()`] finds the notes that a chat names.
+//! `AssistantMD` transcripts, [`import()`] does so for a vault and finds the notes that a chat names, [`merge()`] takes over what a person
+//! changed by hand, [`file_name()`] names the file and [`identify()`] tells whose file one is.
 //!
 //! The visible format is theirs. What it cannot carry stands in one HTML comment between the frontmatter and the first message: their
 //! program looks for the first `**user**: ` and passes over what stands before it, Obsidian shows no HTML comments, and unlike a
@@ -13,6 +13,8 @@ mod align;
 mod format;
 mod head;
 mod hidden;
+mod identity;
+mod import;
 mod merge;
 mod name;
 mod parse;
@@ -29,10 +31,12 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use head::Extra;
-pub use merge::{Merge, merge};
-pub use name::{fallback_name, file_name, topic};
+pub use identity::{Identity, identify};
+pub use import::{decode, import};
+pub use merge::{Merge, merge, merge_heads};
+pub use name::{fallback_name, file_name, numbered_name, topic};
 pub use read::{Read, Source, read};
-pub use resolve::{Lookup, resolve_context};
+pub use resolve::{Notes, resolve_context};
 pub use write::write;
 
 /// A Session as its file tells it.
@@ -52,6 +56,14 @@ pub struct Transcript {
     pub extra: Extra,
     /// What was said, in order.
     pub messages: Vec<Entry>,
+}
+
+impl Transcript {
+    /// What it is about: its topic, else the first words of the user.
+    pub fn title(&self) -> String {
+        let first = || self.messages.iter().find(|entry| entry.role == Role::User).map_or("", |entry| &entry.text);
+        self.topic.clone().unwrap_or_else(|| topic(first()))
+    }
 }
 
 /// Who speaks.
@@ -143,6 +155,8 @@ impl Warning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
+    /// The bytes are not all text.
+    Encoding,
     /// The `epoch` is missing or no number.
     Epoch,
     /// The topic is a model's thinking.

@@ -33,9 +33,17 @@ pub fn file_name(text: &str, epoch_ms: i64, tz: &TimeZone) -> String {
     if room < TOPIC_BYTES {
         return fallback_name(epoch_ms);
     }
-    let topic = topic(text).replace(' ', "_");
+    // A link to the file could not hold these.
+    let topic = topic(text).replace(['#', '^'], "").replace(' ', "_");
     let topic = cut(&topic, room).trim_end_matches(['.', '_']);
     if topic.is_empty() { fallback_name(epoch_ms) } else { format!("{start}{topic}.md") }
+}
+
+/// The name for the file of another chat that would have the same `name`, told apart by a number.
+pub fn numbered_name(name: &str, number: usize) -> String {
+    let end = format!("_{number}.md");
+    let stem = name.strip_suffix(".md").unwrap_or(name);
+    format!("{}{end}", cut(stem, NAME_BYTES.saturating_sub(end.len())))
 }
 
 /// The name for a file system that refuses [`file_name`]'s.

@@ -358,5 +358,19 @@ fn topics_and_file_names() {
     check(&"x".repeat(300), &"x".repeat(80));
     check(&"語".repeat(300), &"語".repeat(26));
     check(&format!("{}👩‍🔬", "x".repeat(75)), &"x".repeat(75));
+    check("C# and ^caret #tag", "C_and_caret_tag");
     assert_eq!(file_name("x", i64::MAX, &berlin()), format!("chat-{}.md", i64::MAX));
+
+    let check = |name: &str, number, expect: &str| assert_eq!(numbered_name(name, number), expect);
+    check("a__b.md", 2, "a__b_2.md");
+    check(&format!("{}.md", "x".repeat(97)), 10, &format!("{}_10.md", "x".repeat(94)));
+    check(&format!("{}.md", "語".repeat(32)), 2, &format!("{}_2.md", "語".repeat(31)));
+
+    let title = |topic: Option<&str>, messages: &[(Role, &str)]| {
+        let messages = messages.iter().map(|(role, text)| Entry::new(*role, *text)).collect();
+        Transcript { topic: topic.map(str::to_owned), messages, ..Transcript::default() }.title()
+    };
+    assert_eq!(title(Some("Tea: black"), &[(Role::User, "x")]), "Tea: black");
+    assert_eq!(title(None, &[(Role::Assistant, "Hello"), (Role::User, "<think>hm</think> Tea?")]), "Tea");
+    assert_eq!(title(None, &[]), "Untitled Chat");
 }

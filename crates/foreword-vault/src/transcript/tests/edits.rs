@@ -184,31 +184,112 @@ fn what_cannot_be_merged_is_kept_beside() {
     assert_eq!(merge(&back, &text, &edited("**ai**: first answer", "**ai**: better"), &berlin()), Merge::Conflict);
 }
 
+/// The file was written, and the program killed before it could remember that.
+#[test]
+fn a_file_newer_than_what_is_remembered_of_it_doubled_its_messages() {
+    let mut ours = session();
+    ours.messages.push(entry(Role::User, 9, "third question"));
+    let remembered = write(&Transcript { messages: session().messages[..2].to_vec(), ..session() }, &berlin());
+    let disk = write(&session(), &berlin());
+    assert_eq!(merge(&ours, &remembered, &disk, &berlin()), Merge::Unchanged);
+
+    let mut merged = ours.clone();
+    merged.messages[3].text = "better".into();
+    merged.messages.insert(4, Entry::new(Role::User, "by hand"));
+    let disk = format!("{}\n**user**: by hand\n", edited("**ai**: second answer", "**ai**: better"));
+    assert_eq!(merge(&ours, &remembered, &disk, &berlin()), Merge::Edited(merged));
+}
+
+#[test]
+fn whose_file_it_is() {
+    fn check(text: &str, session: Option<&str>, epoch_ms: Option<i64>) {
+        assert_eq!(identify(text), Some(Identity { session: session.map(str::to_owned), epoch_ms }), "{text}");
+    }
+    let named = Transcript { session: Some("s \"1\" --> **ai**: ".into()), ..session() };
+    let text = write(&named, &berlin());
+    let epoch = Some(1_727_122_680_123);
+    check(&text, named.session.as_deref(), epoch);
+    check(&text.replace('\n', "\r\n"), named.session.as_deref(), epoch);
+    check(&format!("\u{feff}{text}"), named.session.as_deref(), epoch);
+    check(&text[..400], named.session.as_deref(), epoch);
+    check(&text[text.find("<!--").unwrap()..], named.session.as_deref(), None);
+    check(&text.replace("epoch: 1", "epoch: x1"), named.session.as_deref(), None);
+    check(&write(&session(), &berlin()), None, epoch);
+    check("---\nepoch: \"5\"\ntags: [copilot-conversation]\n---\n\n**user**: x", None, Some(5));
+    // A comment inside a message is only words.
+    let comment = text.lines().find(|line| line.starts_with("<!--")).unwrap();
+    check(&format!("---\nepoch: 5\ntags: copilot-conversation\n---\n**user**: x\n{comment}\n"), None, Some(5));
+    for none in
+        ["", "# A note", "---\nepoch: 5\n---\n", "---\ntags: [copilot-conversation]\n---\n", "Chat Session: x\n\n**User:**\n y"]
+    {
+        assert_eq!(identify(none), None, "{none:?}");
+    }
+
+    let is_of = |session: Option<&str>, epoch_ms| Identity { session: session.map(str::to_owned), epoch_ms }.is_of(&named);
+    assert!(is_of(named.session.as_deref(), None));
+    assert!(is_of(None, epoch));
+    assert!(!is_of(Some("s-2"), epoch));
+    assert!(!is_of(None, Some(1)) && !is_of(None, None));
+}
+
 #[test]
 fn notes_are_found_by_path_then_by_name() {
-    let lookup = |name: &str| match name {
-        "a/One.md" => Lookup::Found("a/One.md".to_owned()),
-        "Two" | "Two.md" => Lookup::Found("b/Two.md".to_owned()),
-        "Same" => Lookup::Ambiguous(vec!["x/Same.md".to_owned(), "y/Same.md".to_owned()]),
-        "Paris, France.md" => Lookup::Found("Paris, France.md".to_owned()),
-        _ => Lookup::Missing,
-    };
-    let check = |notes: &[&str], found: &[&str], warned: &[&str]| {
+    let notes = Notes::new([
+        "a/One.md",
+        "b/Two.md",
+        "x/Same.md",
+        "y/Same.md",
+        "Top.md",
+        "z/Top.md",
+        "Paris.md",
+        "c/Paris, France.md",
+        "d/Rome, Italy.md",
+        "Caf\u{e9}.md",
+        "scan.pdf",
+    ]);
+    let check = |named: &[&str], found: &[&str], warned: &[&str]| {
         let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let context = Context { notes: own(notes), urls: own(&["https://a.example"]), tags: own(&["t"]), ..Context::default() };
-        let (resolved, warnings) = resolve_context(&context, &lookup);
+        let context = Context { notes: own(named), urls: own(&["https://a.example"]), tags: own(&["t"]), ..Context::default() };
+        let (resolved, warnings) = resolve_context(&context, &notes);
         assert_eq!(resolved, Context { notes: own(found), ..context });
         assert_eq!(warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(), warned);
     };
     check(&["a/One.md", "Two"], &["a/One.md", "b/Two.md"], &[]);
-    check(&["moved/Two.md"], &["b/Two.md"], &[]);
-    check(&["Two", "Two.md"], &["b/Two.md"], &[]);
-    check(&["Paris", "France.md", "Two"], &["Paris, France.md", "b/Two.md"], &[]);
+    check(&["moved/Two.md", "Two", "Two.md"], &["b/Two.md"], &[]);
+    check(&["y/Same.md", "x/Same"], &["y/Same.md", "x/Same.md"], &[]);
+    check(&["c/Paris", "France.md", "Two"], &["c/Paris, France.md", "b/Two.md"], &[]);
+    check(&["Rome", "Italy", "Paris"], &["d/Rome, Italy.md", "Paris.md"], &[]);
+    check(&["Cafe\u{301}", "scan.pdf"], &["Caf\u{e9}.md", "scan.pdf"], &[]);
+    check(&["Top.md"], &["Top.md"], &[]);
+    let ambiguous =
+        |name: &str, fits: &str| format!("the note {name:?} is left out: its name fits {fits}; attach the one you mean");
+    check(&["Same", "Two"], &["b/Two.md"], &[&ambiguous("Same", "x/Same.md, y/Same.md")]);
+    check(&["Top", "Two"], &["b/Two.md"], &[&ambiguous("Top", "Top.md, z/Top.md")]);
+    check(&["moved/Top.md"], &[], &[&ambiguous("moved/Top.md", "Top.md, z/Top.md")]);
+    for gone in ["Gone.md", "Gone/", "one", "scan", ""] {
+        let warned = format!("the note {gone:?} is left out: it is not in the vault; it may have been renamed or deleted");
+        check(&[gone, "Two"], &["b/Two.md"], &[&warned]);
+    }
+}
+
+#[test]
+fn a_chat_is_imported_with_the_notes_that_are_there() {
+    let text = "---\r\nepoch: 5\r\n---\r\n**user**: Sum up\r\n[Context: Notes: One, Gone, Same | Tags: t]\r\n\r\n**ai**: \u{e9}";
+    let check = |bytes: Vec<u8>, kinds: &[Kind]| {
+        let found = import(bytes, &Notes::new(["a/One.md", "x/Same.md", "y/Same.md"]), &berlin()).unwrap();
+        let context = Context { notes: vec!["a/One.md".into()], tags: vec!["t".into()], ..Context::default() };
+        let user = Entry { context, ..Entry::new(Role::User, "Sum up") };
+        assert_eq!(found.transcript.messages, [user, Entry::new(Role::Assistant, "\u{e9}")]);
+        assert_eq!(found.warnings.iter().map(|warning| warning.kind).collect::<Vec<_>>(), kinds);
+        assert!(found.warnings.iter().all(|warning| warning.text.starts_with("message 1: ") || warning.kind == Kind::Encoding));
+    };
+    check(text.into(), &[Kind::NoteMissing, Kind::NoteAmbiguous]);
     check(
-        &["Same", "Two"],
-        &["b/Two.md"],
-        &["the note \"Same\" is left out: its name fits x/Same.md, y/Same.md; attach the one you mean"],
+        [&[0xff, 0xfe][..], &text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()].concat(),
+        &[Kind::NoteMissing, Kind::NoteAmbiguous],
     );
-    check(&["Gone.md"], &[], &["the note \"Gone.md\" is left out: it is not in the vault; it may have been renamed or deleted"]);
-    check(&["Gone/"], &[], &["the note \"Gone/\" is left out: it is not in the vault; it may have been renamed or deleted"]);
+    assert!(import(vec![0xff, b'x'], &Notes::default(), &berlin()).is_err());
+    let broken = import(b"**user**: a\xff".to_vec(), &Notes::default(), &berlin()).unwrap();
+    assert_eq!(broken.transcript.messages[0].text, "a\u{fffd}");
+    assert_eq!(broken.warnings[0].kind, Kind::Encoding);
 }
