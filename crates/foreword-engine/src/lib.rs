@@ -6,6 +6,7 @@ pub mod chats;
 pub mod corpus;
 pub mod meaning;
 pub mod places;
+pub mod session;
 pub mod simulate;
 pub mod vault;
 mod vectors;

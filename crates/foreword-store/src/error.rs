@@ -69,6 +69,16 @@ pub enum StoreError {
         /// The request.
         request: u64,
     },
+    /// A turn that never was.
+    #[error("session {session} has no request for turn {}{}; `foreword sessions show {session}` lists its turns", .turn.map_or("(any)".to_owned(), |turn| turn.to_string()), .step.map_or(String::new(), |step| format!(", step {step}")))]
+    NoTurn {
+        /// The session.
+        session: String,
+        /// The turn, from 1.
+        turn: Option<u64>,
+        /// The step, from 1.
+        step: Option<u64>,
+    },
     /// It is there already.
     #[error("there is a session {0:?} already")]
     Exists(String),

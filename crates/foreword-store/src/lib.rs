@@ -26,7 +26,7 @@ pub use sqlite::Sqlite;
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Where sessions are kept. What a call that writes has returned from survives the end of the process and of the machine.
-pub trait Store: Send {
+pub trait Store: Send + std::fmt::Debug {
     /// Begins a session.
     fn begin(&mut self, new: &NewSession) -> Result<()>;
     /// All sessions, the last used first.
@@ -37,6 +37,10 @@ pub trait Store: Send {
     fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts>;
     /// What a session was told, from an input on.
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>>;
+    /// The same with pointers in place of long texts, for who needs only some of them.
+    fn log_packed(&self, session: &str, from: u64) -> Result<Vec<Logged>>;
+    /// Puts the long texts back.
+    fn unpack(&self, packed: Value) -> Result<Value>;
     /// What has come in of a reply that is not whole.
     fn parts(&self, session: &str) -> Result<Vec<String>>;
     /// The envelopes of a session's requests.
@@ -45,12 +49,16 @@ pub trait Store: Send {
     fn request(&self, session: &str, number: u64) -> Result<Request>;
     /// The messages of a request.
     fn messages(&self, session: &str, request: u64) -> Result<Vec<Value>>;
+    /// The hashes under which they are kept.
+    fn message_hashes(&self, session: &str, request: u64) -> Result<Vec<Hash>>;
     /// The items of a request.
     fn context(&self, session: &str, request: u64) -> Result<Vec<Value>>;
     /// What the requests of a session used and cost, by request.
     fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>>;
-    /// A text by its hash: a tool output of the Outbox, an agent.
+    /// A text by its hash: a tool output of the Outbox, say.
     fn text(&self, hash: Hash) -> Result<String>;
+    /// An agent by its hash.
+    fn agent(&self, hash: Hash) -> Result<Value>;
     /// The newest checkpoint that a session can go on from.
     fn checkpoint(&self, session: &str) -> Result<Option<Checkpoint>>;
     /// Lets a session, or a new one beside it, go on from an earlier point. The rows before it are shared, those after it stay.
@@ -69,6 +77,11 @@ pub trait Store: Send {
     fn load(&mut self, dump: &Dump) -> Result<()>;
     /// The right to write to a session; it ends with the process at the latest.
     fn lease(&self, session: &str) -> Result<Lease>;
+}
+
+/// The hash under which a store keeps a document.
+pub fn document_hash(document: &Value) -> Hash {
+    Hash::of(packed::pack(document).json)
 }
 
 /// A new name for a session: short enough to type, never used before.

@@ -52,6 +52,9 @@ pub struct SessionRow {
     pub transcript: Option<Value>,
     /// How far its records go.
     pub counts: Counts,
+    /// How many of them it took over from the line of history it branched off from.
+    #[serde(skip)]
+    pub taken: Counts,
 }
 
 /// An input on its way into the log.
@@ -120,6 +123,9 @@ pub struct Request {
     pub wire: Hash,
     /// Its size.
     pub tokens: u64,
+    /// How many messages it has. Given by the store.
+    #[serde(default)]
+    pub messages: Option<u64>,
     /// Everything else that is needed to explain it and to send it again.
     pub record: Value,
 }

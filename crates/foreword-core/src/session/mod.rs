@@ -258,7 +258,8 @@ impl Session {
         })
     }
 
-    fn check(&self, input: &Input) -> Result<(), InputError> {
+    /// Whether an input refers only to what is there. One that passes can be applied.
+    pub fn check(&self, input: &Input) -> Result<(), InputError> {
         match input {
             Input::Turn(turn) => {
                 let unknown = turn.scores.keys().find(|id| self.agent.find(id).is_none());

@@ -195,7 +195,7 @@ pub struct BreakReport {
     /// The item that stands there.
     pub item: Option<String>,
     /// Why.
-    pub cause: &'static str,
+    pub cause: std::borrow::Cow<'static, str>,
     /// What can not be read again.
     pub tokens_lost: Tokens,
     /// What that costs, in USD.

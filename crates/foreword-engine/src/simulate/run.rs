@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use foreword_core::envelope::{Envelope, FoldReason};
+use foreword_core::envelope::Envelope;
 use foreword_core::layer::LayerId;
-use foreword_core::message::{Origin, ToolCall};
+use foreword_core::message::ToolCall;
 use foreword_core::prompt::CachePrices;
 use foreword_core::session::{Due, Input, Session};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::cost::{cost, uncached_cost};
-use foreword_provider::diagnose::{Break, first_break};
 use foreword_provider::render::{BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
 use serde_json::value::RawValue;
@@ -22,6 +21,7 @@ use super::report::{BreakReport, CacheReport, EnvelopeReport, MessageReport, Rep
 use super::reuse::Earlier;
 use super::scenario::Event;
 use super::setup::{Overrides, Setup, setup, turn};
+use crate::session::{Before, diagnose};
 
 /// Runs a scenario. A request that cannot fit its budget ends it; the report then says why and holds what came before.
 pub fn run(loaded: &Loaded, overrides: &Overrides) -> Result<Report, ScenarioError> {
@@ -254,60 +254,9 @@ impl<'a> Run<'a> {
     }
 
     fn diagnose(&self, envelope: &Envelope, prompt: &PromptStream, read: Tokens, cold: bool) -> Option<BreakReport> {
-        let before = self.earlier.last()?;
-        let prices = self.setup.model.cache_prices();
-        // What was too small to be cached was not lost.
-        let was_cached = before.tokens().0 >= self.setup.model.cache.minimum();
-        let lost = |tokens: Tokens| if was_cached { (tokens * (prices.write - prices.read)).max(0.0) } else { 0.0 };
-        let Some(found) = first_break(before, prompt) else {
-            let forgotten = cold && was_cached && read == Tokens::ZERO;
-            let tokens_lost = before.tokens();
-            let cost_lost = lost(tokens_lost);
-            return forgotten.then_some(BreakReport {
-                at_byte: 0,
-                path: None,
-                item: None,
-                cause: "expired",
-                tokens_lost,
-                cost_lost,
-            });
-        };
-        Some(BreakReport {
-            at_byte: found.at_byte,
-            path: Some(found.path.to_string()),
-            item: item(&found),
-            cause: self.cause(envelope, &found),
-            tokens_lost: found.tokens_lost,
-            cost_lost: lost(found.tokens_lost),
-        })
-    }
-
-    fn cause(&self, envelope: &Envelope, found: &Break) -> &'static str {
-        if let Some(reason) = envelope.began {
-            return match reason {
-                FoldReason::Budget => "fold_budget",
-                FoldReason::Window => "fold_window",
-                FoldReason::Asked => "fold_asked",
-                other => other.as_str(),
-            };
-        }
-        if found.path.to_string().starts_with("tools") {
-            "tools_changed"
-        } else if self.is_in_library(found) {
-            "library_grew"
-        } else if envelope.cut != self.last_cut || found.current_origin == Some(Origin::Engine("summary")) {
-            "history_cut"
-        } else {
-            // What was attached to the last turn is not part of history in this layout.
-            "turn_context"
-        }
-    }
-
-    /// Whether the break lies in L2.
-    fn is_in_library(&self, found: &Break) -> bool {
-        let head = self.session.messages().first();
-        let items = head.into_iter().flat_map(|head| &head.pieces).filter(|piece| piece.layer == LayerId::L2);
-        found.current_origin.as_ref().is_some_and(|origin| items.into_iter().any(|piece| piece.origin == *origin))
+        let before = Before { prompt: self.earlier.last()?, cut: self.last_cut, cold };
+        let head = self.session.messages().first().map(|message| &**message);
+        diagnose(&before, envelope, head, prompt, &self.setup.model, read)
     }
 
     fn finish(mut self) -> Report {
@@ -315,11 +264,6 @@ impl<'a> Run<'a> {
         self.report.totals.hindsight_cost = self.hindsight.cost().map_or(cost, |best| best.min(cost));
         self.report
     }
-}
-
-fn item(found: &Break) -> Option<String> {
-    let item_of = |origin: &Origin| if let Origin::Item(id) = origin { Some(id.to_string()) } else { None };
-    found.current_origin.as_ref().and_then(item_of).or_else(|| item_of(&found.origin))
 }
 
 /// The same settings for a log that grows without end.

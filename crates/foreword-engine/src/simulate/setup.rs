@@ -13,7 +13,6 @@ use foreword_core::session::{TurnInput, TurnResult};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_core::version::Version;
-use foreword_models::weights::SMOLLM2;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
@@ -22,6 +21,7 @@ use foreword_provider::table::ModelTable;
 use super::images::images_of;
 use super::load::{Loaded, ScenarioError};
 use super::scenario::{AttachEvent, AttachKind, Event, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
+use crate::session::{DEFAULT_REPLY, EMBEDDED, embedded_file};
 
 /// What the command line says over the file.
 #[derive(Clone, Debug, Default)]
@@ -44,9 +44,6 @@ pub(super) struct Setup {
     pub(super) model: Model,
     pub(super) ttl: Ttl,
 }
-
-/// Used where neither the scenario nor the model says how long a reply may be.
-const DEFAULT_REPLY: u64 = 4096;
 
 pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, ScenarioError> {
     let given = &loaded.scenario.settings;
@@ -90,15 +87,11 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
     Ok(Setup { settings, tokenizer, dialect, model, ttl })
 }
 
-/// The embedded model, the word for its tokenizer in settings, and the file that holds it.
-const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
-
 /// The tokenizer the scenario asks for, else the model's own; the embedded model's where its file is there.
 fn tokenizer(loaded: &Loaded, model: &Model, overrides: &Overrides) -> Result<Arc<dyn Tokenizer>, ScenarioError> {
     let (embedded_model, embedded, file) = EMBEDDED;
     let given = loaded.scenario.settings.tokenizer.as_deref();
-    let places = overrides.models.iter().flat_map(|folder| [folder.join(file), folder.join(SMOLLM2.name).join(file)]);
-    let path = places.into_iter().find(|path| path.is_file());
+    let path = embedded_file(overrides.models.as_deref());
     let wrong = |error: &dyn std::fmt::Display| loaded.error("settings.tokenizer", error);
     match (given, path) {
         (name, Some(path)) if name.map_or(model.name == embedded_model, |name| name == embedded) => {

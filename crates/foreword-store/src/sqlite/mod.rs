@@ -21,6 +21,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, Trans
 use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
+use crate::packed::unpack;
 use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Usage, Write};
 use crate::{Lease, Result, Store, StoreError};
 
@@ -124,6 +125,14 @@ impl Store for Sqlite {
         read::log(&self.connection, session, from)
     }
 
+    fn log_packed(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
+        read::log_packed(&self.connection, session, from)
+    }
+
+    fn unpack(&self, packed: Value) -> Result<Value> {
+        unpack(packed, &mut |hash| read::text(&self.connection, hash))
+    }
+
     fn parts(&self, session: &str) -> Result<Vec<String>> {
         read::parts(&self.connection, session)
     }
@@ -140,6 +149,10 @@ impl Store for Sqlite {
         read::messages(&self.connection, session, request)
     }
 
+    fn message_hashes(&self, session: &str, request: u64) -> Result<Vec<Hash>> {
+        read::message_hashes(&self.connection, session, request)
+    }
+
     fn context(&self, session: &str, request: u64) -> Result<Vec<Value>> {
         read::context(&self.connection, session, request)
     }
@@ -150,6 +163,10 @@ impl Store for Sqlite {
 
     fn text(&self, hash: Hash) -> Result<String> {
         read::text(&self.connection, hash)
+    }
+
+    fn agent(&self, hash: Hash) -> Result<Value> {
+        read::document(&self.connection, &read::text(&self.connection, hash)?)
     }
 
     fn checkpoint(&self, session: &str) -> Result<Option<Checkpoint>> {

@@ -28,6 +28,7 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<Raw> {
         forked_from: row.get(6)?,
         transcript: transcript.and_then(|file| serde_json::from_str(&file).ok()),
         counts: Counts::default(),
+        taken: Counts::default(),
     };
     Ok((session, row.get(5)?, row.get(8)?))
 }
@@ -35,6 +36,10 @@ fn session_row(row: &Row<'_>) -> rusqlite::Result<Raw> {
 fn whole(connection: &Connection, (mut session, setup, branch): Raw) -> Result<SessionRow> {
     session.setup = document(connection, &setup)?;
     session.counts = counts(connection, branch)?;
+    session.taken = connection
+        .prepare_cached("SELECT inputs, requests FROM branches WHERE id = ?1")
+        .and_then(|mut statement| statement.query_row([branch], |row| Ok(Counts { inputs: row.get(0)?, requests: row.get(1)? })))
+        .map_err(doing("find a session"))?;
     Ok(session)
 }
 
@@ -78,6 +83,19 @@ pub(super) fn log(connection: &Connection, session: &str, from: u64) -> Result<V
     for stretch in stretches(connection, session)? {
         log_of(connection, stretch, from, &mut |mut entry, body| {
             entry.body = document(connection, &body)?;
+            entries.push(entry);
+            Ok(())
+        })?;
+    }
+    Ok(entries)
+}
+
+pub(super) fn log_packed(connection: &Connection, session: &str, from: u64) -> Result<Vec<Logged>> {
+    let mut entries = Vec::new();
+    for stretch in stretches(connection, session)? {
+        log_of(connection, stretch, from, &mut |mut entry, body| {
+            entry.body = serde_json::from_str(&body)
+                .map_err(|error| StoreError::Damaged(format!("entry {} of session {session} is not JSON: {error}", entry.number)))?;
             entries.push(entry);
             Ok(())
         })?;
@@ -137,6 +155,7 @@ fn request_row(row: &Row<'_>) -> rusqlite::Result<(Request, String, u64)> {
         combined: row.get::<_, [u8; 32]>(6)?.into(),
         wire: row.get::<_, [u8; 32]>(7)?.into(),
         tokens: row.get(8)?,
+        messages: row.get(10)?,
         record: Value::Null,
     };
     Ok((request, row.get(9)?, row.get(10)?))
@@ -181,13 +200,18 @@ pub(super) fn request(connection: &Connection, session: &str, number: u64) -> Re
 }
 
 pub(super) fn messages(connection: &Connection, session: &str, number: u64) -> Result<Vec<Value>> {
+    let hashes = message_hashes(connection, session, number)?;
+    hashes.into_iter().map(|hash| document(connection, &text(connection, hash)?)).collect()
+}
+
+pub(super) fn message_hashes(connection: &Connection, session: &str, number: u64) -> Result<Vec<Hash>> {
     let (_, branch, count) = find(connection, session, number)?;
     let hashes = placed(connection, branch, number)?;
     if hashes.len() as u64 != count {
         let what = format!("request {number} of session {session} has {} messages on record, and {count} were sent", hashes.len());
         return Err(StoreError::Damaged(what));
     }
-    hashes.into_iter().map(|hash| document(connection, &text(connection, hash)?)).collect()
+    Ok(hashes)
 }
 
 /// The hashes of a request's messages.

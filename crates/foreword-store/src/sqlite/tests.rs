@@ -53,6 +53,7 @@ fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
             combined: Hash::of("c"),
             wire: Hash::of("w"),
             tokens: 7,
+            messages: None,
             record: json!({"note": "x".repeat(300)}),
         },
         messages,

@@ -1,0 +1,158 @@
+//! From the log to the transcript: what a person would read.
+
+use foreword_core::item::{ItemId, Kind};
+use foreword_core::session::Input;
+use foreword_store::{Logged, SessionRow, Store, StoreError};
+use foreword_vault::transcript::{Call, Context, Entry, Role, Transcript};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::told::Told;
+use crate::chats::Saved;
+
+/// A message of a transcript, as it is stored where no input tells of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Who speaks.
+    pub role: Role,
+    /// The words.
+    pub text: String,
+    /// When, in milliseconds since 1970.
+    #[serde(default)]
+    pub at_ms: Option<i64>,
+    /// What was attached, by reference.
+    #[serde(default)]
+    pub context: Context,
+    /// Tools the model called.
+    #[serde(default)]
+    pub calls: Vec<(String, String, Value, Option<Value>)>,
+    /// Whether it is not whole.
+    #[serde(default)]
+    pub cut_off: bool,
+}
+
+impl From<Entry> for Line {
+    fn from(entry: Entry) -> Self {
+        let calls = entry.calls.into_iter().map(|call| (call.id, call.name, call.arguments, call.result));
+        Self {
+            role: entry.role,
+            text: entry.text,
+            at_ms: entry.time.map(Timestamp::as_millisecond),
+            context: entry.context,
+            calls: calls.collect(),
+            cut_off: entry.cut_off,
+        }
+    }
+}
+
+impl From<Line> for Entry {
+    fn from(line: Line) -> Self {
+        let calls = line.calls.into_iter().map(|(id, name, arguments, result)| Call { id, name, arguments, result });
+        Self {
+            role: line.role,
+            text: line.text,
+            time: line.at_ms.and_then(time),
+            context: line.context,
+            calls: calls.collect(),
+            cut_off: line.cut_off,
+        }
+    }
+}
+
+fn time(at_ms: i64) -> Option<Timestamp> {
+    Timestamp::from_millisecond(at_ms).ok()
+}
+
+/// Adds what an entry of the log says to the messages.
+pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bool) {
+    match told {
+        Told::Imported(lines) => entries.extend(lines.iter().cloned().map(Entry::from)),
+        Told::Edited(lines) => *entries = lines.iter().cloned().map(Entry::from).collect(),
+        Told::Input(Input::Turn(turn)) => {
+            let context = context(turn.attached.iter().map(|version| &version.id));
+            entries.push(Entry { time: time(at_ms), context, ..Entry::new(Role::User, &turn.words) });
+        }
+        Told::Input(Input::Assistant { text, calls }) if !text.is_empty() || !calls.is_empty() => {
+            let calls = calls.iter().map(|call| Call {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+                result: None,
+            });
+            entries.push(Entry { time: time(at_ms), calls: calls.collect(), cut_off, ..Entry::new(Role::Assistant, text) });
+        }
+        Told::Input(Input::ToolResult { id, output }) => {
+            let calls = entries.iter_mut().rev().take(1).flat_map(|entry| &mut entry.calls);
+            let mut open = calls.filter(|call| call.id == *id && call.result.is_none());
+            if let Some(call) = open.next() {
+                call.result = Some(Value::String(output.clone()));
+            }
+        }
+        Told::Input(_) => {}
+    }
+}
+
+/// What was attached, as a transcript names it.
+fn context<'a>(items: impl Iterator<Item = &'a ItemId>) -> Context {
+    let mut context = Context::default();
+    for item in items {
+        let (list, name) = match item.kind() {
+            Kind::Note => (&mut context.notes, item.name()),
+            Kind::Selection | Kind::Query => (&mut context.notes, item.name().rsplit_once('#').map_or(item.name(), |(path, _)| path)),
+            Kind::Url => (&mut context.urls, item.name()),
+            _ => continue,
+        };
+        if !list.iter().any(|known| known == name) {
+            list.push(name.to_owned());
+        }
+    }
+    context
+}
+
+/// The messages of a session. Texts of attached items are not read: only their names are needed.
+pub(super) fn entries(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError> {
+    let mut entries = Vec::new();
+    for Logged { kind, body, at_ms, cut_off, .. } in store.log_packed(session, 0)? {
+        let told = match kind.as_str() {
+            "turn" => {
+                let words = store.unpack(body.get("words").cloned().unwrap_or_default())?;
+                let attached = body.get("attached").and_then(Value::as_array).into_iter().flatten();
+                let items: Vec<ItemId> = attached.filter_map(|version| version.get("id")?.as_str()?.parse().ok()).collect();
+                let entry = Entry::new(Role::User, words.as_str().unwrap_or_default());
+                entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
+                continue;
+            }
+            "assistant" | "tool_result" | "imported" | "edited" => Told::read(&kind, store.unpack(body)?),
+            _ => continue,
+        };
+        let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;
+        add(&mut entries, &told, at_ms, cut_off);
+    }
+    Ok(entries)
+}
+
+/// A session as its file would tell it.
+pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, StoreError> {
+    Ok(head(row, &saved(row), entries(store, &row.id)?))
+}
+
+/// What is remembered of a session's file.
+pub(super) fn saved(row: &SessionRow) -> Option<Saved> {
+    row.transcript.clone().and_then(|saved| serde_json::from_value(saved).ok())
+}
+
+pub(super) fn head(row: &SessionRow, saved: &Option<Saved>, messages: Vec<Entry>) -> Transcript {
+    let model = row.setup.pointer("/model/name").and_then(Value::as_str);
+    let dialect = row.setup.get("dialect").and_then(Value::as_str);
+    let known = saved.as_ref();
+    Transcript {
+        epoch_ms: row.created_ms,
+        session: Some(row.id.clone()),
+        model: known.and_then(|saved| saved.model.clone()).or_else(|| Some(format!("{}|{}", model?, dialect?))),
+        topic: row.title.clone(),
+        last_accessed: known.and_then(|saved| saved.last_accessed),
+        extra: known.map(|saved| saved.extra.clone()).unwrap_or_default(),
+        messages,
+    }
+}

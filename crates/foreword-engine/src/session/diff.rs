@@ -1,0 +1,126 @@
+//! Two requests side by side: the first byte that differs, what stands there, why, and what it cost.
+
+use foreword_core::hash::Hash;
+use foreword_core::message::Origin;
+use foreword_core::tokens::Tokens;
+use foreword_provider::diagnose::first_break;
+use foreword_store::{Store, StoreError};
+use serde::Serialize;
+
+use super::breaks::{cause, item};
+use super::inspect::Stored;
+
+/// Where two requests part.
+#[derive(Clone, Debug, Serialize)]
+pub struct Difference {
+    /// Bytes of prompt that are the same, in the order a provider's cache sees them.
+    pub at_byte: usize,
+    /// The first byte of the body that differs; none where one is the start of the other.
+    pub body_byte: Option<usize>,
+    /// Where the prompt differs in the body of the second.
+    pub path: Option<String>,
+    /// The item that stands there.
+    pub item: Option<String>,
+    /// Its Version in the first request.
+    pub before: Option<Hash>,
+    /// Its Version in the second.
+    pub after: Option<Hash>,
+    /// Why.
+    pub cause: String,
+    /// Tokens of the first that cannot be read from a cache for the second.
+    pub tokens_lost: Tokens,
+    /// What writing them again costs, in USD.
+    pub cost_lost: f64,
+    /// Tokens that only the second has.
+    pub tokens_new: Tokens,
+    /// What stood there, and what stands there now.
+    pub texts: (String, String),
+}
+
+/// Why two requests cannot be compared.
+#[derive(Debug, thiserror::Error)]
+pub enum DiffError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// They are the same.
+    #[error("the two requests are the same to the byte")]
+    Same,
+}
+
+/// How much of a differing text is shown.
+const SHOWN: usize = 120;
+
+/// Compares two requests.
+pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Result<Difference, DiffError> {
+    let (before, now) = (Stored::read(store, first.0, first.1)?, Stored::read(store, second.0, second.1)?);
+    let (old, new) = (before.body(), now.body());
+    if old.bytes == new.bytes {
+        return Err(DiffError::Same);
+    }
+    let common = old.bytes.iter().zip(&new.bytes).take_while(|(old, new)| old == new).count();
+    let body_byte = (common < old.bytes.len().min(new.bytes.len())).then_some(common);
+    let prices = now.model.cache_prices();
+    let Some(found) = first_break(&old.prompt, &new.prompt) else {
+        return Ok(Difference {
+            at_byte: old.prompt.bytes(),
+            body_byte,
+            path: None,
+            item: None,
+            before: None,
+            after: None,
+            cause: "continued".to_owned(),
+            tokens_lost: Tokens::ZERO,
+            cost_lost: 0.0,
+            tokens_new: new.prompt.tokens() - old.prompt.tokens(),
+            texts: (String::new(), String::new()),
+        });
+    };
+    let began = (first.0 != second.0 || before.request.epoch != now.request.epoch).then(|| epoch_cause(store, second, &before));
+    let why = match began.flatten() {
+        Some(reason) => reason,
+        None => {
+            let cut_moved = before.request.record.get("cut") != now.request.record.get("cut");
+            cause(None, cut_moved, now.messages.first().map(|message| &**message), &found).to_owned()
+        }
+    };
+    let lost = (found.tokens_lost * (prices.write - prices.read)).max(0.0);
+    let text = |stored: &Stored, origin: Option<&Origin>| piece(stored, origin);
+    let (old_text, new_text) = (text(&before, Some(&found.origin)), text(&now, found.current_origin.as_ref()));
+    Ok(Difference {
+        at_byte: found.at_byte,
+        body_byte,
+        path: Some(found.path.to_string()),
+        item: item(&found),
+        before: old_text.as_ref().map(|text| Hash::of(text.as_bytes())),
+        after: new_text.as_ref().map(|text| Hash::of(text.as_bytes())),
+        cause: why,
+        tokens_lost: found.tokens_lost,
+        cost_lost: lost,
+        tokens_new: new.prompt.tokens() - (old.prompt.tokens() - found.tokens_lost),
+        texts: apart(&old_text.unwrap_or_default(), &new_text.unwrap_or_default()),
+    })
+}
+
+/// What began the newest epoch between the two requests.
+fn epoch_cause(store: &dyn Store, (session, number): (&str, u64), before: &Stored) -> Option<String> {
+    let requests = store.requests(session).ok()?;
+    let until = requests.into_iter().filter(|request| request.number <= number);
+    let began = until.filter(|request| request.epoch > before.request.epoch).filter_map(|request| request.began);
+    began.last()
+}
+
+/// The newest text of an origin in a request.
+fn piece(stored: &Stored, origin: Option<&Origin>) -> Option<String> {
+    let origin = origin?;
+    let pieces = stored.messages.iter().rev().flat_map(|message| message.pieces.iter().rev());
+    let mut same = pieces.filter(|piece| piece.origin == *origin && !piece.text.trim().is_empty());
+    same.next().map(|piece| piece.text.to_string())
+}
+
+/// The parts of two texts from a little before where they differ.
+fn apart(old: &str, new: &str) -> (String, String) {
+    let same = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
+    let shown = |text: &str| text.chars().skip(same.saturating_sub(20)).take(SHOWN).collect();
+    (shown(old), shown(new))
+}

@@ -1,0 +1,300 @@
+//! A request from its record: its layers, its items, the exact bytes, and whether they are still the same.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use foreword_core::envelope::{ContextEntry, Envelope, LayerRecord, LeftOut, Note};
+use foreword_core::hash::Hash;
+use foreword_core::item::ItemId;
+use foreword_core::layer::LayerId;
+use foreword_core::message::{Message, Origin, Role};
+use foreword_core::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
+use foreword_core::session::Session;
+use foreword_core::tokens::Tokens;
+use foreword_provider::dialect::Dialect;
+use foreword_provider::model::Model;
+use foreword_provider::render::{Body, BodyOptions, body as render};
+use foreword_store::{Request, Store, StoreError, Usage};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::setup::Setup;
+
+/// What is stored of a request beside its messages and items: enough to explain it and to send it again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    dialect: Dialect,
+    /// As JSON text, so that the same model is kept once.
+    model: String,
+    options: BodyOptions,
+    layout: String,
+    layers: [LayerRecord; 5],
+    tool_style: ToolStyle,
+    /// As JSON text, likewise.
+    tool_list: String,
+    allowed: Vec<String>,
+    tool_tokens: Tokens,
+    session: String,
+    settled: usize,
+    reply_tokens: Tokens,
+    budget: Tokens,
+    cut: usize,
+    left_out: Vec<LeftOut>,
+    notes: Vec<Note>,
+}
+
+impl Record {
+    pub(super) fn new(setup: &Setup, model: &Model, session: &Session, envelope: &Envelope, options: &BodyOptions) -> Self {
+        Self {
+            dialect: setup.dialect,
+            model: serde_json::to_string(model).unwrap_or_default(),
+            options: options.clone(),
+            layout: session.settings().layout.as_str().to_owned(),
+            layers: envelope.layers,
+            tool_style: envelope.tools.style,
+            tool_list: serde_json::to_string(&*envelope.tools.list).unwrap_or_default(),
+            allowed: envelope.tools.allowed.clone(),
+            tool_tokens: envelope.tools.tokens,
+            session: session.settings().session.clone(),
+            settled: envelope.settled,
+            reply_tokens: session.settings().budget.reply,
+            budget: session.settings().budget.prompt,
+            cut: envelope.cut,
+            left_out: envelope.left_out.clone(),
+            notes: envelope.notes.clone(),
+        }
+    }
+
+    pub(super) fn to_value(&self) -> serde_json::Result<Value> {
+        serde_json::to_value(self)
+    }
+}
+
+/// A request as it was stored.
+pub(super) struct Stored {
+    pub(super) request: Request,
+    pub(super) record: Record,
+    pub(super) model: Model,
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) tools: ToolPlan,
+}
+
+impl Stored {
+    pub(super) fn read(store: &dyn Store, session: &str, number: u64) -> Result<Self, StoreError> {
+        let request = store.request(session, number)?;
+        let damaged = |what: &str, error: serde_json::Error| {
+            StoreError::Damaged(format!("{what} of request {number} of session {session}: {error}"))
+        };
+        let record: Record = serde_json::from_value(request.record.clone()).map_err(|error| damaged("the record", error))?;
+        let model = serde_json::from_str(&record.model).map_err(|error| damaged("the model", error))?;
+        let list: Vec<ToolSpec> = serde_json::from_str(&record.tool_list).map_err(|error| damaged("the tools", error))?;
+        let messages = store.messages(session, number)?.into_iter().map(|value| serde_json::from_value(value).map(Arc::new));
+        let messages = messages.collect::<serde_json::Result<_>>().map_err(|error| damaged("a message", error))?;
+        let tools = ToolPlan {
+            style: record.tool_style,
+            list: Arc::new(list),
+            allowed: record.allowed.clone(),
+            tokens: record.tool_tokens,
+        };
+        Ok(Self { request, record, model, messages, tools })
+    }
+
+    /// The bytes, rendered again.
+    pub(super) fn body(&self) -> Body {
+        let prompt = Prompt {
+            messages: &self.messages,
+            tools: &self.tools,
+            settled: self.record.settled,
+            session: &self.record.session,
+            l1: self.record.layers[LayerId::L1.index()].hash,
+            l2: self.record.layers[LayerId::L2.index()].hash,
+            reply_tokens: self.record.reply_tokens,
+        };
+        render(self.record.dialect, &self.model, &prompt, &self.record.options)
+    }
+}
+
+/// The exact bytes of a request.
+pub fn wire(store: &dyn Store, session: &str, number: u64) -> Result<Vec<u8>, StoreError> {
+    Ok(body(store, session, number)?.bytes)
+}
+
+pub(super) fn body(store: &dyn Store, session: &str, number: u64) -> Result<Body, StoreError> {
+    Ok(Stored::read(store, session, number)?.body())
+}
+
+/// Everything there is to know of a request.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// The session.
+    pub session: String,
+    /// Which request of it, from 0.
+    pub request: u64,
+    /// Which turn, from 1.
+    pub turn: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Which epoch, from 0.
+    pub epoch: u64,
+    /// What began it, on its first request.
+    pub began: Option<String>,
+    /// The model.
+    pub model: String,
+    /// The dialect.
+    pub provider: Dialect,
+    /// The layout.
+    pub layout: String,
+    /// The tools and L1 to L5.
+    pub layers: Vec<CachedLayer>,
+    /// Its size.
+    pub tokens: u64,
+    /// The room it had.
+    pub budget: Tokens,
+    /// Hash over the layers' hashes.
+    pub combined_sha256: Hash,
+    /// Hash of the bytes that were sent.
+    pub wire_sha256: Hash,
+    /// What was in it.
+    pub context: Vec<ContextEntry>,
+    /// What was not, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What a person should know.
+    pub notes: Vec<Note>,
+    /// What it used; none where no reply came.
+    pub usage: Option<Usage>,
+    /// Whether the bytes, rendered again, are those that were sent.
+    pub verified: bool,
+}
+
+/// A layer, and how much of it the provider's cache served.
+#[derive(Clone, Debug, Serialize)]
+pub struct CachedLayer {
+    /// `TOOLS`, `L1_SYSTEM` …
+    pub id: &'static str,
+    /// Its size.
+    pub tokens: Tokens,
+    /// What the cache served of it; none where that is not known.
+    pub cached: Option<Tokens>,
+    /// Its hash.
+    pub sha256: Hash,
+    /// What it is made of: the item or what else it is, its hash and its size.
+    pub segments: Vec<Segment>,
+}
+
+/// A stretch of a layer with one origin.
+#[derive(Clone, Debug, Serialize)]
+pub struct Segment {
+    /// The item, or what else it is.
+    pub id: String,
+    /// Hash of its bytes.
+    pub sha256: Hash,
+    /// Its size.
+    pub tokens: Tokens,
+}
+
+/// Explains a request from its record.
+pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspection, StoreError> {
+    let stored = Stored::read(store, session, number)?;
+    let usage = store.ledger(session)?.into_iter().find(|(request, _)| *request == number).map(|(_, usage)| usage);
+    let context = store.context(session, number)?.into_iter().map(serde_json::from_value);
+    let context = context
+        .collect::<serde_json::Result<Vec<ContextEntry>>>()
+        .map_err(|error| StoreError::Damaged(format!("an item of request {number} of session {session}: {error}")))?;
+    let body = stored.body();
+    let layers = layers(&stored, usage.as_ref().map(|usage| Tokens(usage.read)));
+    let Stored { request, record, model, .. } = stored;
+    Ok(Inspection {
+        session: session.to_owned(),
+        request: request.number,
+        turn: request.run + 1,
+        at_ms: request.at_ms,
+        epoch: request.epoch,
+        began: request.began,
+        model: model.name,
+        provider: record.dialect,
+        layout: record.layout,
+        layers,
+        tokens: request.tokens,
+        budget: record.budget,
+        combined_sha256: request.combined,
+        wire_sha256: request.wire,
+        context,
+        left_out: record.left_out,
+        notes: record.notes,
+        usage,
+        verified: Hash::of(&body.bytes) == request.wire,
+    })
+}
+
+/// The layers with their segments, in the order in which a cache sees them; `read` tokens from the front came from the cache.
+fn layers(stored: &Stored, read: Option<Tokens>) -> Vec<CachedLayer> {
+    let running = stored.messages.iter().rposition(|message| message.pieces.iter().any(|piece| piece.layer == LayerId::L5));
+    let mut segments: BTreeMap<LayerId, Vec<Segment>> = BTreeMap::new();
+    let mut cached: BTreeMap<LayerId, Tokens> = BTreeMap::new();
+    let mut left = read.unwrap_or_default();
+    let mut serve = |tokens: Tokens| {
+        let served = left.min(tokens);
+        left = left - served;
+        served
+    };
+    let tools_cached = serve(stored.tools.tokens);
+    for (at, message) in stored.messages.iter().enumerate() {
+        let is_history = message.role != Role::System && Some(at) != running;
+        let whole_layer = is_history || is_summary(message);
+        for piece in &message.pieces {
+            let layer = if whole_layer { LayerId::L4 } else { piece.layer };
+            *cached.entry(layer).or_default() += serve(piece.tokens);
+            if !whole_layer && !piece.text.trim().is_empty() {
+                let id = name(&piece.origin);
+                let segment = Segment { id, sha256: Hash::of(piece.text.as_bytes()), tokens: piece.tokens };
+                segments.entry(layer).or_default().push(segment);
+            }
+        }
+        let extra = if whole_layer { LayerId::L4 } else { LayerId::L3 };
+        *cached.entry(extra).or_default() += serve(message.extra_tokens);
+        if whole_layer {
+            let segment = Segment {
+                id: segment_name(at, message),
+                sha256: Hash::of(message.content().as_bytes()),
+                tokens: message.tokens(),
+            };
+            segments.entry(LayerId::L4).or_default().push(segment);
+        }
+    }
+    let tools = CachedLayer {
+        id: "TOOLS",
+        tokens: stored.tools.tokens,
+        cached: read.map(|_| tools_cached),
+        sha256: Hash::of(&stored.record.tool_list),
+        segments: Vec::new(),
+    };
+    let of_layer = |layer: LayerId| {
+        let LayerRecord { hash, tokens } = stored.record.layers[layer.index()];
+        CachedLayer {
+            id: layer.as_str(),
+            tokens,
+            cached: read.map(|_| cached.get(&layer).copied().unwrap_or_default().min(tokens)),
+            sha256: hash,
+            segments: segments.remove(&layer).unwrap_or_default(),
+        }
+    };
+    std::iter::once(tools).chain(LayerId::ALL.map(of_layer)).collect()
+}
+
+fn is_summary(message: &Message) -> bool {
+    message.pieces.first().is_some_and(|piece| piece.origin == Origin::Engine("summary"))
+}
+
+fn name(origin: &Origin) -> String {
+    match origin {
+        Origin::Item(id) => ItemId::to_string(id),
+        other => other.to_string(),
+    }
+}
+
+fn segment_name(at: usize, message: &Message) -> String {
+    match message.pieces.first().map(|piece| &piece.origin) {
+        Some(origin @ (Origin::Item(_) | Origin::Engine(_))) if message.role != Role::User => name(origin),
+        _ => format!("message:{at}/{}", message.role.as_str()),
+    }
+}

@@ -1,0 +1,383 @@
+//! A session whose every input is stored before it counts and whose every request before it is sent.
+
+use std::sync::Arc;
+
+use foreword_core::budget::OverBudget;
+use foreword_core::envelope::Envelope;
+use foreword_core::message::Message;
+use foreword_core::session::{Due, Input, InputError, Session};
+use foreword_core::tokens::Tokens;
+use foreword_provider::cost::{cost, output_cost, uncached_cost};
+use foreword_provider::model::Model;
+use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
+use foreword_provider::stream::PromptStream;
+use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, Usage, Write};
+use foreword_vault::transcript::{self, Entry as Message_};
+use serde_json::Value;
+
+use super::breaks::{Before, diagnose};
+use super::chronicle;
+use super::inspect::Record;
+use super::setup::Setup;
+use super::speak::Spent;
+use super::told::Told;
+use crate::chats::{Chats, Edit, Saved};
+
+/// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
+const CHECKPOINT_TURNS: usize = 64;
+
+/// Something could not be stored. The turn goes on, and what is missing is tried again with the next write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+/// A request on its way to a model.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Its place in the session, from 0.
+    pub number: u64,
+    /// When.
+    pub at_ms: i64,
+    /// The bytes.
+    pub body: Body,
+    /// The model.
+    pub model: Arc<Model>,
+    /// The record.
+    pub envelope: Envelope,
+}
+
+/// The last request.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) number: u64,
+    pub(super) at_ms: i64,
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) cut: usize,
+    /// None where the session was just opened and nobody asked yet.
+    pub(super) prompt: Option<PromptStream>,
+}
+
+/// A session on record.
+#[derive(Debug)]
+pub struct Kept {
+    pub(super) store: Box<dyn Store>,
+    pub(super) _lease: Lease,
+    pub(super) row: SessionRow,
+    pub(super) setup: Setup,
+    pub(super) model: Arc<Model>,
+    pub(super) session: Session,
+    pub(super) renderer: Renderer,
+    pub(super) chats: Option<Chats>,
+    pub(super) saved: Option<Saved>,
+    /// The messages as a person reads them, once they were needed.
+    pub(super) entries: Option<Vec<Message_>>,
+    pub(super) sent: Option<Sent>,
+    /// When the request before the last one was made, where its history began, and its prompt.
+    pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
+    /// A request that was built and not stored when the session was left.
+    pub(super) unsent: Option<Envelope>,
+    pub(super) counts: Counts,
+    /// What could not be stored yet.
+    pub(super) backlog: Vec<Write>,
+    pub(super) checkpoint_turns: usize,
+    pub(super) failures: Vec<Failure>,
+}
+
+impl Kept {
+    /// Its name.
+    pub fn id(&self) -> &str {
+        &self.row.id
+    }
+
+    /// Its row in the store.
+    pub fn row(&self) -> &SessionRow {
+        &self.row
+    }
+
+    /// The session itself.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// What it runs with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The store it is kept in.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// How far its records go.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What could not be stored since the last call.
+    pub fn take_failures(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.failures)
+    }
+
+    /// Whether everything it was told is stored.
+    pub fn is_stored(&self) -> bool {
+        self.backlog.is_empty()
+    }
+
+    /// The prompt of the last request, where one was sent since the session was opened or it was asked for.
+    pub fn last_prompt(&self) -> Option<(i64, &PromptStream)> {
+        self.sent.as_ref().and_then(|sent| Some((sent.at_ms, sent.prompt.as_ref()?)))
+    }
+
+    /// When its last request was made.
+    pub fn last_request_ms(&self) -> Option<i64> {
+        self.sent.as_ref().map(|sent| sent.at_ms)
+    }
+
+    /// Tells it something: it is stored, then it takes effect.
+    pub fn tell(&mut self, input: Input, at_ms: i64) -> Result<Due, InputError> {
+        self.session.check(&input)?;
+        self.store_told(&Told::Input(input.clone()), at_ms, false, Vec::new());
+        let due = self.session.apply(input)?;
+        self.keep_outputs();
+        Ok(due)
+    }
+
+    /// Takes over a conversation that was had elsewhere.
+    pub fn import(&mut self, lines: Vec<chronicle::Line>, at_ms: i64) -> Result<(), InputError> {
+        let told = Told::Imported(lines);
+        if let Some(input) = told.clone().input() {
+            self.session.check(&input)?;
+            self.store_told(&told, at_ms, false, Vec::new());
+            self.session.apply(input)?;
+        }
+        Ok(())
+    }
+
+    /// The model answered. What it used is stored with it.
+    pub(super) fn replied(&mut self, input: Input, at_ms: i64, cut_off: bool, used: Option<Usage>) -> Result<Due, InputError> {
+        let usage = used.zip(self.sent.as_ref().map(|sent| sent.number)).map(|(used, number)| Write::Usage(number, used));
+        self.session.check(&input)?;
+        self.store_told(&Told::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
+        let due = self.session.apply(input)?;
+        self.keep_outputs();
+        self.checkpoint();
+        Ok(due)
+    }
+
+    /// A part of a reply came in.
+    pub(super) fn part(&mut self, text: &str) {
+        self.write([Write::Part(text.to_owned())]);
+    }
+
+    fn store_told(&mut self, told: &Told, at_ms: i64, cut_off: bool, more: Vec<Write>) {
+        let is_turn = matches!(told, Told::Input(Input::Turn(_)));
+        let turns = self.session.turns();
+        let run = if is_turn { turns } else { turns.saturating_sub(1) } as u64;
+        let (kind, body) = match told.parts() {
+            Ok(parts) => parts,
+            Err(error) => return self.fail(format!("an input cannot be stored: {error}")),
+        };
+        if let (None, Told::Input(Input::Turn(turn))) = (&self.row.title, told) {
+            let title = transcript::topic(&turn.words);
+            self.row.title = Some(title.clone());
+            self.backlog.push(Write::Title(title));
+        }
+        if let Some(entries) = &mut self.entries {
+            chronicle::add(entries, told, at_ms, cut_off);
+        }
+        self.write(std::iter::once(Write::Input(Entry { kind, run, at_ms, cut_off, body })).chain(more));
+    }
+
+    fn keep_outputs(&mut self) {
+        let outputs: Vec<Write> = self.session.take_outbox().into_iter().map(|(_, text)| Write::Output(text.to_string())).collect();
+        self.backlog.extend(outputs);
+    }
+
+    /// Stores all of it, and what could not be stored before.
+    pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
+        self.backlog.extend(writes);
+        if self.backlog.is_empty() {
+            return;
+        }
+        match self.store.commit(&self.row.id, &self.backlog) {
+            Ok(counts) => {
+                self.counts = counts;
+                self.backlog.clear();
+            }
+            Err(error) => self.fail(format!("{error}. The conversation goes on; what is not stored yet is tried again with the next message")),
+        }
+    }
+
+    pub(super) fn fail(&mut self, what: String) {
+        let failure = Failure(what);
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
+        }
+    }
+
+    /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
+    pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
+        let envelope = match self.unsent.take() {
+            Some(envelope) => envelope,
+            None => self.session.request()?,
+        };
+        let messages = self.session.messages().to_vec();
+        let before = self.sent.take();
+        let options = self.options(&envelope, before.as_ref(), &messages);
+        let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
+        let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
+        let context = self.session.context(&envelope);
+        let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        let written = record.to_value().and_then(|record| {
+            let changed = changed(before.as_ref(), &messages)?;
+            let entries = context.iter().map(|entry| Ok((entry.item.to_string(), serde_json::to_value(entry)?)));
+            Ok(NewRequest {
+                request: Request {
+                    number,
+                    input: 0,
+                    run: envelope.turn as u64,
+                    epoch: envelope.epoch as u64,
+                    began: envelope.began.map(|reason| reason.as_str().to_owned()),
+                    at_ms,
+                    combined: envelope.combined,
+                    wire: foreword_core::hash::Hash::of(&body.bytes),
+                    tokens: envelope.tokens.0,
+                    messages: None,
+                    record,
+                },
+                messages: messages.len() as u64,
+                changed,
+                context: entries.collect::<serde_json::Result<_>>()?,
+            })
+        });
+        match written {
+            Ok(new) => {
+                self.keep_outputs();
+                self.write([Write::Request(Box::new(new))]);
+            }
+            Err(error) => self.fail(format!("the record of a request cannot be stored: {error}")),
+        }
+        self.before_last = before.map(|sent| (sent.at_ms, sent.cut, sent.prompt));
+        self.sent = Some(Sent { number, at_ms, messages, cut: envelope.cut, prompt: Some(body.prompt.clone()) });
+        Ok(Outgoing { number, at_ms, body, model: Arc::clone(&self.model), envelope })
+    }
+
+    fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
+        let same = |before: &&Sent| {
+            let pairs = before.messages.iter().zip(messages);
+            before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
+        };
+        BodyOptions {
+            ttl: self.setup.ttl,
+            previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
+            // Where tools can be called, the next request most likely continues this one.
+            next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
+            cached_content: None,
+            stream: true,
+        }
+    }
+
+    /// What a request used, for the ledger.
+    pub(super) fn usage(&mut self, outgoing: &Outgoing, spent: Option<Spent>, first_ms: Option<u64>, total_ms: u64) -> Usage {
+        let used = spent.unwrap_or_default();
+        let model = &self.model;
+        let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
+            let idle_s = u64::try_from((outgoing.at_ms - at_ms) / 1000).unwrap_or(0);
+            let cold = model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime);
+            let before = Before { prompt: prompt.as_ref()?, cut: *cut, cold };
+            let head = self.sent.as_ref().and_then(|sent| sent.messages.first()).map(|message| &**message);
+            diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, used.prompt.read)
+        });
+        let total = if spent.is_some() { used.prompt.total() } else { outgoing.body.prompt.tokens() };
+        Usage {
+            model: model.name.clone(),
+            read: used.prompt.read.0,
+            write: used.prompt.write.0,
+            uncached: if spent.is_some() { used.prompt.uncached.0 } else { total.0 },
+            output: used.output,
+            cost: cost(model, &used.prompt) + output_cost(model, total, Tokens(used.output)),
+            cost_uncached: uncached_cost(model, total) + output_cost(model, total, Tokens(used.output)),
+            broke: broke.and_then(|broke| serde_json::to_value(broke).ok()),
+            first_token_ms: first_ms,
+            total_ms: Some(total_ms),
+        }
+    }
+
+    /// Stores a shortcut for opening, now and then.
+    fn checkpoint(&mut self) {
+        let turns = self.session.turns();
+        if turns < self.checkpoint_turns + CHECKPOINT_TURNS.max(turns / 8) || !self.backlog.is_empty() {
+            return;
+        }
+        self.checkpoint_turns = turns;
+        let body = self.session.checkpoint();
+        self.write([Write::Checkpoint(Checkpoint { counts: self.counts, body })]);
+    }
+
+    /// Brings the session's file in the vault up to date.
+    pub fn save_transcript(&mut self, at_ms: i64) {
+        let Some(chats) = self.chats.clone() else { return };
+        if self.entries.is_none() {
+            match chronicle::entries(&*self.store, &self.row.id) {
+                Ok(entries) => self.entries = Some(entries),
+                Err(error) => return self.fail(error.to_string()),
+            }
+        }
+        let messages = self.entries.take().unwrap_or_default();
+        let ours = chronicle::head(&self.row, &self.saved, messages);
+        if ours.messages.is_empty() {
+            self.entries = Some(ours.messages);
+            return;
+        }
+        match chats.save(&ours, self.saved.as_ref()) {
+            Err(error) => {
+                self.entries = Some(ours.messages);
+                self.fail(error.to_string());
+            }
+            Ok(outcome) => {
+                match outcome.edit {
+                    Edit::None => self.entries = Some(ours.messages),
+                    Edit::Merged(merged) => self.take_over(ours.messages, merged, at_ms),
+                    Edit::KeptBeside(path) => {
+                        self.entries = Some(ours.messages);
+                        self.fail(format!("{path} was changed by hand in a way that cannot be taken over; it was left as it is, and the session has a new file"));
+                    }
+                }
+                if let Ok(saved) = serde_json::to_value(&outcome.saved)
+                    && self.saved.as_ref() != Some(&outcome.saved)
+                {
+                    self.row.transcript = Some(saved.clone());
+                    self.saved = Some(outcome.saved);
+                    self.write([Write::Transcript(saved)]);
+                }
+            }
+        }
+    }
+
+    /// A person changed the file: what it says now is what the transcript says from here on.
+    fn take_over(&mut self, ours: Vec<Message_>, merged: transcript::Transcript, at_ms: i64) {
+        if merged.topic != self.row.title
+            && let Some(topic) = merged.topic
+        {
+            self.row.title = Some(topic.clone());
+            self.backlog.push(Write::Title(topic));
+        }
+        if ours == merged.messages {
+            self.entries = Some(ours);
+            return;
+        }
+        let lines = merged.messages.into_iter().map(chronicle::Line::from).collect();
+        self.entries = Some(Vec::new());
+        self.store_told(&Told::Edited(lines), at_ms, false, Vec::new());
+    }
+}
+
+/// The messages that do not stand at the same place in the request before.
+fn changed(before: Option<&Sent>, messages: &[Arc<Message>]) -> serde_json::Result<Vec<(u64, Value)>> {
+    let before = before.map(|sent| &sent.messages[..]).unwrap_or_default();
+    let differs = |at: usize, message: &Arc<Message>| {
+        before.get(at).is_none_or(|before| !(Arc::ptr_eq(before, message) || before == message))
+    };
+    let changed = messages.iter().enumerate().filter(|(at, message)| differs(*at, message));
+    changed.map(|(at, message)| Ok((at as u64, serde_json::to_value(&**message)?))).collect()
+}

@@ -1,0 +1,43 @@
+//! A session on record: steps 2 to 8 of a turn, with everything stored the moment it exists.
+//!
+//! The log of what a session was told is the truth, and all else follows from it: [`Kept`] stores each input before it takes effect, each
+//! request before it is sent, each part of a reply as it comes. Opening a session is telling it its log again, from the last
+//! checkpoint on.
+
+mod breaks;
+mod chronicle;
+mod diff;
+mod history;
+mod inspect;
+mod kept;
+mod open;
+mod point;
+mod script;
+mod setup;
+mod speak;
+mod told;
+mod turn;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use breaks::{Before, diagnose};
+pub use chronicle::{Line, transcript};
+pub use diff::{DiffError, Difference, diff};
+pub use history::{branch_off, fork, rewind};
+pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
+pub use kept::{Failure, Kept, Outgoing};
+pub use point::{NotAPoint, Point};
+pub use script::{Outputs, Script, ScriptError};
+pub use setup::{Setup, SetupError};
+pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, embedded_file};
+pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
+pub use open::OpenSessionError;
+pub use turn::{Event, Question, Said, TurnError};
+pub use verify::{Verified, verify};
+
+pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, new_session_id};
+
+/// Where the store of a vault is.
+pub const STORE: &str = ".foreword/foreword.db";

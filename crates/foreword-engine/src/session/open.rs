@@ -1,0 +1,201 @@
+//! Beginning a session and going on with one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use foreword_core::catalog::Agent;
+use foreword_core::envelope::Envelope;
+use foreword_core::session::{Input, InputError, Session};
+use foreword_provider::render::Renderer;
+use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
+use serde_json::Value;
+
+use super::chronicle::saved;
+use super::inspect;
+use super::kept::{Kept, Sent};
+use super::setup::{Setup, SetupError};
+use super::told::Told;
+use crate::chats::Chats;
+
+/// Why a session cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenSessionError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its settings.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// An input is refused.
+    #[error("session {0} cannot be told again what it was told: {1}")]
+    Input(String, InputError),
+    /// An entry that nobody understands.
+    #[error("entry {1} of session {0} cannot be read: {2}; a newer Foreword may have written it")]
+    Entry(String, u64, String),
+}
+
+impl Kept {
+    /// Begins a session.
+    pub fn begin(
+        mut store: Box<dyn Store>,
+        id: &str,
+        agent: &Agent,
+        setup: Setup,
+        models: Option<&Path>,
+        chats: Option<Chats>,
+        now_ms: i64,
+    ) -> Result<Self, OpenSessionError> {
+        let wrong = |error: serde_json::Error| OpenSessionError::Entry(id.to_owned(), 0, error.to_string());
+        let new = NewSession {
+            id: id.to_owned(),
+            title: None,
+            created_ms: now_ms,
+            agent: serde_json::to_value(agent).map_err(wrong)?,
+            setup: serde_json::to_value(&setup).map_err(wrong)?,
+        };
+        store.begin(&new)?;
+        Self::open(store, id, models, chats)
+    }
+
+    /// Goes on with a session: it is told again what it was told, from its last checkpoint on. What was coming in of a reply when it was
+    /// left becomes a message that is marked as cut off.
+    pub fn open(
+        store: Box<dyn Store>,
+        id: &str,
+        models: Option<&Path>,
+        chats: Option<Chats>,
+    ) -> Result<Self, OpenSessionError> {
+        let row = store.session(id)?;
+        let lease = store.lease(id)?;
+        // Another process may have written until it let go of it.
+        let row = SessionRow { counts: store.session(id)?.counts, ..row };
+        let setup: Setup = serde_json::from_value(row.setup.clone())
+            .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its settings: {error}")))?;
+        let tokenizer = setup.open_tokenizer(models)?;
+        let restored = store.checkpoint(id)?.and_then(|checkpoint| {
+            let session = Session::restore(&checkpoint.body, Arc::clone(&tokenizer)).ok()?;
+            Some((session, checkpoint.counts))
+        });
+        let (session, from) = match restored {
+            Some(restored) => restored,
+            None => {
+                let agent: Agent = serde_json::from_value(store.agent(row.agent)?)
+                    .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its agent: {error}")))?;
+                let session = Session::new(agent, setup.settings.clone(), tokenizer);
+                (session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?, Counts::default())
+            }
+        };
+        let mut past = Past::new(session, from);
+        past.replay(&*store, &row)?;
+        let checkpoint_turns = past.checkpoint_turns;
+        let unsent = past.last.take().filter(|_| past.requests > row.counts.requests);
+        let mut kept = Self {
+            _lease: lease,
+            model: Arc::new(setup.model.clone()),
+            renderer: Renderer::new(setup.dialect),
+            sent: past.sent(&*store, &row)?,
+            before_last: None,
+            session: past.session,
+            saved: saved(&row),
+            counts: row.counts,
+            chats,
+            entries: None,
+            unsent,
+            backlog: Vec::new(),
+            checkpoint_turns,
+            failures: Vec::new(),
+            row,
+            setup,
+            store,
+        };
+        kept.finish_reply()?;
+        Ok(kept)
+    }
+
+    /// What had come in of a reply becomes a message.
+    fn finish_reply(&mut self) -> Result<(), OpenSessionError> {
+        let parts = self.store.parts(&self.row.id)?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let at_ms = self.row.touched_ms;
+        let reply = Input::Assistant { text: parts.concat(), calls: Vec::new() };
+        self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
+        self.save_transcript(at_ms);
+        Ok(())
+    }
+
+    /// The prompt of the last request, rendered again where the session was just opened.
+    pub fn recall_prompt(&mut self) -> Result<(), StoreError> {
+        let Some(sent) = self.sent.as_mut().filter(|sent| sent.prompt.is_none()) else { return Ok(()) };
+        sent.prompt = Some(inspect::body(&*self.store, &self.row.id, sent.number)?.prompt);
+        Ok(())
+    }
+}
+
+/// A session that is told its past.
+struct Past {
+    session: Session,
+    from: Counts,
+    requests: u64,
+    /// The envelope of the last request that was built while it was told.
+    last: Option<Envelope>,
+    /// How many messages there were right after it.
+    messages: usize,
+    checkpoint_turns: usize,
+}
+
+impl Past {
+    fn new(session: Session, from: Counts) -> Self {
+        let checkpoint_turns = if from == Counts::default() { 0 } else { session.turns() };
+        Self { requests: from.requests, session, from, last: None, messages: 0, checkpoint_turns }
+    }
+
+    fn replay(&mut self, store: &dyn Store, row: &SessionRow) -> Result<(), OpenSessionError> {
+        for entry in store.log(&row.id, self.from.inputs)? {
+            let told = Told::read(&entry.kind, entry.body)
+                .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
+            let Some(input) = told.input() else { continue };
+            let built = self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?;
+            if let Some(envelope) = built {
+                self.requests += 1;
+                self.messages = self.session.messages().len();
+                self.last = Some(envelope);
+            }
+        }
+        self.session.take_outbox();
+        Ok(())
+    }
+
+    /// The last request that is stored in this session's own branch, where the session still has its messages.
+    fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<Sent>, StoreError> {
+        let Some(number) = row.counts.requests.checked_sub(1) else { return Ok(None) };
+        let request = store.request(&row.id, number)?;
+        let own = number >= row.taken.requests;
+        let cut = request.record.get("cut").and_then(Value::as_u64).and_then(|cut| usize::try_from(cut).ok()).unwrap_or(0);
+        let count = request.messages.filter(|_| own).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+        // The messages only grow between two requests, so those of the last one are the first ones now.
+        let messages = self.session.messages().get(..count).map(<[_]>::to_vec).unwrap_or_default();
+        let same = self.unchanged(store, row, number, &messages)?;
+        let messages = if same { messages } else { Vec::new() };
+        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, prompt: None }))
+    }
+
+    /// Whether the messages are the stored ones. Another version of Foreword may write some of them otherwise; then all are stored again.
+    fn unchanged(
+        &self,
+        store: &dyn Store,
+        row: &SessionRow,
+        number: u64,
+        messages: &[Arc<foreword_core::message::Message>],
+    ) -> Result<bool, StoreError> {
+        let hashes = store.message_hashes(&row.id, number)?;
+        // Hashing all of them would cost more than it is worth: the newest ones tell.
+        let newest = messages.iter().zip(&hashes).rev().take(4).chain(messages.iter().zip(&hashes).take(1));
+        let mut same = messages.len() == hashes.len();
+        for (message, hash) in newest {
+            same &= serde_json::to_value(&**message).is_ok_and(|value| foreword_store::document_hash(&value) == *hash);
+        }
+        Ok(same)
+    }
+}

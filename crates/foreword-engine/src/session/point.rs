@@ -1,0 +1,94 @@
+//! How a person names a session and a request of it: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`.
+
+use std::str::FromStr;
+
+use foreword_store::{Store, StoreError};
+
+/// A session, and a turn and a step of it where they are named. Both are counted from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The session's name, the start of it, or `last`.
+    pub session: String,
+    /// The turn.
+    pub turn: Option<u64>,
+    /// Which request of the turn, where a tool loop made several; the last where it is left out.
+    pub step: Option<u64>,
+}
+
+/// Text that names no session.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no session: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
+pub struct NotAPoint(String);
+
+impl FromStr for Point {
+    type Err = NotAPoint;
+
+    fn from_str(text: &str) -> Result<Self, NotAPoint> {
+        let not = || NotAPoint(text.to_owned());
+        let number = |text: &str| text.parse().ok().filter(|number: &u64| *number > 0).ok_or_else(not);
+        let (session, rest) = text.split_once('@').map_or((text, None), |(session, rest)| (session, Some(rest)));
+        if session.is_empty() {
+            return Err(not());
+        }
+        let (turn, step) = match rest.map(|rest| rest.split_once('.').map_or((rest, None), |(turn, step)| (turn, Some(step)))) {
+            None => (None, None),
+            Some((turn, step)) => (Some(number(turn)?), step.map(number).transpose()?),
+        };
+        Ok(Self { session: session.to_owned(), turn, step })
+    }
+}
+
+impl Point {
+    /// The session's full name.
+    pub fn session(&self, store: &dyn Store) -> Result<String, StoreError> {
+        let sessions = store.sessions()?;
+        if self.session == "last" {
+            let last = sessions.first().map(|row| row.id.clone());
+            return last.ok_or_else(|| StoreError::NoSession(self.session.clone()));
+        }
+        let mut named: Vec<&str> = sessions.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(&self.session)).collect();
+        if let Some(exact) = named.iter().find(|id| **id == self.session) {
+            return Ok((*exact).to_owned());
+        }
+        match (named.pop(), named.is_empty()) {
+            (Some(one), true) => Ok(one.to_owned()),
+            _ => Err(StoreError::NoSession(self.session.clone())),
+        }
+    }
+
+    /// The session and the request it names; the last request where it names no turn.
+    pub fn request(&self, store: &dyn Store) -> Result<(String, u64), StoreError> {
+        let session = self.session(store)?;
+        let requests = store.requests(&session)?;
+        let of_turn: Vec<u64> = requests
+            .iter()
+            .filter(|request| self.turn.is_none_or(|turn| request.run + 1 == turn))
+            .map(|request| request.number)
+            .collect();
+        let found = match self.step {
+            Some(step) => usize::try_from(step - 1).ok().and_then(|at| of_turn.get(at)),
+            None => of_turn.last(),
+        };
+        let missing = || StoreError::NoTurn { session: session.clone(), turn: self.turn, step: self.step };
+        found.copied().ok_or_else(missing).map(|number| (session.clone(), number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points() {
+        let check = |text: &str, expect: Option<(&str, Option<u64>, Option<u64>)>| {
+            let point = text.parse::<Point>().ok();
+            assert_eq!(point.as_ref().map(|point| (point.session.as_str(), point.turn, point.step)), expect, "{text}");
+        };
+        check("abc", Some(("abc", None, None)));
+        check("abc@3", Some(("abc", Some(3), None)));
+        check("last@3.2", Some(("last", Some(3), Some(2))));
+        for bad in ["", "@1", "a@", "a@0", "a@x", "a@1.", "a@1.0", "a@-1"] {
+            check(bad, None);
+        }
+    }
+}

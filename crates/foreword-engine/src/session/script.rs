@@ -1,0 +1,130 @@
+//! A model that says what a file tells it to: for trying things out and for tests. Its cache follows the rules of the model it stands for.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use foreword_core::message::ToolCall;
+use foreword_core::tokens::{Chars, Tokenizer as _};
+use foreword_provider::cache::CacheSim;
+use foreword_provider::stream::PromptStream;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::kept::Outgoing;
+use super::speak::{Hands, Reply, SpeakError, Speaker, Spent};
+
+/// Replies in order, and what tools give back.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    replies: Vec<Line>,
+    /// By name.
+    #[serde(default)]
+    tools: BTreeMap<String, String>,
+    #[serde(skip)]
+    next: usize,
+    #[serde(skip)]
+    cache: CacheSim,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    calls: Vec<Call>,
+    /// Between two words.
+    #[serde(default)]
+    delay_ms: u64,
+    /// It gives no answer, for this reason.
+    #[serde(default)]
+    error: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    id: String,
+    name: String,
+    #[serde(default)]
+    arguments: Value,
+}
+
+/// A script that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the script {file} cannot be used: {why}. It is JSON like {{\"replies\": [{{\"text\": \"Hello.\"}}]}}")]
+pub struct ScriptError {
+    file: String,
+    why: String,
+}
+
+impl Script {
+    /// Reads a script.
+    pub fn read(file: &Path) -> Result<Self, ScriptError> {
+        let wrong = |why: String| ScriptError { file: file.display().to_string(), why };
+        let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+        let script: Self = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if script.replies.is_empty() {
+            return Err(wrong("it has no replies".to_owned()));
+        }
+        Ok(script)
+    }
+
+    /// Begins with a later reply; behind the last comes the first again.
+    pub fn skip(&mut self, replies: usize) {
+        self.next += replies;
+    }
+
+    /// Lets its cache remember an earlier request.
+    pub fn remember(&mut self, at_ms: i64, prompt: &PromptStream, model: &foreword_provider::model::Model) {
+        self.cache.request(seconds(at_ms), prompt, model);
+    }
+}
+
+fn seconds(at_ms: i64) -> u64 {
+    u64::try_from(at_ms / 1000).unwrap_or(0)
+}
+
+impl Speaker for Script {
+    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        let line = &self.replies[self.next % self.replies.len()];
+        self.next += 1;
+        if let Some(error) = &line.error {
+            return Err(SpeakError(error.clone()));
+        }
+        let used = self.cache.request(seconds(request.at_ms), &request.body.prompt, &request.model);
+        for word in line.text.split_inclusive(' ') {
+            thread::sleep(Duration::from_millis(line.delay_ms));
+            part(word);
+        }
+        let calls = line.calls.iter().enumerate().map(|(at, call)| ToolCall {
+            // Ids are unique in a conversation, and a script comes round.
+            id: if self.next > self.replies.len() { format!("{}-{}-{at}", call.id, self.next) } else { call.id.clone() },
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        });
+        let spent = Spent { prompt: used, output: Chars::FOUR.count(&line.text).0 };
+        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent) })
+    }
+}
+
+/// The tools of a script.
+#[derive(Clone, Debug)]
+pub struct Outputs(BTreeMap<String, String>);
+
+impl Script {
+    /// What its tools give back.
+    pub fn hands(&self) -> Outputs {
+        Outputs(self.tools.clone())
+    }
+}
+
+impl Hands for Outputs {
+    fn run(&mut self, call: &ToolCall) -> String {
+        self.0.get(&call.name).cloned().unwrap_or_else(|| format!("The script has no output for the tool {:?}.", call.name))
+    }
+}

@@ -1,0 +1,93 @@
+//! What a session runs with: its settings and its model, as they are stored with it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use foreword_core::budget::Budget;
+use foreword_core::settings::{Layout, Settings};
+use foreword_core::tokens::{Tokenizer, Tokens};
+use foreword_models::weights::SMOLLM2;
+use foreword_provider::dialect::Dialect;
+use foreword_provider::model::{Model, TokenizerName};
+use foreword_provider::stream::Ttl;
+use foreword_provider::table::{ModelTable, TableError, UnknownModel};
+use serde::{Deserialize, Serialize};
+
+/// Room for a reply where nothing else is said.
+pub(crate) const DEFAULT_REPLY: u64 = 4096;
+
+/// The embedded model, the word for its tokenizer in settings, and the file that holds it.
+pub(crate) const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
+
+/// Settings, model and dialect of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setup {
+    /// What the core needs.
+    pub settings: Settings,
+    /// The model, as the table had it then.
+    pub model: Model,
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// How its text is counted.
+    pub tokenizer: String,
+    /// How long marks are remembered.
+    pub ttl: Ttl,
+}
+
+/// Why a session cannot run as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// The table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// No such model.
+    #[error(transparent)]
+    Model(#[from] UnknownModel),
+    /// No such tokenizer.
+    #[error("this session counts with the tokenizer {0:?}: {1}")]
+    Tokenizer(String, String),
+}
+
+impl Setup {
+    /// A session with a model of the table; without a name, the table's default.
+    pub fn new(session: &str, model: Option<&str>, layout: Layout, tools: usize) -> Result<Self, SetupError> {
+        let table = ModelTable::builtin()?;
+        let model = match model {
+            Some(name) => table.find(name)?,
+            None => table.default_for(Dialect::OpenAiChat)?,
+        };
+        let reply = model.reply_limit.0.min(DEFAULT_REPLY);
+        let budget =
+            Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
+        let dialect = model.dialect;
+        let settings = Settings {
+            layout,
+            budget,
+            tools: dialect.tool_style(&model, false, tools),
+            ..Settings::new(session, model.cache_prices())
+        };
+        let tokenizer = model.tokenizer.tokenizer().name().to_owned();
+        Ok(Self { settings, model, dialect, tokenizer, ttl: Ttl::default() })
+    }
+
+    /// The tokenizer; the embedded model's own needs its file among the models.
+    pub fn open_tokenizer(&self, models: Option<&Path>) -> Result<Arc<dyn Tokenizer>, SetupError> {
+        let (_, embedded, file) = EMBEDDED;
+        if self.tokenizer == embedded {
+            let wrong = |why: String| SetupError::Tokenizer(embedded.to_owned(), why);
+            let path = embedded_file(models).ok_or_else(|| wrong(format!("it needs the file {file} among the models")))?;
+            let opened = foreword_models::open(&path).map_err(|error| wrong(error.to_string()))?;
+            return Ok(Arc::new(opened.named(embedded)));
+        }
+        let name: TokenizerName =
+            self.tokenizer.parse().map_err(|error| SetupError::Tokenizer(self.tokenizer.clone(), format!("{error}")))?;
+        Ok(Arc::new(name.tokenizer()))
+    }
+}
+
+/// The file of the embedded model, where it is there.
+pub(crate) fn embedded_file(models: Option<&Path>) -> Option<std::path::PathBuf> {
+    let (_, _, file) = EMBEDDED;
+    let places = models.iter().flat_map(|folder| [folder.join(file), folder.join(SMOLLM2.name).join(file)]);
+    places.into_iter().find(|path| path.is_file())
+}

@@ -1,0 +1,53 @@
+//! Who answers: a model behind one trait, and the hands that run its tools.
+
+use foreword_core::message::ToolCall;
+use foreword_provider::cache::CacheUse;
+
+use super::kept::Outgoing;
+
+/// Something that answers requests.
+pub trait Speaker {
+    /// Answers. Each part of the text is handed over as it comes.
+    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError>;
+}
+
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// All of the text.
+    pub text: String,
+    /// Calls.
+    pub calls: Vec<ToolCall>,
+    /// What it used, where that is known.
+    pub spent: Option<Spent>,
+}
+
+/// What a request used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// The prompt.
+    pub prompt: CacheUse,
+    /// Tokens of the reply.
+    pub output: u64,
+}
+
+/// The model gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the model gave no answer: {0}")]
+pub struct SpeakError(pub String);
+
+/// What runs a model's calls.
+pub trait Hands {
+    /// The output of a call. There always is one: what went wrong is said in it.
+    fn run(&mut self, call: &ToolCall) -> String;
+}
+
+/// No tools at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHands;
+
+impl Hands for NoHands {
+    fn run(&mut self, call: &ToolCall) -> String {
+        format!("There is no tool {:?} in this session.", call.name)
+    }
+}

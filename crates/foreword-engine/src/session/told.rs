@@ -1,0 +1,88 @@
+//! What stands in the log: what a session was told, and what only its transcript needs.
+
+use foreword_core::session::{Input, Said};
+use foreword_vault::transcript::Role;
+use serde_json::Value;
+
+use super::chronicle::Line;
+
+/// An entry of the log.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Told {
+    /// The session was told it.
+    Input(Input),
+    /// A conversation that was had elsewhere.
+    Imported(Vec<Line>),
+    /// A person changed the transcript: this is what it says now.
+    Edited(Vec<Line>),
+}
+
+const IMPORTED: &str = "imported";
+const EDITED: &str = "edited";
+
+impl Told {
+    /// The kind and the body it is stored with.
+    pub(super) fn parts(&self) -> serde_json::Result<(String, Value)> {
+        Ok(match self {
+            Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
+            Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
+            Self::Input(input) => match serde_json::to_value(input)? {
+                Value::Object(map) => map.into_iter().next().unwrap_or_default(),
+                Value::String(kind) => (kind, Value::Null),
+                other => (String::new(), other),
+            },
+        })
+    }
+
+    /// Reads an entry back.
+    pub(super) fn read(kind: &str, body: Value) -> serde_json::Result<Self> {
+        Ok(match kind {
+            IMPORTED => Self::Imported(serde_json::from_value(body)?),
+            EDITED => Self::Edited(serde_json::from_value(body)?),
+            kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
+            kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
+        })
+    }
+
+    /// What the core is told of it.
+    pub(super) fn input(self) -> Option<Input> {
+        match self {
+            Self::Input(input) => Some(input),
+            Self::Edited(_) => None,
+            Self::Imported(lines) => {
+                let said = |line: Line| match line.role {
+                    Role::User => Said::User(line.text),
+                    Role::Assistant => Said::Assistant(line.text),
+                };
+                Some(Input::Past(lines.into_iter().map(said).collect()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foreword_core::session::TurnInput;
+
+    use super::*;
+
+    #[test]
+    fn entries_read_back() {
+        let turn = TurnInput { words: "a".to_owned(), ..TurnInput::default() };
+        let inputs = [
+            Input::Turn(turn),
+            Input::Assistant { text: "b".to_owned(), calls: Vec::new() },
+            Input::Fold,
+            Input::Interrupt,
+            Input::Summary(None),
+            Input::Summary(Some("s".to_owned())),
+            Input::Idle(3),
+            Input::Forked { epoch: 4 },
+            Input::Add("rule:a".parse().unwrap()),
+        ];
+        for told in inputs.into_iter().map(Told::Input).chain([Told::Imported(Vec::new()), Told::Edited(Vec::new())]) {
+            let (kind, body) = told.parts().unwrap();
+            assert_eq!(Told::read(&kind, body).unwrap(), told);
+        }
+    }
+}

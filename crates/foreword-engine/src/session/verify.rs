@@ -1,0 +1,52 @@
+//! Everything the store can tell about itself, and what only the engine can: pairs, and whether each request still renders to its bytes.
+
+use foreword_core::hash::Hash;
+use foreword_core::pairing;
+use foreword_store::{Fault, Store, StoreError};
+use serde::Serialize;
+
+use super::inspect::Stored;
+
+/// What was looked at, and what is broken.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verified {
+    /// Sessions.
+    pub sessions: usize,
+    /// Inputs in their logs.
+    pub inputs: u64,
+    /// Requests, each rendered again.
+    pub requests: u64,
+    /// What is broken.
+    pub faults: Vec<Fault>,
+}
+
+/// Looks at everything. `each` is told how many requests were looked at, of how many.
+pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verified, StoreError> {
+    let mut verified = Verified { faults: store.check()?, ..Verified::default() };
+    let sessions = store.sessions()?;
+    let all: u64 = sessions.iter().map(|session| session.counts.requests).sum();
+    for session in sessions {
+        verified.sessions += 1;
+        verified.inputs += session.counts.inputs;
+        for number in 0..session.counts.requests {
+            let place = format!("requests {number}");
+            let mut fault = |what: String| {
+                verified.faults.push(Fault { session: Some(session.id.clone()), place: place.clone(), what });
+            };
+            match Stored::read(store, &session.id, number) {
+                Err(error) => fault(error.to_string()),
+                Ok(stored) => {
+                    if let Err(unpaired) = pairing::check(&stored.messages) {
+                        fault(unpaired.to_string());
+                    }
+                    if Hash::of(&stored.body().bytes) != stored.request.wire {
+                        fault("rendered again, it is not what was sent".to_owned());
+                    }
+                }
+            }
+            verified.requests += 1;
+            each(verified.requests, all);
+        }
+    }
+    Ok(verified)
+}
