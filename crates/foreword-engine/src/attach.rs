@@ -49,19 +49,29 @@ pub enum Pages {
     Fresh,
 }
 
-/// Attaches everything asked for.
-pub async fn attach(
+/// What attachments stand for: items, and what a person should know.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Each once, in the order of the attachments.
+    pub versions: Vec<Version>,
+    /// What a person should know.
+    pub problems: Vec<Problem>,
+    /// How many attachments brought nothing.
+    pub empty: usize,
+}
+
+/// Gathers everything asked for.
+pub async fn gather(
     vault: &Vault,
     attachments: &[Attachment],
     places: &Places,
     now: &Zoned,
     pages: Pages,
-) -> Result<Attached, WebError> {
+) -> Result<Gathered, WebError> {
     let config = WebConfig { allow: vault.config().web_allow.clone(), ..WebConfig::default() };
     let fetcher = Fetcher::new(config, Some(places.pages()))?;
     let own = Own::new(vault, now.clone());
-    let mut attached = Attached::default();
-    let mut fence = Fence::new();
+    let mut gathered = Gathered::default();
     for attachment in attachments {
         let (versions, problems) = match attachment {
             Attachment::Url(url) => page(&fetcher, url, now, pages).await,
@@ -70,15 +80,29 @@ pub async fn attach(
                 (found.versions, found.problems)
             }
         };
-        attached.empty += usize::from(versions.is_empty());
-        attached.problems.extend(problems);
+        gathered.empty += usize::from(versions.is_empty());
+        gathered.problems.extend(problems);
         for version in versions {
-            if !attached.items.iter().any(|shown| shown.id == version.id) {
-                attached.items.push(shown(&mut fence, &version));
+            if !gathered.versions.iter().any(|known| known.id == version.id) {
+                gathered.versions.push(version);
             }
         }
     }
-    Ok(attached)
+    Ok(gathered)
+}
+
+/// What everything asked for would show.
+pub async fn attach(
+    vault: &Vault,
+    attachments: &[Attachment],
+    places: &Places,
+    now: &Zoned,
+    pages: Pages,
+) -> Result<Attached, WebError> {
+    let Gathered { versions, problems, empty } = gather(vault, attachments, places, now, pages).await?;
+    let mut fence = Fence::new();
+    let items = versions.iter().map(|version| shown(&mut fence, version)).collect();
+    Ok(Attached { items, problems, empty })
 }
 
 async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {

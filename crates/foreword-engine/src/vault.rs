@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use foreword_core::catalog::Agent;
+use foreword_vault::agents::{self, OnDisk};
+
 pub use foreword_vault::attach::Attachment;
 pub use foreword_vault::folder::{OpenError, Problem};
 pub use foreword_vault::index::{Changes, Vault};
@@ -17,4 +20,19 @@ pub fn open(root: &Path, places: &Places) -> Result<Vault, OpenError> {
     // Where the listing cannot be kept, opening takes longer the next time: nothing to stop for.
     let _ = opened.vault.save();
     Ok(opened.vault)
+}
+
+/// What an agent that nobody wrote is told.
+const PLAIN: &str = "You help a person with their notes. Answer from the notes you are given; where they do not say, say so.";
+
+/// The agent of that name in a vault, with what was wrong in its files; without a name, a plain one. None where there is no such agent.
+pub fn agent(root: &Path, name: Option<&str>) -> Option<(Agent, Vec<Problem>)> {
+    let Some(name) = name else {
+        return Some((Agent { system_prompt: PLAIN.to_owned(), ..Agent::default() }, Vec::new()));
+    };
+    let files = OnDisk::new(root).ok()?;
+    let found = agents::list(&files).into_iter().find(|found| found.name == name)?;
+    let loaded = agents::load(&files, &found);
+    let problems = loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)).collect();
+    Some((loaded.agent, problems))
 }

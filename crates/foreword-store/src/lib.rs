@@ -88,13 +88,17 @@ pub fn document_hash(document: &Value) -> Hash {
 pub fn new_session_id() -> Result<String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| StoreError::NoRandomness(error.to_string()))?;
+    Ok(session_id(u64::from_le_bytes(bytes)))
+}
+
+/// The name that a number stands for.
+pub fn session_id(mut number: u64) -> String {
     // No vowels and nothing that looks like something else, so that no name is a word or is misread.
     const LETTERS: &[u8; 20] = b"bcdfghjkmnpqrstvwxyz";
-    let mut number = u64::from_le_bytes(bytes);
     let mut id = String::new();
     for _ in 0..10 {
         id.push(char::from(LETTERS[usize::try_from(number % 20).unwrap_or_default()]));
         number /= 20;
     }
-    Ok(id)
+    id
 }

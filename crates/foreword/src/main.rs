@@ -1,16 +1,22 @@
 //! The command line: the only place that knows the terminal, the environment and the home folder.
 
+mod ask;
 mod attach;
 mod embed;
+mod export;
 mod index;
+mod inspect;
+mod kept;
 mod models;
 mod paint;
 mod places;
 mod progress;
 mod search;
+mod sessions;
 mod simulate;
 mod table;
 mod tree;
+mod verify;
 
 use std::io;
 use std::process::ExitCode;
@@ -56,6 +62,38 @@ enum Command {
     #[command(long_about = models::LONG_ABOUT, after_help = models::AFTER_HELP)]
     Models(models::Args),
 
+    /// Ask a question about a folder of notes; everything said is kept
+    #[command(long_about = ask::LONG_ABOUT, after_help = ask::AFTER_HELP)]
+    Ask(ask::Args),
+
+    /// The sessions that are kept: list, search, show, fork, rewind, edit, delete
+    #[command(after_help = sessions::AFTER_HELP)]
+    Sessions(sessions::Args),
+
+    /// What a past request held and why, from its record; its exact bytes
+    #[command(long_about = inspect::LONG_ABOUT, after_help = inspect::AFTER_HELP)]
+    Inspect(inspect::Args),
+
+    /// Where two requests part: the byte, the item, the cause, the price
+    #[command(after_help = inspect::DIFF_AFTER_HELP)]
+    Diff(inspect::DiffArgs),
+
+    /// Check everything that is kept and name what is broken
+    #[command(long_about = verify::LONG_ABOUT, after_help = verify::AFTER_HELP)]
+    Verify(verify::Args),
+
+    /// Copy everything that is kept into one file, also while it is in use
+    #[command(after_help = verify::BACKUP_AFTER_HELP)]
+    Backup(verify::BackupArgs),
+
+    /// A session as one file: all of it, its transcript, or its messages
+    #[command(after_help = export::AFTER_HELP)]
+    Export(export::Args),
+
+    /// Take in chats of other programs, transcripts and exported sessions
+    #[command(long_about = export::IMPORT_LONG_ABOUT, after_help = export::IMPORT_AFTER_HELP)]
+    Import(export::ImportArgs),
+
     /// Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it
     #[command(long_about = simulate::LONG_ABOUT, after_help = simulate::AFTER_HELP)]
     Simulate(simulate::Args),
@@ -69,6 +107,14 @@ fn main() -> ExitCode {
         Command::Tree(args) => tree::main(&args),
         Command::Embed(args) => embed::main(&args),
         Command::Models(args) => models::main(&args),
+        Command::Ask(args) => ask::main(&args),
+        Command::Sessions(args) => sessions::main(&args),
+        Command::Inspect(args) => inspect::main(&args),
+        Command::Diff(args) => inspect::diff_main(&args),
+        Command::Verify(args) => verify::main(&args),
+        Command::Backup(args) => verify::backup_main(&args),
+        Command::Export(args) => export::main(&args),
+        Command::Import(args) => export::import_main(&args),
         Command::Simulate(args) => Ok(simulate::main(&args)),
     };
     outcome.unwrap_or_else(|error| failed(&error))

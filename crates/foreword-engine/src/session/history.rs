@@ -1,6 +1,6 @@
 //! Going back: forks beside a session, and a session that goes on from an earlier turn.
 
-use foreword_core::session::Input;
+use foreword_core::session::{Input, TurnInput};
 use foreword_store::{Counts, Entry, Fork, Store, StoreError, Write};
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreErro
 }
 
 /// Lets a session, or a fork of it, go on from the end of its first `turns` turns.
-pub fn branch_off(store: &mut dyn Store, session: &str, turns: u64, fork: Option<&Fork>, at_ms: i64) -> Result<(), StoreError> {
+fn branch_off(store: &mut dyn Store, session: &str, turns: u64, fork: Option<&Fork>, at_ms: i64) -> Result<(), StoreError> {
     let at = cut(store, session, turns)?;
     let epochs = store.requests(session)?.last().map_or(0, |request| request.epoch + 1);
     store.branch(session, at, fork)?;
@@ -58,4 +58,13 @@ pub fn fork(store: &mut dyn Store, session: &str, turns: u64, new: &Fork) -> Res
 pub fn rewind(store: &mut dyn Store, session: &str, turns: u64, at_ms: i64) -> Result<(), StoreError> {
     let _lease = store.lease(session)?;
     branch_off(store, session, turns, None, at_ms)
+}
+
+/// What a turn was, counted from 1: its words and what was attached.
+pub fn turn_of(store: &dyn Store, session: &str, turn: u64) -> Result<TurnInput, StoreError> {
+    let missing = || StoreError::NoTurn { session: session.to_owned(), turn: Some(turn), step: None };
+    let entries = store.log_packed(session, 0)?;
+    let entry = entries.into_iter().find(|entry| entry.kind == "turn" && entry.run + 1 == turn).ok_or_else(missing)?;
+    let damaged = |error: serde_json::Error| StoreError::Damaged(format!("turn {turn} of session {session}: {error}"));
+    serde_json::from_value(store.unpack(entry.body)?).map_err(damaged)
 }

@@ -8,6 +8,7 @@ mod breaks;
 mod chronicle;
 mod diff;
 mod history;
+mod import;
 mod inspect;
 mod kept;
 mod open;
@@ -25,7 +26,9 @@ mod tests;
 pub(crate) use breaks::{Before, diagnose};
 pub use chronicle::{Line, transcript};
 pub use diff::{DiffError, Difference, diff};
-pub use history::{branch_off, fork, rewind};
+pub use foreword_store::Fork;
+pub use history::{fork, rewind, turn_of};
+pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
 pub use point::{NotAPoint, Point};
@@ -37,7 +40,9 @@ pub use open::OpenSessionError;
 pub use turn::{Event, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
-pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, new_session_id};
+pub use foreword_core::hash::Hash;
+pub use foreword_core::session::{Input, TurnInput};
+pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Write, new_session_id};
 
 /// Where the store of a vault is.
 pub const STORE: &str = ".foreword/foreword.db";

@@ -1,0 +1,94 @@
+//! A conversation from a file becomes a session.
+
+use foreword_core::catalog::Agent;
+use foreword_core::hash::Hash;
+use foreword_core::version::Version;
+use foreword_store::{Store, StoreError, Write};
+use foreword_vault::attach::Limits;
+use foreword_vault::helpers::Own;
+use foreword_vault::index::Vault;
+use foreword_vault::transcript::{Entry, Role};
+use jiff::{Timestamp, Zoned};
+
+use super::chronicle::{Line, entries};
+use super::kept::Kept;
+use super::open::OpenSessionError;
+use super::setup::Setup;
+use crate::chats::Imported;
+
+/// What became of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenIn {
+    /// The session.
+    pub session: String,
+    /// Whether it was there already; then nothing was changed.
+    pub known: bool,
+}
+
+/// Makes a session of a conversation. The same file leads to the same session, however often it is taken in.
+pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup: Setup) -> Result<TakenIn, OpenSessionError> {
+    let session = name(imported);
+    let begun = match store.session(&session) {
+        Ok(row) if row.counts.inputs > 0 => return Ok(TakenIn { session, known: true }),
+        Ok(_) => true, // a program that was killed left it empty
+        Err(StoreError::NoSession(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let ours = &imported.transcript;
+    let times = ours.messages.iter().filter_map(|entry| entry.time.map(Timestamp::as_millisecond));
+    let last = times.max().unwrap_or(ours.epoch_ms);
+    let setup = Setup { settings: foreword_core::settings::Settings { session: session.clone(), ..setup.settings }, ..setup };
+    let mut kept = if begun {
+        Kept::open(store, &session, None, None)?
+    } else {
+        Kept::begin(store, &session, agent, setup, None, None, ours.epoch_ms)?
+    };
+    let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
+    let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());
+    let title = ours.topic.clone().unwrap_or_else(|| foreword_vault::transcript::topic(first.unwrap_or_default()));
+    let saved = imported.saved.as_ref().and_then(|saved| serde_json::to_value(saved).ok());
+    kept.write(std::iter::once(Write::Title(title)).chain(saved.map(Write::Transcript)));
+    kept.import(lines, last).map_err(|error| OpenSessionError::Input(session.clone(), error))?;
+    match kept.take_failures().into_iter().next() {
+        Some(failure) => Err(StoreError::Damaged(failure.0).into()),
+        None => Ok(TakenIn { session, known: false }),
+    }
+}
+
+/// The name of the session of a file: its own, or one made of when and how it begins.
+fn name(imported: &Imported) -> String {
+    let ours = &imported.transcript;
+    let is_name = |id: &&String| !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    if let Some(id) = ours.session.as_ref().filter(is_name) {
+        return id.clone();
+    }
+    let said: Vec<&str> = ours.messages.iter().take(2).map(|entry| entry.text.as_str()).collect();
+    foreword_store::session_id(u64::from_le_bytes(first_bytes(Hash::of(format!("{}\n{}", ours.epoch_ms, said.join("\n"))))))
+}
+
+fn first_bytes(hash: Hash) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&hash.bytes()[..8]);
+    bytes
+}
+
+/// The current texts of what was attached in a conversation that was had elsewhere, where the session had no turn since.
+pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
+    if kept.counts().requests > 0 || kept.session().turns() == 0 {
+        return Ok(Vec::new());
+    }
+    let own = Own::new(vault, now.clone());
+    let mut versions: Vec<Version> = Vec::new();
+    let said: Vec<Entry> = entries(kept.store(), kept.id())?;
+    for path in said.iter().flat_map(|entry| &entry.context.notes) {
+        if versions.iter().any(|version| version.id.name() == path) {
+            continue;
+        }
+        // A note that is gone by now is simply not there.
+        if let Ok(attachment) = vault.attachment(path) {
+            let found = vault.attach(&attachment, now, Limits::default(), &own);
+            versions.extend(found.versions.into_iter().filter(|version| version.id.name() == path));
+        }
+    }
+    Ok(versions)
+}

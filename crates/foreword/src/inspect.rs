@@ -1,0 +1,164 @@
+//! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args as ClapArgs;
+use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, diff, inspect, wire};
+
+use crate::kept::{Vault, moment};
+use crate::paint::{Paint, one_line, shown};
+
+pub(crate) const LONG_ABOUT: &str = "\
+Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
+left out and why. All of it comes from the record, not from the notes as they are now.";
+
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  foreword inspect last --vault examples/vault       the last request of the last session
+  foreword inspect bcd@2                             the last request of its second turn
+  foreword inspect bcd@2.1 --wire | jq .             the exact bytes of that turn's first request
+  foreword inspect last --verify                     renders it again and compares hashes
+Exit codes: 0 fine; 1 --verify found a difference; 2 no such session or request.";
+
+pub(crate) const DIFF_AFTER_HELP: &str = "\
+Examples:
+  foreword diff last@1 last@2
+  foreword diff bcd@3 fgh@3 --json
+Exit codes: 0 they differ, or one continues the other; 1 they are the same; 2 no such session or request.";
+
+/// Options of `foreword inspect`.
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    /// Which session, turn and step: SESSION, SESSION@TURN, SESSION@TURN.STEP
+    at: Point,
+    #[command(flatten)]
+    vault: Vault,
+    /// Print the exact bytes that were sent
+    #[arg(long, conflicts_with_all = ["verify", "json"])]
+    wire: bool,
+    /// Render the request again from its record and compare hashes
+    #[arg(long)]
+    verify: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    let store = args.vault.store()?;
+    let (session, request) = args.at.request(&store)?;
+    let mut out = io::stdout().lock();
+    if args.wire {
+        out.write_all(&wire(&store, &session, request)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let inspection = inspect(&store, &session, request)?;
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&inspection)?)?;
+    } else if args.verify {
+        let what = if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
+        writeln!(out, "request {request} of {session} {what}: sha256 {}", inspection.wire_sha256)?;
+    } else {
+        show(&mut out, &inspection)?;
+    }
+    Ok(ExitCode::from(u8::from(args.verify && !inspection.verified)))
+}
+
+fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+    let paint = Paint::new(io::stdout().is_terminal());
+    let began = found.began.as_ref().map(|reason| format!(", began by {reason}")).unwrap_or_default();
+    let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
+    writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
+    writeln!(out, "{} ({}), {} layout, epoch {}{began}", shown(&found.model), <&str>::from(found.provider), found.layout, found.epoch)?;
+    writeln!(out, "{} of {} tokens", found.tokens, found.budget)?;
+    if let Some(usage) = &found.usage {
+        let saved = usage.cost_uncached - usage.cost;
+        let times = usage.total_ms.map(|ms| format!(", {ms} ms")).unwrap_or_default();
+        writeln!(out, "{} cached, {} written, {} in reply, ${:.6}, ${saved:.6} saved{times}", usage.read, usage.write, usage.output, usage.cost)?;
+        if let Some(broke) = &usage.broke {
+            let text = |name: &str| broke.get(name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
+            writeln!(out, "{}", paint.with("33", format!("cache break: {} at {} ({})", text("cause"), text("path"), shown(&text("item")))))?;
+        }
+    }
+    writeln!(out, "\n{}", paint.with("2", "layer         tokens  cached  sha256"))?;
+    for CachedLayer { id, tokens, cached, sha256, segments } in &found.layers {
+        let cached = cached.map_or("-".to_owned(), |cached| cached.to_string());
+        writeln!(out, "{id:<12}  {:>6}  {cached:>6}  {}", tokens.0, sha256.short())?;
+        let shows = segments.iter().filter(|segment| segment.id != "engine:heading");
+        for segment in shows {
+            writeln!(out, "  {}", paint.with("2", format!("{:>10}  {:>6}  {}  {}", segment.tokens.0, "", segment.sha256.short(), one_line(&segment.id, 70))))?;
+        }
+    }
+    writeln!(out, "\n{}", paint.with("2", "item                                      include  score  layer       form       tokens"))?;
+    for entry in &found.context {
+        let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
+        let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
+        let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
+        writeln!(out, "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}", one_line(&entry.item.to_string(), 40), entry.tokens.0)?;
+    }
+    if !found.left_out.is_empty() {
+        writeln!(out, "\n{}", paint.with("2", "left out                                  score  why"))?;
+        for left_out in &found.left_out {
+            let score = left_out.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
+            let why = serde_json::to_value(left_out.reason).ok().and_then(|reason| Some(reason.as_str()?.replace('_', " ")));
+            writeln!(out, "{:<40}  {score:>5}  {}", one_line(&left_out.item.to_string(), 40), why.unwrap_or_default())?;
+        }
+    }
+    for note in &found.notes {
+        writeln!(out, "{}", paint.with("2", format!("{}: {}", note.kind, one_line(&note.text, 120))))?;
+    }
+    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+}
+
+/// Options of `foreword diff`.
+#[derive(ClapArgs)]
+pub(crate) struct DiffArgs {
+    /// The earlier request: SESSION@TURN
+    before: Point,
+    /// The later one
+    after: Point,
+    #[command(flatten)]
+    vault: Vault,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
+    let store = args.vault.store()?;
+    let (before, after) = (args.before.request(&store)?, args.after.request(&store)?);
+    let found = match diff(&store, (&before.0, before.1), (&after.0, after.1)) {
+        Ok(found) => found,
+        Err(error @ DiffError::Same) => {
+            println!("{error}");
+            return Ok(ExitCode::from(1));
+        }
+        Err(DiffError::Store(error)) => bail!(error),
+    };
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string(&found)?)?;
+    } else {
+        show_difference(&mut out, &found)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
+    let Some(path) = &found.path else {
+        return writeln!(out, "the second continues the first: {} bytes of prompt are the same, {} tokens are new", found.at_byte, found.tokens_new);
+    };
+    let body = found.body_byte.map(|at| format!(", byte {at} of the body")).unwrap_or_default();
+    writeln!(out, "they part after {} bytes of prompt{body}, at {path}", found.at_byte)?;
+    if let Some(item) = &found.item {
+        let version = |hash: Option<foreword_engine::session::Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
+        writeln!(out, "item       {} (Version {} before, {} after)", shown(item), version(found.before), version(found.after))?;
+    }
+    writeln!(out, "cause      {}", found.cause)?;
+    writeln!(out, "lost       {} tokens, ${:.6}; new {} tokens", found.tokens_lost, found.cost_lost, found.tokens_new)?;
+    writeln!(out, "before     {}", one_line(&found.texts.0, 100))?;
+    writeln!(out, "after      {}", one_line(&found.texts.1, 100))
+}
