@@ -37,6 +37,8 @@ enum Bench {
     Vectors,
     /// How fast a vault of 10,000 notes is opened, reopened and kept current
     Vault,
+    /// What keeping a turn costs in sessions of 10 to 10,000 turns, beside three appends that reach the disk
+    Store,
 }
 
 impl Bench {
@@ -49,6 +51,7 @@ impl Bench {
             Self::Embed => ("foreword-models", "bench_embed"),
             Self::Vectors => ("foreword-search", "bench_vectors"),
             Self::Vault => ("foreword-engine", "bench_vault"),
+            Self::Store => ("foreword-engine", "bench_store"),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod crash;
 mod fuzz;
 mod lint;
 mod picture;
@@ -64,6 +65,12 @@ enum Chore {
     )]
     Fuzz(fuzz::Args),
 
+    /// Kill a process that keeps sessions, again and again, and check that nothing it acknowledged is lost
+    #[command(
+        after_help = "Examples:\n  cargo xtask crash --times 500\n  cargo xtask crash --times 500 --seed 7   other moments"
+    )]
+    Crash(crash::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -87,6 +94,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Lint(args) => lint::run(args, &cargo, &mut steps)?,
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
         Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
+        Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()

@@ -80,7 +80,8 @@ mod state {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sha256, D::Error> {
         let bytes = Vec::<u8>::deserialize(deserializer)?;
-        let state = SerializedState::<Sha256>::try_from(bytes.as_slice()).map_err(|_| de::Error::custom("not the state of a hash"))?;
+        let state =
+            SerializedState::<Sha256>::try_from(bytes.as_slice()).map_err(|_| de::Error::custom("not the state of a hash"))?;
         Sha256::deserialize(&state).map_err(|_| de::Error::custom("not the state of a hash"))
     }
 }

@@ -3,10 +3,10 @@
 //! It is extractive: each line quotes the start of what was said. It is told as a record inside its own block, never as an
 //! instruction.
 
-use serde::{Deserialize, Serialize};
 use crate::text::fence::Fence;
 use crate::text::summary_line::first_sentence;
 use crate::tokens::{Tokenizer, Tokens};
+use serde::{Deserialize, Serialize};
 
 /// Longest quote in a fact.
 const QUOTE_CHARS: usize = 160;

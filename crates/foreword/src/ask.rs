@@ -120,7 +120,13 @@ fn begin(args: &Args, place: &VaultArg) -> Result<Kept> {
 }
 
 /// Carries a turn, or the rest of one, and shows it.
-pub(crate) fn run(kept: &mut Kept, turn: Option<TurnInput>, vault: &Vault, script: &mut Script, as_json: bool) -> Result<ExitCode> {
+pub(crate) fn run(
+    kept: &mut Kept,
+    turn: Option<TurnInput>,
+    vault: &Vault,
+    script: &mut Script,
+    as_json: bool,
+) -> Result<ExitCode> {
     let answered = usize::try_from(kept.counts().requests).unwrap_or(0);
     script.skip(answered);
     kept.recall_prompt()?;
@@ -133,7 +139,8 @@ pub(crate) fn run(kept: &mut Kept, turn: Option<TurnInput>, vault: &Vault, scrip
     let mut each = |event: Event<'_>| match event {
         Event::Request(outgoing) => last = Some(outgoing.clone()),
         Event::Part(part) if !as_json => {
-            let safe: String = part.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect();
+            let safe: String =
+                part.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect();
             let mut out = io::stdout().lock();
             // Whoever stopped reading still has everything in the store.
             let _ = out.write_all(safe.as_bytes()).and_then(|()| out.flush());
@@ -169,7 +176,8 @@ pub(crate) fn run(kept: &mut Kept, turn: Option<TurnInput>, vault: &Vault, scrip
     } else {
         println!();
         let epoch = last.map_or(0, |outgoing| outgoing.envelope.epoch);
-        let line = format!("session {}, turn {}, {total} tokens, {read} cached, epoch {epoch}", kept.id(), kept.session().turns());
+        let line =
+            format!("session {}, turn {}, {total} tokens, {read} cached, epoch {epoch}", kept.id(), kept.session().turns());
         eprintln!("{}", paint.with("2", line));
     }
     Ok(ExitCode::SUCCESS)

@@ -58,7 +58,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&inspection)?)?;
     } else if args.verify {
-        let what = if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
+        let what =
+            if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
         writeln!(out, "request {request} of {session} {what}: sha256 {}", inspection.wire_sha256)?;
     } else {
         show(&mut out, &inspection)?;
@@ -71,15 +72,30 @@ fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     let began = found.began.as_ref().map(|reason| format!(", began by {reason}")).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
-    writeln!(out, "{} ({}), {} layout, epoch {}{began}", shown(&found.model), <&str>::from(found.provider), found.layout, found.epoch)?;
+    writeln!(
+        out,
+        "{} ({}), {} layout, epoch {}{began}",
+        shown(&found.model),
+        <&str>::from(found.provider),
+        found.layout,
+        found.epoch
+    )?;
     writeln!(out, "{} of {} tokens", found.tokens, found.budget)?;
     if let Some(usage) = &found.usage {
         let saved = usage.cost_uncached - usage.cost;
         let times = usage.total_ms.map(|ms| format!(", {ms} ms")).unwrap_or_default();
-        writeln!(out, "{} cached, {} written, {} in reply, ${:.6}, ${saved:.6} saved{times}", usage.read, usage.write, usage.output, usage.cost)?;
+        writeln!(
+            out,
+            "{} cached, {} written, {} in reply, ${:.6}, ${saved:.6} saved{times}",
+            usage.read, usage.write, usage.output, usage.cost
+        )?;
         if let Some(broke) = &usage.broke {
             let text = |name: &str| broke.get(name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
-            writeln!(out, "{}", paint.with("33", format!("cache break: {} at {} ({})", text("cause"), text("path"), shown(&text("item")))))?;
+            writeln!(
+                out,
+                "{}",
+                paint.with("33", format!("cache break: {} at {} ({})", text("cause"), text("path"), shown(&text("item"))))
+            )?;
         }
     }
     writeln!(out, "\n{}", paint.with("2", "layer         tokens  cached  sha256"))?;
@@ -88,15 +104,31 @@ fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
         writeln!(out, "{id:<12}  {:>6}  {cached:>6}  {}", tokens.0, sha256.short())?;
         let shows = segments.iter().filter(|segment| segment.id != "engine:heading");
         for segment in shows {
-            writeln!(out, "  {}", paint.with("2", format!("{:>10}  {:>6}  {}  {}", segment.tokens.0, "", segment.sha256.short(), one_line(&segment.id, 70))))?;
+            writeln!(
+                out,
+                "  {}",
+                paint.with(
+                    "2",
+                    format!("{:>10}  {:>6}  {}  {}", segment.tokens.0, "", segment.sha256.short(), one_line(&segment.id, 70))
+                )
+            )?;
         }
     }
-    writeln!(out, "\n{}", paint.with("2", "item                                      include  score  layer       form       tokens"))?;
+    writeln!(
+        out,
+        "\n{}",
+        paint.with("2", "item                                      include  score  layer       form       tokens")
+    )?;
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
         let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
-        writeln!(out, "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}", one_line(&entry.item.to_string(), 40), entry.tokens.0)?;
+        writeln!(
+            out,
+            "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
+            one_line(&entry.item.to_string(), 40),
+            entry.tokens.0
+        )?;
     }
     if !found.left_out.is_empty() {
         writeln!(out, "\n{}", paint.with("2", "left out                                  score  why"))?;
@@ -149,7 +181,11 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
 
 fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
     let Some(path) = &found.path else {
-        return writeln!(out, "the second continues the first: {} bytes of prompt are the same, {} tokens are new", found.at_byte, found.tokens_new);
+        return writeln!(
+            out,
+            "the second continues the first: {} bytes of prompt are the same, {} tokens are new",
+            found.at_byte, found.tokens_new
+        );
     };
     let body = found.body_byte.map(|at| format!(", byte {at} of the body")).unwrap_or_default();
     writeln!(out, "they part after {} bytes of prompt{body}, at {path}", found.at_byte)?;

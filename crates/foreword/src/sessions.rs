@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, Point, Script, SessionRow, Store, TurnInput, Write as Stored, fork, new_session_id, rewind, transcript, turn_of,
+    Fork, Input, Kept, Point, Script, SessionRow, Store, TurnInput, Write as Stored, fork, new_session_id, rewind, transcript,
+    turn_of,
 };
 use serde_json::{Value, json};
 
@@ -188,7 +189,14 @@ fn turns(store: &dyn Store, id: &str) -> Result<u64> {
 }
 
 /// Takes a session back to before a turn and sends it anew.
-fn again(args: &Args, mut store: foreword_engine::session::Sqlite, id: &str, turn: u64, input: TurnInput, script: &std::path::Path) -> Result<ExitCode> {
+fn again(
+    args: &Args,
+    mut store: foreword_engine::session::Sqlite,
+    id: &str,
+    turn: u64,
+    input: TurnInput,
+    script: &std::path::Path,
+) -> Result<ExitCode> {
     let mut script = Script::read(script)?;
     let vault = open(&args.vault.vault)?;
     rewind(&mut store, id, turn - 1, now_ms())?;
@@ -289,7 +297,11 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
         }
         for call in &entry.calls {
             let result = call.result.as_ref().and_then(Value::as_str).map_or("no result".to_owned(), |text| one_line(text, 80));
-            writeln!(out, "    {}", paint.with("2", format!("{}({}) → {result}", shown(&call.name), one_line(&call.arguments.to_string(), 60))))?;
+            writeln!(
+                out,
+                "    {}",
+                paint.with("2", format!("{}({}) → {result}", shown(&call.name), one_line(&call.arguments.to_string(), 60)))
+            )?;
         }
     }
     Ok(())

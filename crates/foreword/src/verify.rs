@@ -44,8 +44,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let session = fault.session.as_ref().map(|session| format!("session {}: ", shown(session))).unwrap_or_default();
             writeln!(out, "broken: {session}{}: {}", shown(&fault.place), shown(&fault.what))?;
         }
-        let word = if verified.faults.is_empty() { "all is well".to_owned() } else { format!("{} faults", verified.faults.len()) };
-        writeln!(out, "{} sessions, {} inputs, {} requests rendered again: {word}", verified.sessions, verified.inputs, verified.requests)?;
+        let word =
+            if verified.faults.is_empty() { "all is well".to_owned() } else { format!("{} faults", verified.faults.len()) };
+        writeln!(
+            out,
+            "{} sessions, {} inputs, {} requests rendered again: {word}",
+            verified.sessions, verified.inputs, verified.requests
+        )?;
     }
     Ok(ExitCode::from(u8::from(!verified.faults.is_empty())))
 }

@@ -1,7 +1,6 @@
 //! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
 //! and not only what is new.
 
-use serde::{Deserialize, Serialize};
 use super::{Session, message_hash};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
@@ -11,6 +10,7 @@ use crate::library::Place;
 use crate::message::{Message, Origin, Role};
 use crate::prompt::ToolStyle;
 use crate::tokens::Tokens;
+use serde::{Deserialize, Serialize};
 
 /// One rendered Version, or message, inside a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

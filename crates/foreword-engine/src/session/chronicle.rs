@@ -99,7 +99,9 @@ fn context<'a>(items: impl Iterator<Item = &'a ItemId>) -> Context {
     for item in items {
         let (list, name) = match item.kind() {
             Kind::Note => (&mut context.notes, item.name()),
-            Kind::Selection | Kind::Query => (&mut context.notes, item.name().rsplit_once('#').map_or(item.name(), |(path, _)| path)),
+            Kind::Selection | Kind::Query => {
+                (&mut context.notes, item.name().rsplit_once('#').map_or(item.name(), |(path, _)| path))
+            }
             Kind::Url => (&mut context.urls, item.name()),
             _ => continue,
         };

@@ -21,7 +21,9 @@ fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreErro
         };
         if begins > 0 && begun + begins > turns {
             if begins > 1 {
-                return Err(StoreError::Damaged(format!("session {session} was taken over from elsewhere up to turn {begins}; it can go back to there, not further")));
+                return Err(StoreError::Damaged(format!(
+                    "session {session} was taken over from elsewhere up to turn {begins}; it can go back to there, not further"
+                )));
             }
             inputs = entry.number;
             break;

@@ -189,7 +189,8 @@ impl Kept {
     }
 
     fn keep_outputs(&mut self) {
-        let outputs: Vec<Write> = self.session.take_outbox().into_iter().map(|(_, text)| Write::Output(text.to_string())).collect();
+        let outputs: Vec<Write> =
+            self.session.take_outbox().into_iter().map(|(_, text)| Write::Output(text.to_string())).collect();
         self.backlog.extend(outputs);
     }
 
@@ -204,7 +205,8 @@ impl Kept {
                 self.counts = counts;
                 self.backlog.clear();
             }
-            Err(error) => self.fail(format!("{error}. The conversation goes on; what is not stored yet is tried again with the next message")),
+            Err(error) => self
+                .fail(format!("{error}. The conversation goes on; what is not stored yet is tried again with the next message")),
         }
     }
 

@@ -31,12 +31,12 @@ pub use history::{fork, rewind, turn_of};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
-pub use point::{NotAPoint, Point};
-pub use script::{Outputs, Script, ScriptError};
-pub use setup::{Setup, SetupError};
-pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, embedded_file};
-pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
 pub use open::OpenSessionError;
+pub use point::{NotAPoint, Point};
+pub use script::{Outputs, Script, ScriptError, Whole};
+pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, embedded_file};
+pub use setup::{Setup, SetupError};
+pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
 pub use turn::{Event, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 

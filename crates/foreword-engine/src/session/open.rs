@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
+use foreword_core::message::Message;
 use foreword_core::session::{Input, InputError, Session};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
@@ -59,12 +60,7 @@ impl Kept {
 
     /// Goes on with a session: it is told again what it was told, from its last checkpoint on. What was coming in of a reply when it was
     /// left becomes a message that is marked as cut off.
-    pub fn open(
-        store: Box<dyn Store>,
-        id: &str,
-        models: Option<&Path>,
-        chats: Option<Chats>,
-    ) -> Result<Self, OpenSessionError> {
+    pub fn open(store: Box<dyn Store>, id: &str, models: Option<&Path>, chats: Option<Chats>) -> Result<Self, OpenSessionError> {
         let row = store.session(id)?;
         let lease = store.lease(id)?;
         // Another process may have written until it let go of it.
@@ -140,18 +136,19 @@ struct Past {
     requests: u64,
     /// The envelope of the last request that was built while it was told.
     last: Option<Envelope>,
-    /// How many messages there were right after it.
-    messages: usize,
+    /// The messages after the last request that is stored. What is told behind it may lay them out anew.
+    messages: Vec<Arc<Message>>,
     checkpoint_turns: usize,
 }
 
 impl Past {
     fn new(session: Session, from: Counts) -> Self {
         let checkpoint_turns = if from == Counts::default() { 0 } else { session.turns() };
-        Self { requests: from.requests, session, from, last: None, messages: 0, checkpoint_turns }
+        Self { requests: from.requests, session, from, last: None, messages: Vec::new(), checkpoint_turns }
     }
 
     fn replay(&mut self, store: &dyn Store, row: &SessionRow) -> Result<(), OpenSessionError> {
+        self.look(row);
         for entry in store.log(&row.id, self.from.inputs)? {
             let told = Told::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
@@ -159,36 +156,36 @@ impl Past {
             let built = self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?;
             if let Some(envelope) = built {
                 self.requests += 1;
-                self.messages = self.session.messages().len();
                 self.last = Some(envelope);
+                self.look(row);
             }
         }
         self.session.take_outbox();
         Ok(())
     }
 
-    /// The last request that is stored in this session's own branch, where the session still has its messages.
+    fn look(&mut self, row: &SessionRow) {
+        if self.requests == row.counts.requests {
+            self.messages = self.session.messages().to_vec();
+        }
+    }
+
+    /// The last request that is stored, with its messages where they are in this session's own branch.
     fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<Sent>, StoreError> {
         let Some(number) = row.counts.requests.checked_sub(1) else { return Ok(None) };
         let request = store.request(&row.id, number)?;
         let own = number >= row.taken.requests;
         let cut = request.record.get("cut").and_then(Value::as_u64).and_then(|cut| usize::try_from(cut).ok()).unwrap_or(0);
         let count = request.messages.filter(|_| own).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
-        // The messages only grow between two requests, so those of the last one are the first ones now.
-        let messages = self.session.messages().get(..count).map(<[_]>::to_vec).unwrap_or_default();
+        // A checkpoint may have been taken after the reply, which stands behind them.
+        let messages = self.messages.get(..count).map(<[_]>::to_vec).unwrap_or_default();
         let same = self.unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
         Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, prompt: None }))
     }
 
     /// Whether the messages are the stored ones. Another version of Foreword may write some of them otherwise; then all are stored again.
-    fn unchanged(
-        &self,
-        store: &dyn Store,
-        row: &SessionRow,
-        number: u64,
-        messages: &[Arc<foreword_core::message::Message>],
-    ) -> Result<bool, StoreError> {
+    fn unchanged(&self, store: &dyn Store, row: &SessionRow, number: u64, messages: &[Arc<Message>]) -> Result<bool, StoreError> {
         let hashes = store.message_hashes(&row.id, number)?;
         // Hashing all of them would cost more than it is worth: the newest ones tell.
         let newest = messages.iter().zip(&hashes).rev().take(4).chain(messages.iter().zip(&hashes).take(1));

@@ -46,7 +46,8 @@ impl Point {
             let last = sessions.first().map(|row| row.id.clone());
             return last.ok_or_else(|| StoreError::NoSession(self.session.clone()));
         }
-        let mut named: Vec<&str> = sessions.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(&self.session)).collect();
+        let mut named: Vec<&str> =
+            sessions.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(&self.session)).collect();
         if let Some(exact) = named.iter().find(|id| **id == self.session) {
             return Ok((*exact).to_owned());
         }

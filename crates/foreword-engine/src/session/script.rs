@@ -74,6 +74,11 @@ impl Script {
         Ok(script)
     }
 
+    /// The same speaker, whose replies come all at once, in no parts.
+    pub fn whole(&mut self) -> Whole<'_> {
+        Whole(self)
+    }
+
     /// Begins with a later reply; behind the last comes the first again.
     pub fn skip(&mut self, replies: usize) {
         self.next += replies;
@@ -87,6 +92,16 @@ impl Script {
 
 fn seconds(at_ms: i64) -> u64 {
     u64::try_from(at_ms / 1000).unwrap_or(0)
+}
+
+/// A script whose replies come all at once.
+#[derive(Debug)]
+pub struct Whole<'a>(&'a mut Script);
+
+impl Speaker for Whole<'_> {
+    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        self.0.answer(request, &mut |_| {})
+    }
 }
 
 impl Speaker for Script {

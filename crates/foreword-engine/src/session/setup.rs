@@ -57,8 +57,7 @@ impl Setup {
             None => table.default_for(Dialect::OpenAiChat)?,
         };
         let reply = model.reply_limit.0.min(DEFAULT_REPLY);
-        let budget =
-            Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
+        let budget = Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
         let dialect = model.dialect;
         let settings = Settings {
             layout,

@@ -58,7 +58,8 @@ impl Place {
     }
 
     fn send(&self, kept: &mut Kept, words: &str, script: &mut Script) -> Said {
-        let attached = vec![Version::note("Garden.md", None, &format!("# Garden\n{}", "Prune in March. ".repeat(80)), Vec::new())];
+        let attached =
+            vec![Version::note("Garden.md", None, &format!("# Garden\n{}", "Prune in March. ".repeat(80)), Vec::new())];
         let turn = TurnInput { words: words.to_owned(), attached, ..TurnInput::default() };
         let mut hands = script.hands();
         kept.send(Question { turn, ..Question::default() }, script, &mut hands, &|| self.tick(), &mut |_| {}).unwrap()
@@ -301,7 +302,8 @@ fn a_difference_is_named_with_its_item_and_its_price() {
     assert_eq!((difference.item.as_deref(), difference.cause.as_str()), (Some("note:B.md"), "library_grew"), "{difference:?}");
     assert!(difference.tokens_lost.0 > 0 && difference.cost_lost > 0.0);
     assert!(difference.path.as_deref().is_some_and(|path| path.starts_with("system")), "{difference:?}");
-    let (body, first, second) = (difference.body_byte.unwrap(), wire(kept.store(), "s", 1).unwrap(), wire(kept.store(), "s", 2).unwrap());
+    let (body, first, second) =
+        (difference.body_byte.unwrap(), wire(kept.store(), "s", 1).unwrap(), wire(kept.store(), "s", 2).unwrap());
     assert!(first[..body] == second[..body] && first[body] != second[body]);
     assert!(matches!(diff(kept.store(), ("s", 1), ("s", 1)), Err(DiffError::Same)));
 }
@@ -426,10 +428,7 @@ fn a_full_disk_does_not_stop_the_turn() {
 fn a_session_is_written_to_by_one_at_a_time() {
     let place = Place::new();
     let kept = place.begin(Layout::Log);
-    assert!(matches!(
-        Kept::open(Box::new(place.store()), "s", None, None),
-        Err(OpenSessionError::Store(StoreError::Leased(_)))
-    ));
+    assert!(matches!(Kept::open(Box::new(place.store()), "s", None, None), Err(OpenSessionError::Store(StoreError::Leased(_)))));
     drop(kept);
     place.open("s");
 }

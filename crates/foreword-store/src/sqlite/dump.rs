@@ -70,7 +70,8 @@ fn hashes(connection: &Connection, sql: &str, branch: i64) -> Result<Vec<Hash>> 
 
 /// What stood where in a branch, up to a request. At the end of a stretch everything that still stands ends.
 fn intervals(connection: &Connection, table: &str, value: &str, branch: i64, end: u64) -> Result<Vec<Interval>> {
-    let sql = format!("SELECT position, since, until, {value} FROM {table} WHERE branch = ?1 AND since < ?2 ORDER BY since, position");
+    let sql =
+        format!("SELECT position, since, until, {value} FROM {table} WHERE branch = ?1 AND since < ?2 ORDER BY since, position");
     let rows: Vec<(u64, u64, Option<u64>, String)> = connection
         .prepare_cached(&sql)
         .and_then(|mut statement| {

@@ -11,8 +11,7 @@ use crate::packed::unpack;
 use crate::row::{Checkpoint, Counts, Logged, Request, SessionRow, Usage};
 use crate::{Result, StoreError};
 
-const SESSION: &str =
-    "SELECT id, title, created_ms, touched_ms, agent, setup, forked_from, transcript, branch FROM sessions";
+const SESSION: &str = "SELECT id, title, created_ms, touched_ms, agent, setup, forked_from, transcript, branch FROM sessions";
 
 type Raw = (SessionRow, String, i64);
 
@@ -94,8 +93,9 @@ pub(super) fn log_packed(connection: &Connection, session: &str, from: u64) -> R
     let mut entries = Vec::new();
     for stretch in stretches(connection, session)? {
         log_of(connection, stretch, from, &mut |mut entry, body| {
-            entry.body = serde_json::from_str(&body)
-                .map_err(|error| StoreError::Damaged(format!("entry {} of session {session} is not JSON: {error}", entry.number)))?;
+            entry.body = serde_json::from_str(&body).map_err(|error| {
+                StoreError::Damaged(format!("entry {} of session {session} is not JSON: {error}", entry.number))
+            })?;
             entries.push(entry);
             Ok(())
         })?;
@@ -208,7 +208,8 @@ pub(super) fn message_hashes(connection: &Connection, session: &str, number: u64
     let (_, branch, count) = find(connection, session, number)?;
     let hashes = placed(connection, branch, number)?;
     if hashes.len() as u64 != count {
-        let what = format!("request {number} of session {session} has {} messages on record, and {count} were sent", hashes.len());
+        let what =
+            format!("request {number} of session {session} has {} messages on record, and {count} were sent", hashes.len());
         return Err(StoreError::Damaged(what));
     }
     Ok(hashes)

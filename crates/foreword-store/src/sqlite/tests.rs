@@ -147,7 +147,9 @@ fn forks_and_rewinds_share_the_past_and_part_ways() {
     begin(&mut store, "s");
     for (at, word) in ["one", "two", "three"].iter().enumerate() {
         let changed = [(at as u64, *word)];
-        store.commit("s", &[said("turn", word), request(at as u64 + 1, &changed, &[]), Write::Usage(at as u64, Usage::default())]).unwrap();
+        store
+            .commit("s", &[said("turn", word), request(at as u64 + 1, &changed, &[]), Write::Usage(at as u64, Usage::default())])
+            .unwrap();
     }
     let rows = |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap() };
     let before = rows(&store);
@@ -197,7 +199,9 @@ fn words_are_found_in_every_script() {
     let mut store = Place::new().store();
     begin(&mut store, "s");
     begin(&mut store, "t");
-    store.commit("s", &[said("turn", "How do I prune the apple tree?"), said("assistant", "In März, before the Blüte.")]).unwrap();
+    store
+        .commit("s", &[said("turn", "How do I prune the apple tree?"), said("assistant", "In März, before the Blüte.")])
+        .unwrap();
     store.commit("t", &[said("turn", "東京の天気はどうですか"), said("assistant", "a\" OR b NEAR( c*")]).unwrap();
     let check = |words: &str, expect: &[(&str, u64)]| {
         let found = store.search(words, 10).unwrap();
@@ -269,7 +273,9 @@ fn a_dump_is_taken_in_elsewhere_as_it_was() {
     let mut store = place.store();
     begin(&mut store, "s");
     let long = "long ".repeat(100);
-    store.commit("s", &[said("turn", &long), request(2, &[(0, &long), (1, "b")], &["note:a"]), Write::Output(long.clone())]).unwrap();
+    store
+        .commit("s", &[said("turn", &long), request(2, &[(0, &long), (1, "b")], &["note:a"]), Write::Output(long.clone())])
+        .unwrap();
     let fork = Fork { id: "f".into(), title: None, created_ms: 9 };
     store.branch("s", Counts { inputs: 1, requests: 1 }, Some(&fork)).unwrap();
     store.commit("f", &[said("assistant", "yes"), request(1, &[(0, "c")], &[]), Write::Usage(1, Usage::default())]).unwrap();

@@ -17,7 +17,10 @@ pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
     let agent = document(connection, &new.agent)?;
     let setup = packed(connection, &new.setup)?;
     let run = || -> rusqlite::Result<bool> {
-        connection.execute("INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![&agent.bytes()[..], new.created_ms])?;
+        connection.execute(
+            "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)",
+            params![&agent.bytes()[..], new.created_ms],
+        )?;
         connection.execute("INSERT INTO branches (parent, inputs, requests) VALUES (NULL, 0, 0)", [])?;
         let branch = connection.last_insert_rowid();
         let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
