@@ -65,7 +65,8 @@ pub fn files(paths: &[PathBuf], root: &Path) -> Files {
     let mut found = Files::default();
     let mut seen = BTreeSet::new();
     for path in paths {
-        let here = [path.clone(), root.join(path)].into_iter().find(|path| path.exists());
+        // An empty path is a slip, not the whole vault.
+        let here = [path.clone(), root.join(path)].into_iter().find(|here| here.exists() && !path.as_os_str().is_empty());
         let Some(here) = here else {
             found.skipped.push(Skipped::new(path, format!("there is no such file or folder, nor in {}", root.display())));
             continue;
@@ -106,11 +107,17 @@ impl Importer {
         let bytes = read(file).map_err(|error| Skipped::new(file, format!("it cannot be read: {error}")))?;
         let hash = Hash::of(&bytes);
         let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error))?;
-        let path = || Some(fs::canonicalize(file).ok()?.strip_prefix(&self.root).ok()?.to_str()?.replace('\\', "/"));
-        let ours = (found.source == Source::Foreword).then(path).flatten();
+        let ours = (found.source == Source::Foreword).then(|| self.path(file)).flatten();
         let saved = ours.map(|path| Saved::new(path, &found.transcript, hash));
         let file = file.display().to_string();
         Ok(Imported { file, source: found.source, transcript: found.transcript, warnings: found.warnings, saved })
+    }
+
+    /// Where `file` is in the vault, if it is there.
+    fn path(&self, file: &Path) -> Option<String> {
+        let real = fs::canonicalize(file).ok()?;
+        let names: Option<Vec<&str>> = real.strip_prefix(&self.root).ok()?.iter().map(|name| name.to_str()).collect();
+        Some(names?.join("/"))
     }
 }
 
