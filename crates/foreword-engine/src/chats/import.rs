@@ -45,8 +45,8 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    fn new(file: &Path, why: impl ToString) -> Self {
-        Self { file: file.display().to_string(), why: why.to_string() }
+    fn new(file: &Path, why: impl Into<String>) -> Self {
+        Self { file: file.display().to_string(), why: why.into() }
     }
 }
 
@@ -106,7 +106,7 @@ impl Importer {
     pub fn import(&self, file: &Path) -> Result<Imported, Skipped> {
         let bytes = read(file).map_err(|error| Skipped::new(file, format!("it cannot be read: {error}")))?;
         let hash = Hash::of(&bytes);
-        let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error))?;
+        let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error.to_string()))?;
         let ours = (found.source == Source::Foreword).then(|| self.path(file)).flatten();
         let saved = ours.map(|path| Saved::new(path, &found.transcript, hash));
         let file = file.display().to_string();
