@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::Cargo;
 use crate::step::Steps;
 
-const TARGETS: [&str; 5] = ["markdown", "frontmatter", "links", "query", "transcript"];
+const TARGETS: [&str; 6] = ["markdown", "frontmatter", "links", "query", "transcript", "import"];
 
 /// What makes the compiler count which branches an input takes.
 const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \

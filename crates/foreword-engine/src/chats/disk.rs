@@ -13,7 +13,7 @@ use super::ChatError;
 const TEMPORARY: (&str, &str) = (".foreword-", ".tmp");
 
 /// No file takes so long to write.
-const OLD: Duration = Duration::from_secs(60 * 60);
+const OLD: Duration = Duration::from_hours(1);
 
 /// What tells that a file was changed.
 type Stamp = (u64, Option<SystemTime>, u64);

@@ -45,8 +45,8 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    fn new(file: &Path, why: impl ToString) -> Self {
-        Self { file: file.display().to_string(), why: why.to_string() }
+    fn new(file: &Path, why: impl Into<String>) -> Self {
+        Self { file: file.display().to_string(), why: why.into() }
     }
 }
 
@@ -65,7 +65,8 @@ pub fn files(paths: &[PathBuf], root: &Path) -> Files {
     let mut found = Files::default();
     let mut seen = BTreeSet::new();
     for path in paths {
-        let here = [path.clone(), root.join(path)].into_iter().find(|path| path.exists());
+        // An empty path is a slip, not the whole vault.
+        let here = [path.clone(), root.join(path)].into_iter().find(|here| here.exists() && !path.as_os_str().is_empty());
         let Some(here) = here else {
             found.skipped.push(Skipped::new(path, format!("there is no such file or folder, nor in {}", root.display())));
             continue;
@@ -105,12 +106,18 @@ impl Importer {
     pub fn import(&self, file: &Path) -> Result<Imported, Skipped> {
         let bytes = read(file).map_err(|error| Skipped::new(file, format!("it cannot be read: {error}")))?;
         let hash = Hash::of(&bytes);
-        let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error))?;
-        let path = || Some(fs::canonicalize(file).ok()?.strip_prefix(&self.root).ok()?.to_str()?.replace('\\', "/"));
-        let ours = (found.source == Source::Foreword).then(path).flatten();
+        let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error.to_string()))?;
+        let ours = (found.source == Source::Foreword).then(|| self.path(file)).flatten();
         let saved = ours.map(|path| Saved::new(path, &found.transcript, hash));
         let file = file.display().to_string();
         Ok(Imported { file, source: found.source, transcript: found.transcript, warnings: found.warnings, saved })
+    }
+
+    /// Where `file` is in the vault, if it is there.
+    fn path(&self, file: &Path) -> Option<String> {
+        let real = fs::canonicalize(file).ok()?;
+        let names: Option<Vec<&str>> = real.strip_prefix(&self.root).ok()?.iter().map(|name| name.to_str()).collect();
+        Some(names?.join("/"))
     }
 }
 

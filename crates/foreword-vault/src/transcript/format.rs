@@ -204,11 +204,21 @@ pub(super) fn context_in(line: &str) -> Option<Context> {
     Some(context)
 }
 
-/// Whether the line of the context can name it: their program splits at `, ` and ` | `, ends at `]` and trims.
+/// Whether the line of the context can name it: their program splits at `, ` and ` | `, ends at `]`, reads one
+/// line (JavaScript's notion of one) and trims.
 fn can_be_named(name: &str) -> bool {
-    let breaks = name.contains([']', '\n', '\r']) || name.contains(", ") || name.contains(" |") || name.contains("| ");
+    let breaks = name.contains([']', '\n', '\r', '\u{2028}', '\u{2029}'])
+        || name.contains(", ")
+        || name.contains(" |")
+        || name.contains("| ");
     let at_the_edge = name.starts_with(['|', ',']) || name.ends_with(['|', ',']);
     !name.is_empty() && !breaks && !at_the_edge && trim(name) == name
+}
+
+/// Whether the line of the context can carry all of it.
+pub(super) fn is_nameable(context: &Context) -> bool {
+    let Context { notes, urls, web_tabs, tags, folders } = context;
+    [notes, urls, web_tabs, tags, folders].into_iter().flatten().all(|name| can_be_named(name))
 }
 
 /// What of `context` its line can carry.
@@ -226,6 +236,9 @@ pub(super) fn nameable(context: &Context) -> Context {
 /// The line of the context; none where it would be empty. Names that it cannot carry are left out rather than changed, since half a
 /// name may be the name of another note.
 pub(super) fn context_line(context: &Context) -> Option<String> {
+    if context.is_empty() {
+        return None;
+    }
     let mut context = nameable(context);
     let parts = LABELS.iter().enumerate().take(5).filter_map(|(at, label)| {
         let names = std::mem::take(list(&mut context, at));

@@ -70,7 +70,9 @@ fn even_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Ra
 
 /// The hash by which a message's words are recognised.
 pub(super) fn hash(words: &str) -> String {
-    Hash::of(words).short()
+    // Eight digits of it. A chat has thousands of these; making all 64 each time is what writing a long one would cost.
+    let [a, b, c, d, ..] = *Hash::of(words).bytes();
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 impl Record {
@@ -86,7 +88,7 @@ impl Record {
             before: before.to_owned(),
             after: after.to_owned(),
             text: (!whole).then(|| entry.text.clone()),
-            context: (format::nameable(&entry.context) != entry.context).then(|| entry.context.clone()),
+            context: (!format::is_nameable(&entry.context)).then(|| entry.context.clone()),
             calls: entry.calls.iter().filter_map(RawCall::of).collect(),
             cut_off: entry.cut_off,
         }
@@ -183,14 +185,16 @@ pub(super) fn write(session: Option<&str>, records: &[Record]) -> Option<String>
     let json = format!("{{\"version\":{VERSION},{session}\"messages\":[\n{}\n]}}", lines?.join(",\n"));
     let mut out = String::with_capacity(json.len() + json.len() / 16);
     out.push_str(OPEN);
-    for c in json.chars() {
-        match c {
-            // These stand in strings only. Escaped, they cannot end the comment nor look like a header.
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '*' => out.push_str("\\u002a"),
-            c => out.push(c),
-        }
+    // These stand in strings only. Escaped, they cannot end the comment nor look like a header.
+    for part in json.split_inclusive(['<', '>', '*']) {
+        let plain = part.trim_end_matches(['<', '>', '*']);
+        out.push_str(plain);
+        out.push_str(match part.get(plain.len()..) {
+            Some("<") => "\\u003c",
+            Some(">") => "\\u003e",
+            Some("*") => "\\u002a",
+            _ => "",
+        });
     }
     Some(out + " " + CLOSE)
 }

@@ -30,5 +30,7 @@ pub fn identify(start: &str) -> Option<Identity> {
     let (head, body) = head::split(&start).map_or((Head::default(), &*start), |(lines, body)| (head::read(lines), body));
     let epoch_ms = head.epoch.as_deref().and_then(head::number);
     let session = hidden::session(body);
-    (session.is_some() || (head.tagged && epoch_ms.is_some())).then_some(Identity { session, epoch_ms })
+    // The tag of chats can be set in obsidian-copilot, the name of the model's key cannot.
+    let is_chat = head.tagged || head.model.is_some();
+    (session.is_some() || (is_chat && epoch_ms.is_some())).then_some(Identity { session, epoch_ms })
 }

@@ -81,8 +81,8 @@ const PIECES: &[&str] = &[
 ];
 
 const NAMES: &[&str] = &[
-    "a.md", "b", "/", ", ", " | ", "|", ",", "]", "[", "\n", "\r", " ", "Notes: ", "Tags: ", "語", "\u{feff}", "\u{85}", "-->",
-    "**ai**: ", "..",
+    "a.md", "b", "/", ", ", " | ", "|", ",", "]", "[", "\n", "\r", " ", "Notes: ", "Tags: ", "語", "\u{feff}", "\u{85}",
+    "\u{2028}", "-->", "**ai**: ", "..",
 ];
 
 fn names() -> impl Strategy<Value = Vec<String>> {

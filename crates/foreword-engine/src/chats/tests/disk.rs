@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn nothing_is_left_but_the_files() {
     let mut world = World::saved();
-    let old = SystemTime::now() - Duration::from_secs(2 * 60 * 60);
+    let old = SystemTime::now() - Duration::from_hours(2);
     for (name, age) in [(".foreword-a.tmp", old), (".foreword-b.tmp", SystemTime::now()), (".other.tmp", old), ("x.tmp", old)] {
         world.write(&format!("Foreword/Chats/{name}"), "");
         fs::File::options().write(true).open(world.at("Foreword/Chats").join(name)).unwrap().set_modified(age).unwrap();

@@ -123,6 +123,7 @@ fn folders_stand_for_their_files() {
     };
     check(&["in"], &["in/a.md", "in/b.md", "in/deep/c.MD", "in/note.md"], &[]);
     check(&["one.md", "in/deep", "gone", "empty", "one.md"], &["one.md", "in/deep/c.MD"], &["gone", "empty"]);
+    check(&[""], &[], &[""]);
     check(&[world.at("in/e.txt").to_str().unwrap()], &["in/e.txt"], &[]);
 
     let why = |file: &str| importer(&world).import(&world.at(file)).unwrap_err().why;

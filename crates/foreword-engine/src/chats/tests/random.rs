@@ -45,7 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn no_words_are_lost(events in prop::collection::vec(event(), 1..30)) {
@@ -86,7 +86,6 @@ proptest! {
                     let gone = world.ours.messages.split_off(length);
                     by_hand.retain(|word| !gone.iter().any(|entry| entry.text.contains(word.as_str())));
                 }
-                Event::Rewind => {}
                 Event::Move(to) => {
                     let to = ["plan.md", "Foreword/Chats/plan.md", "Deep/er/plan.md", NAME][usize::from(to)];
                     if let Some(path) = path.filter(|_| !world.at(to).exists()) {
@@ -107,7 +106,7 @@ proptest! {
                     change(&|text| format!("{text}\n**user**: {word}\n"));
                     by_hand.push(word);
                 }
-                Event::Edit(_) | Event::Append => {}
+                Event::Rewind | Event::Edit(_) | Event::Append => {}
                 Event::Cut(line) => {
                     let mut gone = String::new();
                     if let Some(path) = &path {

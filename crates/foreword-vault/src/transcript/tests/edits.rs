@@ -216,6 +216,7 @@ fn whose_file_it_is() {
     check(&text.replace("epoch: 1", "epoch: x1"), named.session.as_deref(), None);
     check(&write(&session(), &berlin()), None, epoch);
     check("---\nepoch: \"5\"\ntags: [copilot-conversation]\n---\n\n**user**: x", None, Some(5));
+    check("---\nepoch: 5\nmodelKey: \"m|p\"\ntags: [talk]\n---\n\n**user**: x", None, Some(5));
     // A comment inside a message is only words.
     let comment = text.lines().find(|line| line.starts_with("<!--")).unwrap();
     check(&format!("---\nepoch: 5\ntags: copilot-conversation\n---\n**user**: x\n{comment}\n"), None, Some(5));

@@ -36,7 +36,9 @@ fn first_marker(text: &str) -> Option<(usize, Role, usize)> {
 
 fn message(role: Role, words: &str) -> Message {
     let mut lines: Vec<&str> = words.split('\n').collect();
-    let inner = |line: &str, start: &str| Some(line.strip_prefix(start)?.split_once(']')?.0.to_owned());
+    // A `.` of theirs is any character but the end of a line.
+    let is_line = |text: &&str| !text.contains(['\r', '\u{2028}', '\u{2029}']);
+    let inner = |line: &str, start: &str| Some(line.strip_prefix(start)?.split_once(']')?.0).filter(is_line).map(str::to_owned);
     let mut take = |start: &str| {
         let found = lines.last().and_then(|line| inner(line, start));
         if found.is_some() {
