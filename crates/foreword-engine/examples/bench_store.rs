@@ -64,7 +64,7 @@ fn row(turns: usize) -> Result<(), Box<dyn Error>> {
     let file = vault.path().join(STORE);
     let setup = Setup::new("bench", Some("claude-sonnet-5"), Layout::Log, 0)?;
     let store = Box::new(Sqlite::open(&file)?);
-    let mut kept = Kept::begin(store, "bench", &agent, setup, None, None, 0)?;
+    let mut kept = Kept::begin(store, "bench", &agent, &setup, None, None, 0)?;
     let mut now = 0;
     let mut times = Vec::new();
     let mut before = 0;

@@ -74,7 +74,7 @@ fn open(root: &Path, id: &str) -> Kept {
         let (agent, _) = vault::agent(root, None).unwrap();
         let layout = if id.ends_with('l') { Layout::Library } else { Layout::Log };
         let setup = Setup::new(id, Some("claude-sonnet-5"), layout, 0).unwrap();
-        return Kept::begin(Box::new(store), id, &agent, setup, None, chats, now()).unwrap();
+        return Kept::begin(Box::new(store), id, &agent, &setup, None, chats, now()).unwrap();
     }
     Kept::open(Box::new(store), id, None, chats).unwrap()
 }

@@ -126,6 +126,6 @@ pub(crate) fn doing(doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreErr
     }
 }
 
-pub(crate) fn cannot_open(path: &Path, why: impl ToString) -> StoreError {
+pub(crate) fn cannot_open(path: &Path, why: impl std::fmt::Display) -> StoreError {
     StoreError::Open { path: path.to_owned(), why: why.to_string() }
 }

@@ -111,12 +111,14 @@ fn begin(args: &Args, place: &VaultArg) -> Result<Kept> {
     let Some((agent, problems)) = agent(&place.root()?, args.agent.as_deref()) else {
         bail!("there is no agent {:?} in Foreword/Agents of this vault", args.agent.as_deref().unwrap_or_default());
     };
-    problems.iter().for_each(|problem| note(shown(&problem.to_string())));
+    for problem in &problems {
+        note(shown(&problem.to_string()));
+    }
     let layout = if args.layout == "library" { Layout::Library } else { Layout::Log };
     let id = new_session_id()?;
     let setup = Setup::new(&id, args.model.as_deref(), layout, agent.tools.len())?;
     let store = place.make_store()?;
-    Ok(Kept::begin(Box::new(store), &id, &agent, setup, Some(&places()?.models), chats(&place.root()?), now_ms())?)
+    Ok(Kept::begin(Box::new(store), &id, &agent, &setup, Some(&places()?.models), chats(&place.root()?), now_ms())?)
 }
 
 /// Carries a turn, or the rest of one, and shows it.

@@ -110,8 +110,8 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     skipped += found.skipped.len();
     found.skipped.iter().for_each(|skipped| note(shown(&skipped.to_string())));
     for file in &found.files {
-        let imported = match importer.import(file) {
-            Ok(imported) => imported,
+        let chat = match importer.import(file) {
+            Ok(chat) => chat,
             Err(error) => {
                 skipped += 1;
                 note(shown(&error.to_string()));
@@ -119,16 +119,16 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
             }
         };
         let setup = Setup::new("", None, Layout::Log, 0)?;
-        let taken = take_in(Box::new(args.vault.make_store()?), &imported, &agent, setup)?;
+        let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup)?;
         if args.json {
-            writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&imported, &taken.session))?)?;
+            writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&chat, &taken.session))?)?;
         } else {
-            let count = imported.transcript.messages.len();
+            let count = chat.transcript.messages.len();
             let known = if taken.known { ", was here already" } else { "" };
-            writeln!(out, "{}  {}  {count} messages{known}", taken.session, one_line(&imported.transcript.title(), 60))?;
+            writeln!(out, "{}  {}  {count} messages{known}", taken.session, one_line(&chat.transcript.title(), 60))?;
         }
         if !args.json {
-            imported.warnings.iter().for_each(|warning| note(shown(&format!("{}: {}", imported.file, warning.text))));
+            chat.warnings.iter().for_each(|warning| note(shown(&format!("{}: {}", chat.file, warning.text))));
         }
     }
     Ok(ExitCode::from(u8::from(skipped > 0)))

@@ -30,15 +30,12 @@ impl Session {
             }
             let message = Arc::new(Message::text(role, draft.pieces));
             let unit = self.history.units.len();
-            match role {
-                Role::User => {
-                    self.summary.asked(unit, text);
-                    self.push_unit(Unit::User(message));
-                }
-                _ => {
-                    self.summary.answered(unit, text);
-                    self.push_unit(Unit::Said(message));
-                }
+            if role == Role::User {
+                self.summary.asked(unit, text);
+                self.push_unit(Unit::User(message));
+            } else {
+                self.summary.answered(unit, text);
+                self.push_unit(Unit::Said(message));
             }
         }
         self.lay_out();

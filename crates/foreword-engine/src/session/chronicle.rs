@@ -136,7 +136,7 @@ pub(super) fn entries(store: &dyn Store, session: &str) -> Result<Vec<Entry>, St
 
 /// A session as its file would tell it.
 pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, StoreError> {
-    Ok(head(row, &saved(row), entries(store, &row.id)?))
+    Ok(head(row, saved(row).as_ref(), entries(store, &row.id)?))
 }
 
 /// What is remembered of a session's file.
@@ -144,10 +144,9 @@ pub(super) fn saved(row: &SessionRow) -> Option<Saved> {
     row.transcript.clone().and_then(|saved| serde_json::from_value(saved).ok())
 }
 
-pub(super) fn head(row: &SessionRow, saved: &Option<Saved>, messages: Vec<Entry>) -> Transcript {
+pub(super) fn head(row: &SessionRow, known: Option<&Saved>, messages: Vec<Entry>) -> Transcript {
     let model = row.setup.pointer("/model/name").and_then(Value::as_str);
     let dialect = row.setup.get("dialect").and_then(Value::as_str);
-    let known = saved.as_ref();
     Transcript {
         epoch_ms: row.created_ms,
         session: Some(row.id.clone()),

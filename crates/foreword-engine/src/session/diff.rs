@@ -77,13 +77,10 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
         });
     };
     let began = (first.0 != second.0 || before.request.epoch != now.request.epoch).then(|| epoch_cause(store, second, &before));
-    let why = match began.flatten() {
-        Some(reason) => reason,
-        None => {
-            let cut_moved = before.request.record.get("cut") != now.request.record.get("cut");
-            cause(None, cut_moved, now.messages.first().map(|message| &**message), &found).to_owned()
-        }
-    };
+    let why = began.flatten().unwrap_or_else(|| {
+        let cut_moved = before.request.record.get("cut") != now.request.record.get("cut");
+        cause(None, cut_moved, now.messages.first().map(|message| &**message), &found).to_owned()
+    });
     let lost = (found.tokens_lost * (prices.write - prices.read)).max(0.0);
     let text = |stored: &Stored, origin: Option<&Origin>| piece(stored, origin);
     let (old_text, new_text) = (text(&before, Some(&found.origin)), text(&now, found.current_origin.as_ref()));
@@ -106,8 +103,8 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
 fn epoch_cause(store: &dyn Store, (session, number): (&str, u64), before: &Stored) -> Option<String> {
     let requests = store.requests(session).ok()?;
     let until = requests.into_iter().filter(|request| request.number <= number);
-    let began = until.filter(|request| request.epoch > before.request.epoch).filter_map(|request| request.began);
-    began.last()
+    let mut began = until.rev().filter(|request| request.epoch > before.request.epoch).filter_map(|request| request.began);
+    began.next()
 }
 
 /// The newest text of an origin in a request.

@@ -41,7 +41,7 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     let mut kept = if begun {
         Kept::open(store, &session, None, None)?
     } else {
-        Kept::begin(store, &session, agent, setup, None, None, ours.epoch_ms)?
+        Kept::begin(store, &session, agent, &setup, None, None, ours.epoch_ms)?
     };
     let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
     let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());

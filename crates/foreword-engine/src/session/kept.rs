@@ -326,7 +326,7 @@ impl Kept {
             }
         }
         let messages = self.entries.take().unwrap_or_default();
-        let ours = chronicle::head(&self.row, &self.saved, messages);
+        let ours = chronicle::head(&self.row, self.saved.as_ref(), messages);
         if ours.messages.is_empty() {
             self.entries = Some(ours.messages);
             return;

@@ -41,7 +41,7 @@ impl Kept {
         mut store: Box<dyn Store>,
         id: &str,
         agent: &Agent,
-        setup: Setup,
+        setup: &Setup,
         models: Option<&Path>,
         chats: Option<Chats>,
         now_ms: i64,
@@ -52,7 +52,7 @@ impl Kept {
             title: None,
             created_ms: now_ms,
             agent: serde_json::to_value(agent).map_err(wrong)?,
-            setup: serde_json::to_value(&setup).map_err(wrong)?,
+            setup: serde_json::to_value(setup).map_err(wrong)?,
         };
         store.begin(&new)?;
         Self::open(store, id, models, chats)
@@ -72,14 +72,13 @@ impl Kept {
             let session = Session::restore(&checkpoint.body, Arc::clone(&tokenizer)).ok()?;
             Some((session, checkpoint.counts))
         });
-        let (session, from) = match restored {
-            Some(restored) => restored,
-            None => {
-                let agent: Agent = serde_json::from_value(store.agent(row.agent)?)
-                    .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its agent: {error}")))?;
-                let session = Session::new(agent, setup.settings.clone(), tokenizer);
-                (session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?, Counts::default())
-            }
+        let (session, from) = if let Some(restored) = restored {
+            restored
+        } else {
+            let agent: Agent = serde_json::from_value(store.agent(row.agent)?)
+                .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its agent: {error}")))?;
+            let session = Session::new(agent, setup.settings.clone(), tokenizer);
+            (session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?, Counts::default())
         };
         let mut past = Past::new(session, from);
         past.replay(&*store, &row)?;
@@ -179,20 +178,20 @@ impl Past {
         let count = request.messages.filter(|_| own).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         // A checkpoint may have been taken after the reply, which stands behind them.
         let messages = self.messages.get(..count).map(<[_]>::to_vec).unwrap_or_default();
-        let same = self.unchanged(store, row, number, &messages)?;
+        let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
         Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, prompt: None }))
     }
+}
 
-    /// Whether the messages are the stored ones. Another version of Foreword may write some of them otherwise; then all are stored again.
-    fn unchanged(&self, store: &dyn Store, row: &SessionRow, number: u64, messages: &[Arc<Message>]) -> Result<bool, StoreError> {
-        let hashes = store.message_hashes(&row.id, number)?;
-        // Hashing all of them would cost more than it is worth: the newest ones tell.
-        let newest = messages.iter().zip(&hashes).rev().take(4).chain(messages.iter().zip(&hashes).take(1));
-        let mut same = messages.len() == hashes.len();
-        for (message, hash) in newest {
-            same &= serde_json::to_value(&**message).is_ok_and(|value| foreword_store::document_hash(&value) == *hash);
-        }
-        Ok(same)
+/// Whether the messages are the stored ones. Another version of Foreword may write some of them otherwise; then all are stored again.
+fn unchanged(store: &dyn Store, row: &SessionRow, number: u64, messages: &[Arc<Message>]) -> Result<bool, StoreError> {
+    let hashes = store.message_hashes(&row.id, number)?;
+    // Hashing all of them would cost more than it is worth: the newest ones tell.
+    let newest = messages.iter().zip(&hashes).rev().take(4).chain(messages.iter().zip(&hashes).take(1));
+    let mut same = messages.len() == hashes.len();
+    for (message, hash) in newest {
+        same &= serde_json::to_value(&**message).is_ok_and(|value| foreword_store::document_hash(&value) == *hash);
     }
+    Ok(same)
 }

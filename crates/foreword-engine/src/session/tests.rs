@@ -7,6 +7,7 @@ use foreword_core::session::{Input, TurnInput};
 use foreword_core::settings::Layout;
 use foreword_core::version::Version;
 use foreword_store::{Fork, Write};
+use foreword_vault::transcript::Role;
 use jiff::tz::TimeZone;
 use serde_json::json;
 use tempfile::TempDir;
@@ -38,8 +39,8 @@ impl Place {
         self.now.get()
     }
 
-    fn chats(&self) -> Option<Chats> {
-        Some(Chats::open(self.root(), TimeZone::UTC).unwrap())
+    fn chats(&self) -> Chats {
+        Chats::open(self.root(), TimeZone::UTC).unwrap()
     }
 
     fn begin(&self, layout: Layout) -> Kept {
@@ -50,11 +51,11 @@ impl Place {
         }))
         .unwrap();
         let setup = Setup::new("s", Some("claude-sonnet-5"), layout, 1).unwrap();
-        Kept::begin(Box::new(self.store()), "s", &agent, setup, None, self.chats(), self.tick()).unwrap()
+        Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap()
     }
 
     fn open(&self, id: &str) -> Kept {
-        Kept::open(Box::new(self.store()), id, None, self.chats()).unwrap()
+        Kept::open(Box::new(self.store()), id, None, Some(self.chats())).unwrap()
     }
 
     fn send(&self, kept: &mut Kept, words: &str, script: &mut Script) -> Said {
@@ -77,7 +78,7 @@ impl Place {
     }
 }
 
-fn script(replies: serde_json::Value) -> Script {
+fn script(replies: &serde_json::Value) -> Script {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("script.json");
     std::fs::write(&file, json!({"replies": replies, "tools": {"read": "the note says 42 ".repeat(100)}}).to_string()).unwrap();
@@ -85,7 +86,7 @@ fn script(replies: serde_json::Value) -> Script {
 }
 
 fn tool_loop() -> Script {
-    script(json!([
+    script(&json!([
         {"text": "Let me look.", "calls": [{"id": "a", "name": "read", "arguments": {"path": "x"}}]},
         {"text": "It says 42."},
         {"text": "Yes, that is all."},
@@ -167,7 +168,7 @@ fn a_reopened_session_goes_on_with_the_same_bytes() {
 fn a_checkpoint_shortens_the_way_and_changes_nothing() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
-    let mut speaker = script(json!([{"text": "Yes."}]));
+    let mut speaker = script(&json!([{"text": "Yes."}]));
     for turn in 0..70 {
         place.send(&mut kept, &format!("question {turn}"), &mut speaker);
     }
@@ -206,7 +207,7 @@ fn what_was_shown_of_a_reply_stays_when_the_process_ends() {
     assert!(place.file().contains("Good mor"), "{}", place.file());
     let messages = transcript(kept.store(), &place.store().session("s").unwrap()).unwrap().messages;
     assert_eq!((messages.len(), messages[1].text.as_str(), messages[1].cut_off), (2, "Good mor", true));
-    place.send(&mut kept, "go on", &mut script(json!([{"text": "ning."}])));
+    place.send(&mut kept, "go on", &mut script(&json!([{"text": "ning."}])));
     clean(kept.store());
 }
 
@@ -217,7 +218,7 @@ fn a_turn_that_was_stored_and_never_sent_is_sent_after_all() {
     kept.tell(Input::Turn(TurnInput { words: "hello".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
     drop(kept);
     let mut kept = place.open("s");
-    let mut speaker = script(json!([{"text": "Hi."}]));
+    let mut speaker = script(&json!([{"text": "Hi."}]));
     let mut hands = speaker.hands();
     let said = kept.go_on(&mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
     assert_eq!((said.text.as_str(), said.requests), ("Hi.", 1));
@@ -234,7 +235,7 @@ fn calls_without_results_are_answered_when_the_session_goes_on() {
     kept.tell(Input::Assistant { text: String::new(), calls: vec![call] }, place.tick()).unwrap();
     drop(kept);
     let mut kept = place.open("s");
-    place.send(&mut kept, "and?", &mut script(json!([{"text": "Nothing."}])));
+    place.send(&mut kept, "and?", &mut script(&json!([{"text": "Nothing."}])));
     clean(kept.store());
 }
 
@@ -242,7 +243,7 @@ fn calls_without_results_are_answered_when_the_session_goes_on() {
 fn a_model_that_fails_leaves_the_question() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
-    let mut speaker = script(json!([{"error": "overloaded"}, {"text": "Here."}]));
+    let mut speaker = script(&json!([{"error": "overloaded"}, {"text": "Here."}]));
     let mut hands = speaker.hands();
     let turn = TurnInput { words: "hello".to_owned(), ..TurnInput::default() };
     let error = kept.send(Question { turn, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {});
@@ -256,7 +257,7 @@ fn a_model_that_fails_leaves_the_question() {
 fn forks_rewinds_and_edits() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
-    let mut speaker = script(json!([{"text": "one"}, {"text": "two"}, {"text": "three"}]));
+    let mut speaker = script(&json!([{"text": "one"}, {"text": "two"}, {"text": "three"}]));
     for words in ["a", "b", "c"] {
         place.send(&mut kept, words, &mut speaker);
     }
@@ -264,7 +265,7 @@ fn forks_rewinds_and_edits() {
     let mut store = place.store();
     fork(&mut store, "s", 2, &Fork { id: "f".into(), title: Some("other".into()), created_ms: place.tick() }).unwrap();
     let mut forked = place.open("f");
-    place.send(&mut forked, "d", &mut script(json!([{"text": "four"}])));
+    place.send(&mut forked, "d", &mut script(&json!([{"text": "four"}])));
     let words = |id: &str| {
         let store = place.store();
         let row = store.session(id).unwrap();
@@ -275,7 +276,7 @@ fn forks_rewinds_and_edits() {
     drop(forked);
     rewind(&mut store, "s", 1, place.tick()).unwrap();
     let mut kept = place.open("s");
-    place.send(&mut kept, "B", &mut script(json!([{"text": "zwei"}])));
+    place.send(&mut kept, "B", &mut script(&json!([{"text": "zwei"}])));
     assert_eq!(words("s"), ["a", "one", "B", "zwei"]);
     assert_eq!(words("f"), ["a", "one", "b", "two", "d", "four"]);
     let requests = store.requests("s").unwrap();
@@ -288,7 +289,7 @@ fn forks_rewinds_and_edits() {
 fn a_difference_is_named_with_its_item_and_its_price() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Library);
-    let mut speaker = script(json!([{"text": "yes"}]));
+    let mut speaker = script(&json!([{"text": "yes"}]));
     let mut send = |kept: &mut Kept, path: &str| {
         let attached = vec![Version::note(path, None, &format!("text of {path} ").repeat(200), Vec::new())];
         let turn = TurnInput { words: "what?".to_owned(), attached, ..TurnInput::default() };
@@ -346,13 +347,12 @@ fn an_imported_conversation_goes_on_with_its_notes() {
         calls: Vec::new(),
         cut_off: false,
     };
-    use foreword_vault::transcript::Role;
     kept.import(vec![line(Role::User, "When do I prune?"), line(Role::Assistant, "In March.")], place.tick()).unwrap();
     drop(kept);
     let mut kept = place.open("s");
     let library = vec![Version::note("Garden.md", None, "Prune in March.", Vec::new())];
     let turn = TurnInput { words: "And in May?".to_owned(), ..TurnInput::default() };
-    let mut speaker = script(json!([{"text": "No."}]));
+    let mut speaker = script(&json!([{"text": "No."}]));
     let mut hands = speaker.hands();
     kept.send(Question { turn, library }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
     let body = String::from_utf8(wire(kept.store(), "s", 0).unwrap()).unwrap();
@@ -408,7 +408,7 @@ fn a_full_disk_does_not_stop_the_turn() {
     drop(place.begin(Layout::Log));
     let full = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let store = Flaky(place.store(), std::sync::Arc::clone(&full));
-    let mut kept = Kept::open(Box::new(store), "s", None, place.chats()).unwrap();
+    let mut kept = Kept::open(Box::new(store), "s", None, Some(place.chats())).unwrap();
     let mut speaker = tool_loop();
     place.send(&mut kept, "a", &mut speaker);
     full.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -163,7 +163,7 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     Ok(())
 }
 
-fn wrong(place: impl Into<String>, what: impl ToString) -> StoreError {
+fn wrong(place: impl Into<String>, what: impl std::fmt::Display) -> StoreError {
     DumpError { place: place.into(), what: what.to_string() }.into()
 }
 

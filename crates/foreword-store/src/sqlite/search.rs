@@ -89,13 +89,16 @@ pub(super) fn search(connection: &Connection, words: &str, limit: usize) -> Resu
     Ok(found)
 }
 
+/// By branch: from which input until which one, and whose.
+type Owners = BTreeMap<i64, Vec<(u64, u64, String)>>;
+
 /// Which stretches of a branch belong to which session; the session whose own branch it is comes first.
-fn owners(connection: &Connection) -> Result<BTreeMap<i64, Vec<(u64, u64, String)>>> {
+fn owners(connection: &Connection) -> Result<Owners> {
     let sessions: Vec<(String, i64)> = connection
         .prepare_cached("SELECT id, branch FROM sessions ORDER BY created_ms, id")
         .and_then(|mut statement| statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
         .map_err(doing("search the sessions"))?;
-    let mut owners: BTreeMap<i64, Vec<(u64, u64, String)>> = BTreeMap::new();
+    let mut owners = Owners::new();
     for (session, branch) in sessions {
         for stretch in lineage(connection, branch)? {
             owners.entry(stretch.branch).or_default().push((stretch.from.inputs, stretch.until.inputs, session.clone()));
