@@ -8,10 +8,15 @@ use crate::{Result, StoreError};
 /// The right to write to a session. It is given back when this value goes, or the process does.
 #[derive(Debug)]
 pub struct Lease {
-    _file: File,
+    _file: Option<File>,
 }
 
 impl Lease {
+    /// Where nobody else can write.
+    pub(crate) fn of_nobody() -> Self {
+        Self { _file: None }
+    }
+
     pub(crate) fn take(folder: &Path, session: &str) -> Result<Self> {
         let failed = |error: std::io::Error| StoreError::Lock { session: session.to_owned(), why: error.to_string() };
         fs::create_dir_all(folder).map_err(failed)?;
@@ -19,7 +24,7 @@ impl Lease {
         // The file stays: taking it away while another process waits for it would leave two holders.
         let file = File::options().create(true).write(true).truncate(false).open(path).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { _file: Some(file) }),
             Err(TryLockError::WouldBlock) => Err(StoreError::Leased(session.to_owned())),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }

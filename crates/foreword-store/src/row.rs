@@ -283,13 +283,6 @@ pub struct Interval {
     pub value: Value,
 }
 
-impl Interval {
-    /// Whether it stood there in a request.
-    pub fn stands_in(&self, request: u64) -> bool {
-        self.since <= request && self.until.is_none_or(|until| request < until)
-    }
-}
-
 /// Why a dump cannot be taken in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session file cannot be taken in: {place}: {what}")]

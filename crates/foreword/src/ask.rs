@@ -9,7 +9,9 @@ use clap::Args as ClapArgs;
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
-use foreword_engine::session::{Event, Kept, Outgoing, Point, Question, Script, Setup, TurnInput, library_of, new_session_id};
+use foreword_engine::session::{
+    Event, Kept, Outgoing, Point, Question, Script, Setup, Sqlite, TurnInput, library_of, new_session_id,
+};
 use foreword_engine::vault::{Vault, agent};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -117,7 +119,13 @@ fn begin(args: &Args, place: &VaultArg) -> Result<Kept> {
     let layout = if args.layout == "library" { Layout::Library } else { Layout::Log };
     let id = new_session_id()?;
     let setup = Setup::new(&id, args.model.as_deref(), layout, agent.tools.len())?;
-    let store = place.make_store()?;
+    let store = match place.make_store() {
+        Ok(store) => store,
+        Err(error) => {
+            note(shown(&format!("{error:#}. The answer comes all the same, but this session is not kept")));
+            Sqlite::in_memory()?
+        }
+    };
     Ok(Kept::begin(Box::new(store), &id, &agent, &setup, Some(&places()?.models), chats(&place.root()?), now_ms())?)
 }
 

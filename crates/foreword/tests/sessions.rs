@@ -245,6 +245,20 @@ fn chats_of_other_programs_are_taken_in_and_gone_on_with() {
     assert!(place.error(&["import", "no.md"], 1).contains("no.md"));
 }
 
+#[test]
+fn where_nothing_can_be_kept_the_answer_comes_all_the_same() {
+    let place = Place::new();
+    // A file where the folders should be: nobody, not even root, can write there.
+    place.write(".foreword", "");
+    place.write("Foreword", "");
+    let script = place.other.path().join("script.json");
+    let output = place.run(&["ask", ".", "Why?", "--script", script.to_str().unwrap()]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "Because of the starter.\n");
+    assert!(errors.contains("this session is not kept") && errors.contains("cannot save the chat"), "{errors}");
+}
+
 #[cfg(unix)]
 #[test]
 fn killed_in_the_middle_of_a_reply_it_goes_on() {

@@ -138,9 +138,7 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
         logged(connection, branch, number, &entry, &body)?;
         search::index(connection, connection.last_insert_rowid(), &entry.kind, &entry.body)?;
     }
-    for request in &dump.requests {
-        let stands = |interval: &&Interval| interval.stands_in(request.number);
-        let messages = dump.placed.iter().filter(stands).count() as u64;
+    for (request, messages) in dump.requests.iter().zip(standing(dump)) {
         envelope(connection, branch, request, messages, &foreword_core::json::to_string(&request.record))?;
     }
     for Interval { position, since, until, value } in &dump.placed {
@@ -161,6 +159,23 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
         execute(connection, "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)", params![branch, &hash.bytes()[..]])?;
     }
     Ok(())
+}
+
+/// How many messages each request has.
+fn standing(dump: &Dump) -> Vec<u64> {
+    let mut begin = vec![0; dump.requests.len() + 1];
+    let mut end = begin.clone();
+    let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(dump.requests.len());
+    for interval in &dump.placed {
+        begin[at(interval.since)] += 1;
+        end[at(interval.until.unwrap_or(u64::MAX))] += 1;
+    }
+    let mut now = 0;
+    let count = |(begin, end): (&u64, &u64)| {
+        now = now + begin - end;
+        now
+    };
+    begin.iter().zip(&end).map(count).take(dump.requests.len()).collect()
 }
 
 fn wrong(place: impl Into<String>, what: impl std::fmt::Display) -> StoreError {
@@ -215,6 +230,15 @@ fn check(dump: &Dump) -> Result<()> {
             let ends = interval.until.is_none_or(|until| until > interval.since && until <= count);
             if interval.since >= count || !ends || interval.position > i64::MAX.cast_unsigned() {
                 return Err(wrong(format!("{name}[{at}]"), "it stands in no request"));
+            }
+        }
+    }
+    for (name, intervals) in [("placed", &dump.placed), ("context", &dump.context)] {
+        let mut sorted: Vec<&Interval> = intervals.iter().collect();
+        sorted.sort_by_key(|interval| (interval.position, interval.since));
+        for pair in sorted.windows(2) {
+            if pair[0].position == pair[1].position && pair[0].until.is_none_or(|until| until > pair[1].since) {
+                return Err(wrong(name, format!("two things stand at place {} of request {}", pair[1].position, pair[1].since)));
             }
         }
     }

@@ -50,9 +50,18 @@ impl Sqlite {
         Self::open(path)
     }
 
+    /// A store that ends with the process, for where none can be kept.
+    pub fn in_memory() -> Result<Self> {
+        let path = Path::new(":memory:");
+        Self::set_up(Connection::open_in_memory().map_err(|error| cannot_open(path, error))?, path)
+    }
+
     fn connect(path: &Path, flags: OpenFlags) -> Result<Self> {
         let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-        let mut connection = opened.map_err(|error| cannot_open(path, error))?;
+        Self::set_up(opened.map_err(|error| cannot_open(path, error))?, path)
+    }
+
+    fn set_up(mut connection: Connection, path: &Path) -> Result<Self> {
         let open = |connection: &mut Connection| -> rusqlite::Result<()> {
             connection.busy_timeout(Duration::from_secs(PATIENCE_S))?;
             connection.set_prepared_statement_cache_capacity(64);
@@ -232,6 +241,9 @@ impl Store for Sqlite {
 
     fn lease(&self, session: &str) -> Result<Lease> {
         branch_of(&self.connection, session)?;
+        if self.connection.path().is_none_or(str::is_empty) {
+            return Ok(Lease::of_nobody());
+        }
         let folder = self.path.parent().unwrap_or(Path::new(".")).join("leases");
         Lease::take(&folder, session)
     }

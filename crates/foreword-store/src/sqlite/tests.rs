@@ -323,6 +323,8 @@ fn a_dump_that_contradicts_itself_is_refused() {
     check("/placed/0/since", json!(9), "stands in no request");
     check("/placed/0/until", json!(0), "stands in no request");
     check("/placed/0/value", json!("x"), "not a hash");
+    let twice = dump["placed"][0].clone();
+    check("/placed", json!([twice, twice]), "two things stand at place 0");
     check("/ledger", json!([[7, Usage::default()]]), "no request 7");
     check("/log/0/body", json!({"$text": Hash::of("x").to_string()}), "is not in the file");
     check("/outbox", json!([Hash::of("x").to_string()]), "is not in the file");
