@@ -5,13 +5,17 @@
 //! sends, and `double`, the server that tests send to.
 
 pub mod cache;
+pub mod client;
 pub mod cost;
 pub mod diagnose;
 pub mod dialect;
+#[cfg(feature = "double")]
+pub mod double;
 pub mod model;
 pub mod refusal;
 pub mod render;
 pub mod reply;
+pub mod rules;
 pub mod sse;
 pub mod stream;
 pub mod table;

@@ -94,11 +94,14 @@ impl Refusal {
     /// Takes a secret out of the provider's words.
     #[must_use]
     pub(crate) fn without(mut self, secret: &str) -> Self {
-        if !secret.is_empty() {
-            self.message = self.message.replace(secret, "[key]");
-        }
+        self.message = without(&self.message, secret);
         self
     }
+}
+
+/// A text without the secret in it.
+pub(crate) fn without(text: &str, secret: &str) -> String {
+    if secret.is_empty() { text.to_owned() } else { text.replace(secret, "[key]") }
 }
 
 fn passes(fault: Fault) -> bool {
@@ -157,7 +160,12 @@ fn fault(status: Option<u16>, words: &str, message: &str) -> Fault {
         return Fault::CacheGone;
     }
     if word(&["context_length_exceeded", "exceed_context_size", "request_too_large"])
-        || says(&["prompt is too long", "maximum context length", "exceeds the maximum number of tokens", "available context size"])
+        || says(&[
+            "prompt is too long",
+            "maximum context length",
+            "exceeds the maximum number of tokens",
+            "available context size",
+        ])
     {
         return Fault::TooLong;
     }
@@ -196,14 +204,56 @@ mod tests {
 
     #[test]
     fn every_server_has_its_own_form() {
-        check(429, &json!({"error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}}), Fault::RateLimit, true, "Slow down.");
-        check(429, &json!({"error": {"message": "Pay.", "type": "insufficient_quota", "code": "insufficient_quota"}}), Fault::Quota, false, "Pay.");
+        check(
+            429,
+            &json!({"error": {"message": "Slow down.", "type": "requests", "code": "rate_limit_exceeded"}}),
+            Fault::RateLimit,
+            true,
+            "Slow down.",
+        );
+        check(
+            429,
+            &json!({"error": {"message": "Pay.", "type": "insufficient_quota", "code": "insufficient_quota"}}),
+            Fault::Quota,
+            false,
+            "Pay.",
+        );
         check(400, &json!({"error": {"message": "Long.", "code": "context_length_exceeded"}}), Fault::TooLong, false, "Long.");
-        check(401, &json!({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}), Fault::Key, false, "Incorrect API key provided");
-        check(529, &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}), Fault::Busy, true, "Overloaded");
-        check(400, &json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}}), Fault::TooLong, false, "prompt is too long: 9 tokens > 8 maximum");
-        check(400, &json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}), Fault::Key, false, "API key not valid.");
-        check(403, &json!({"error": {"code": 403, "message": "CachedContent not found (or permission denied)", "status": "PERMISSION_DENIED"}}), Fault::CacheGone, false, "CachedContent not found (or permission denied)");
+        check(
+            401,
+            &json!({"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}),
+            Fault::Key,
+            false,
+            "Incorrect API key provided",
+        );
+        check(
+            529,
+            &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+            Fault::Busy,
+            true,
+            "Overloaded",
+        );
+        check(
+            400,
+            &json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 9 tokens > 8 maximum"}}),
+            Fault::TooLong,
+            false,
+            "prompt is too long: 9 tokens > 8 maximum",
+        );
+        check(
+            400,
+            &json!({"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": [{"reason": "API_KEY_INVALID"}]}}),
+            Fault::Key,
+            false,
+            "API key not valid.",
+        );
+        check(
+            403,
+            &json!({"error": {"code": 403, "message": "CachedContent not found (or permission denied)", "status": "PERMISSION_DENIED"}}),
+            Fault::CacheGone,
+            false,
+            "CachedContent not found (or permission denied)",
+        );
         check(503, &json!([{"error": {"code": 503, "message": "Later", "status": "UNAVAILABLE"}}]), Fault::Busy, true, "Later");
         check(404, &json!({"error": "model 'x' not found"}), Fault::NotFound, false, "model 'x' not found");
         check(400, &json!({"object": "error", "message": "bad", "code": 400}), Fault::Request, false, "bad");
@@ -244,9 +294,6 @@ mod tests {
     #[test]
     fn a_message_says_what_happened_and_what_to_do() {
         let refusal = Refusal::read(401, br#"{"error":{"message":"Bad key sk-1234."}}"#).without("sk-1234");
-        assert_eq!(
-            refusal.to_string(),
-            "the provider answered 401: Bad key [key]; check the key and what it is allowed to do"
-        );
+        assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the key and what it is allowed to do");
     }
 }

@@ -162,3 +162,5 @@ impl FromIterator<Event> for Reply {
     }
 }
 
+#[cfg(test)]
+mod tests;

@@ -126,7 +126,11 @@ mod tests {
         assert_eq!(found, expect, "{text:?}");
         let bytes: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
         let single = frames(&bytes);
-        assert_eq!(single.iter().map(|frame| (&*frame.event, &*frame.data)).collect::<Vec<_>>(), expect, "{text:?}, byte by byte");
+        assert_eq!(
+            single.iter().map(|frame| (&*frame.event, &*frame.data)).collect::<Vec<_>>(),
+            expect,
+            "{text:?}, byte by byte"
+        );
     }
 
     #[test]

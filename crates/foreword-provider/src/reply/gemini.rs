@@ -28,7 +28,9 @@ impl Gemini {
             sink.stop = Some(match reason {
                 "STOP" => sink.end(),
                 "MAX_TOKENS" => Stop::Length,
-                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY" => Stop::Refused,
+                "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "IMAGE_SAFETY" => {
+                    Stop::Refused
+                }
                 other => Stop::Other(other.to_owned()),
             });
         } else if value.pointer("/promptFeedback/blockReason").is_some() {

@@ -199,6 +199,16 @@ impl Reader {
         !self.sink.events.is_empty()
     }
 
+    /// Whether something that the model said waits to be given out.
+    pub fn has_content(&self) -> bool {
+        self.sink.events.iter().any(|event| !matches!(event, Event::Usage(_) | Event::Stop(_)))
+    }
+
+    /// Whether all events are known.
+    pub fn has_finished(&self) -> bool {
+        self.finished
+    }
+
     /// Whether the provider has said that nothing more comes.
     pub fn has_ended(&self) -> bool {
         self.sink.ended || self.finished

@@ -116,7 +116,8 @@ impl Responses {
             kind => {
                 if kind == "reasoning" && !known.reasoning {
                     let list = |name: &str| item[name].as_array().into_iter().flatten();
-                    let texts: Vec<&str> = list("summary").chain(list("content")).filter_map(|part| part["text"].as_str()).collect();
+                    let texts: Vec<&str> =
+                        list("summary").chain(list("content")).filter_map(|part| part["text"].as_str()).collect();
                     sink.reasoning(&texts.join("\n\n"));
                 }
                 sink.opaque(Place::Here, item.clone());
