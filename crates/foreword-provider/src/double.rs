@@ -268,26 +268,17 @@ impl State {
     /// The model that is asked, and whether its answer is to be a stream.
     fn target(&self, dialect: Dialect, endpoint: &str, body: &Value) -> Result<(Model, bool), Response> {
         let missing = |name: &str| errors::response(dialect, 404, &errors::no_model(dialect, name));
-        let (name, stream) = match dialect {
-            Dialect::Gemini => {
-                let (name, method) = endpoint.strip_prefix("models/").and_then(|rest| rest.split_once(':')).unwrap_or_default();
-                match method {
-                    "generateContent" => (name, false),
-                    "streamGenerateContent" => (name, true),
-                    _ => return Err(errors::response(dialect, 404, "Not Found")),
-                }
-            }
-            _ => {
-                let own = match dialect {
-                    Dialect::Anthropic => "messages",
-                    Dialect::OpenAiResponses => "responses",
-                    _ => "chat/completions",
-                };
-                if endpoint != own {
-                    return Err(errors::response(dialect, 404, &format!("Invalid URL (POST /v1/{endpoint})")));
-                }
-                (body["model"].as_str().unwrap_or_default(), body["stream"] == true)
-            }
+        let own = match dialect {
+            Dialect::OpenAiChat | Dialect::LlamaCpp => "chat/completions",
+            Dialect::OpenAiResponses => "responses",
+            Dialect::Anthropic => "messages",
+            Dialect::Gemini => "",
+        };
+        let (name, stream) = match endpoint.strip_prefix("models/").and_then(|rest| rest.split_once(':')) {
+            Some((name, "generateContent")) if dialect == Dialect::Gemini => (name, false),
+            Some((name, "streamGenerateContent")) if dialect == Dialect::Gemini => (name, true),
+            None if endpoint == own => (body["model"].as_str().unwrap_or_default(), body["stream"] == true),
+            _ => return Err(errors::response(dialect, 404, &format!("Invalid URL (POST /v1/{endpoint})"))),
         };
         let model = self.table.find(name).or_else(|error| match dialect {
             // Local servers answer for whatever model they have.

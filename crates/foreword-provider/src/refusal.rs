@@ -183,12 +183,11 @@ fn fault(status: Option<u16>, words: &str, message: &str) -> Fault {
         Some(429) => Fault::RateLimit,
         Some(501 | 505) => Fault::Request,
         Some(408 | 409 | 500..) => Fault::Busy,
-        Some(_) => Fault::Request,
         None if word(&["rate_limit", "resource_exhausted", "429"]) => Fault::RateLimit,
         None if word(&["overloaded", "api_error", "server_error", "timeout", "unavailable", "internal", "500", "502", "503"]) => {
             Fault::Busy
         }
-        None => Fault::Request,
+        Some(_) | None => Fault::Request,
     }
 }
 

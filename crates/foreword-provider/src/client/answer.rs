@@ -85,6 +85,11 @@ impl Answer {
         self.reader.usage()
     }
 
+    /// The provider's name for the answer, by which it can be asked about.
+    pub fn id(&self) -> Option<&str> {
+        self.reader.id()
+    }
+
     fn take(&mut self, chunk: Result<Option<impl AsRef<[u8]>>, SendError>) {
         match chunk {
             Ok(Some(bytes)) => {

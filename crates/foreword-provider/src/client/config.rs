@@ -72,9 +72,9 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            begin: Duration::from_secs(600),
-            idle: Duration::from_secs(120),
-            total: Duration::from_secs(3600),
+            begin: Duration::from_mins(10),
+            idle: Duration::from_mins(2),
+            total: Duration::from_hours(1),
         }
     }
 }
@@ -92,7 +92,7 @@ pub struct Retry {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { tries: 4, first_wait: Duration::from_millis(500), max_wait: Duration::from_secs(60) }
+        Self { tries: 4, first_wait: Duration::from_millis(500), max_wait: Duration::from_mins(1) }
     }
 }
 

@@ -44,6 +44,9 @@ struct Warm {
 impl Flights {
     /// The request ahead that would warm the most for this one, where that is worth waiting for.
     fn ahead(&self, model: &Model, prompt: &PromptStream, now: Instant) -> Option<watch::Receiver<()>> {
+        if matches!(model.cache, CacheRules::None {}) {
+            return None;
+        }
         let life = model.cache.lifetime_s().map(Duration::from_secs);
         let warm = self
             .warm
@@ -78,18 +81,14 @@ impl Flight {
         loop {
             let mut ended = {
                 let mut all = lock(flights);
-                let ahead =
-                    if matches!(model.cache, CacheRules::None {}) { None } else { all.ahead(model, prompt, Instant::now()) };
-                match ahead {
-                    Some(ended) => ended,
-                    None => {
-                        let (ending, ended) = watch::channel(());
-                        let id = all.next;
-                        all.next += 1;
-                        all.ahead.push(Ahead { id, model: model.name.clone(), prompt: prompt.clone(), ended });
-                        return Self { flights: Arc::clone(flights), id, _ending: ending };
-                    }
-                }
+                let Some(ended) = all.ahead(model, prompt, Instant::now()) else {
+                    let (ending, ended) = watch::channel(());
+                    let id = all.next;
+                    all.next += 1;
+                    all.ahead.push(Ahead { id, model: model.name.clone(), prompt: prompt.clone(), ended });
+                    return Self { flights: Arc::clone(flights), id, _ending: ending };
+                };
+                ended
             };
             // An error is what it waits for: the one ahead is gone.
             let _ = ended.changed().await;

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 /// A key is a line; a command that prints more than this prints something else.
 const MAX_KEY: u64 = 16 << 10;
 /// A command may ask a person for a password.
-const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+const COMMAND_LIMIT: Duration = Duration::from_mins(2);
 
 /// A text that is shown to nobody.
 #[derive(Clone, PartialEq, Eq)]

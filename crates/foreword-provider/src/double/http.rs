@@ -125,7 +125,7 @@ impl Response {
     pub(super) async fn write(self, socket: &mut TcpStream) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {} Status\r\nContent-Type: {}\r\n", self.status, self.kind);
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head.extend([name, ": ", value, "\r\n"]);
         }
         head.push_str("Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
         socket.write_all(head.as_bytes()).await?;

@@ -87,7 +87,7 @@ pub(super) fn whole(told: &Told<'_>) -> Value {
             "id": told.id("msg"), "type": "message", "role": "assistant", "model": told.model.wire, "content": told.blocks(),
             "stop_reason": told.stop("end_turn", "tool_use", "max_tokens", "refusal"), "usage": told.usage(),
         }),
-        Dialect::Gemini => told.gemini(told.gemini_parts(), true),
+        Dialect::Gemini => told.gemini_last(&told.gemini_parts()),
     }
 }
 
@@ -307,12 +307,15 @@ impl Told<'_> {
 
     // Gemini
 
-    fn gemini(&self, parts: Vec<Value>, last: bool) -> Value {
-        let mut candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
-        if last {
-            candidate["finishReason"] = json!(self.stop("STOP", "STOP", "MAX_TOKENS", "SAFETY"));
-        }
+    fn gemini(&self, parts: &[Value]) -> Value {
+        let candidate = json!({"index": 0, "content": {"role": "model", "parts": parts}});
         json!({"responseId": self.id("r"), "modelVersion": self.model.wire, "candidates": [candidate], "usageMetadata": self.usage()})
+    }
+
+    fn gemini_last(&self, parts: &[Value]) -> Value {
+        let mut last = self.gemini(parts);
+        last["candidates"][0]["finishReason"] = json!(self.stop("STOP", "STOP", "MAX_TOKENS", "SAFETY"));
+        last
     }
 
     fn gemini_calls(&self) -> Vec<Value> {
@@ -342,12 +345,12 @@ impl Told<'_> {
     fn gemini_frames(&self) -> Vec<Value> {
         let mut frames = Vec::new();
         for piece in self.pieces(&self.reply.reasoning) {
-            frames.push(self.gemini(vec![json!({"text": piece, "thought": true})], false));
+            frames.push(self.gemini(&[json!({"text": piece, "thought": true})]));
         }
         for piece in self.pieces(&self.reply.text) {
-            frames.push(self.gemini(vec![json!({"text": piece})], false));
+            frames.push(self.gemini(&[json!({"text": piece})]));
         }
-        frames.push(self.gemini(self.gemini_calls(), true));
+        frames.push(self.gemini_last(&self.gemini_calls()));
         frames
     }
 }

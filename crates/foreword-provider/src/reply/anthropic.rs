@@ -32,7 +32,10 @@ impl Anthropic {
     pub(super) fn event(&mut self, sink: &mut Sink, mut value: Value) -> Result<(), Refusal> {
         let index = value["index"].as_u64().unwrap_or(0);
         match value["type"].as_str().unwrap_or_default() {
-            "message_start" => self.count(sink, &value["message"]["usage"]),
+            "message_start" => {
+                sink.name(&value["message"]["id"]);
+                self.count(sink, &value["message"]["usage"]);
+            }
             "content_block_start" => self.begin(sink, index, value["content_block"].take()),
             "content_block_delta" => self.grow(sink, index, &value["delta"]),
             "content_block_stop" => self.end(sink, index),
@@ -52,6 +55,7 @@ impl Anthropic {
         if message["type"] == "error" {
             return Err(Refusal::in_stream(message));
         }
+        sink.name(&message["id"]);
         for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
             self.begin(sink, index as u64, block.clone());
             self.end(sink, index as u64);

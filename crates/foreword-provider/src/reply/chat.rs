@@ -32,6 +32,7 @@ impl Chat {
         if value.get("error").is_some_and(|error| !error.is_null()) {
             return Err(Refusal::in_stream(value));
         }
+        sink.name(&value["id"]);
         sink.usage = Usage::read(self.dialect, value).or(sink.usage);
         let Some(choice) = value.pointer("/choices/0") else { return Ok(()) };
         let said = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);

@@ -19,6 +19,7 @@ impl Gemini {
         if value.get("error").is_some() {
             return Err(Refusal::in_stream(value));
         }
+        sink.name(&value["responseId"]);
         sink.usage = Usage::read(Dialect::Gemini, value).or(sink.usage);
         let candidate = value.pointer("/candidates/0").unwrap_or(&Value::Null);
         for part in candidate.pointer("/content/parts").and_then(Value::as_array).into_iter().flatten() {

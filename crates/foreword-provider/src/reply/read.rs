@@ -219,6 +219,11 @@ impl Reader {
         self.sink.stop.is_some()
     }
 
+    /// The provider's name for the answer, once it is known.
+    pub fn id(&self) -> Option<&str> {
+        self.sink.id.as_deref()
+    }
+
     /// What is known of the cost so far.
     pub fn usage(&self) -> Option<Usage> {
         self.sink.usage
@@ -237,6 +242,7 @@ fn json(bytes: &[u8]) -> Result<Value, ReadError> {
 pub(super) struct Sink {
     events: VecDeque<Event>,
     calls: usize,
+    id: Option<String>,
     pub(super) usage: Option<Usage>,
     pub(super) stop: Option<Stop>,
     /// Nothing more comes.
@@ -244,6 +250,13 @@ pub(super) struct Sink {
 }
 
 impl Sink {
+    /// The provider's name for the answer; the first one counts.
+    pub(super) fn name(&mut self, id: &Value) {
+        if self.id.is_none() {
+            self.id = id.as_str().map(str::to_owned);
+        }
+    }
+
     pub(super) fn text(&mut self, text: &str) {
         if !text.is_empty() {
             self.events.push_back(Event::Text(text.to_owned()));

@@ -11,13 +11,12 @@ use crate::dialect::Dialect;
 use crate::refusal::Refusal;
 use crate::usage::Usage;
 
-/// What was streamed of an item.
+/// What is known of an item.
 #[derive(Debug, Default)]
 struct Item {
-    text: bool,
-    reasoning: bool,
     call: Option<usize>,
-    arguments: bool,
+    /// Its text or arguments came in pieces.
+    streamed: bool,
     done: bool,
 }
 
@@ -34,20 +33,21 @@ impl Responses {
         match value["type"].as_str().unwrap_or_default() {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.refused |= value["type"] == "response.refusal.delta";
-                self.item(index).text = true;
+                self.item(index).streamed = true;
                 sink.text(delta);
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.item(index).reasoning = true;
+                self.item(index).streamed = true;
                 sink.reasoning(delta);
             }
             "response.reasoning_summary_part.added" if value["summary_index"].as_u64() > Some(0) => sink.reasoning("\n\n"),
+            "response.created" => sink.name(&value["response"]["id"]),
             "response.output_item.added" if value["item"]["type"] == "function_call" => {
                 self.begin(sink, index, &value["item"]);
             }
             "response.function_call_arguments.delta" => {
                 let item = self.item(index);
-                item.arguments = true;
+                item.streamed = true;
                 if let Some(call) = item.call {
                     sink.arguments(call, delta);
                 }
@@ -65,6 +65,7 @@ impl Responses {
         if response.get("error").is_some_and(|error| !error.is_null()) {
             return Err(Refusal::in_stream(response));
         }
+        sink.name(&response["id"]);
         for (index, item) in response["output"].as_array().into_iter().flatten().enumerate() {
             self.done(sink, index as u64, item);
         }
@@ -97,8 +98,9 @@ impl Responses {
         if std::mem::replace(&mut known.done, true) {
             return;
         }
+        let streamed = known.streamed;
         match item["type"].as_str().unwrap_or_default() {
-            "message" if !known.text => {
+            "message" if !streamed => {
                 for part in item["content"].as_array().into_iter().flatten() {
                     let refusal = part["refusal"].as_str();
                     self.refused |= refusal.is_some();
@@ -107,14 +109,13 @@ impl Responses {
             }
             "message" => {}
             "function_call" => {
-                let streamed = known.arguments;
                 let call = self.begin(sink, index, item);
                 if !streamed {
                     sink.arguments(call, item["arguments"].as_str().unwrap_or_default());
                 }
             }
             kind => {
-                if kind == "reasoning" && !known.reasoning {
+                if kind == "reasoning" && !streamed {
                     let list = |name: &str| item[name].as_array().into_iter().flatten();
                     let texts: Vec<&str> =
                         list("summary").chain(list("content")).filter_map(|part| part["text"].as_str()).collect();

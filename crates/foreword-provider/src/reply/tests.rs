@@ -28,7 +28,7 @@ fn read(dialect: Dialect, form: Form, chunks: &[&[u8]]) -> (Vec<Event>, Result<(
 }
 
 fn stream(frames: &[Value]) -> String {
-    frames.iter().map(|frame| format!("data: {frame}\n\n")).collect()
+    frames.iter().flat_map(|frame| ["data: ".to_owned(), frame.to_string(), "\n\n".to_owned()]).collect()
 }
 
 /// Events in short, one a line.
@@ -58,7 +58,7 @@ fn check_whole(dialect: Dialect, value: &Value, expect: &[&str]) {
     assert_eq!(ended, Ok(()));
 }
 
-fn delta(delta: Value) -> Value {
+fn delta(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}], "usage": null})
 }
 
@@ -71,44 +71,44 @@ fn chat() {
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}});
     check(
         OpenAiChat,
-        &[delta(json!({"role": "assistant", "content": ""})), delta(json!({"content": "Hi"})), finish("stop"), usage.clone()],
+        &[delta(&json!({"role": "assistant", "content": ""})), delta(&json!({"content": "Hi"})), finish("stop"), usage.clone()],
         &["text Hi", "usage 9 4 2", "stop End"],
     );
     let call = |index: u64, id: &str, name: &str| {
         delta(
-            json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}),
+            &json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}),
         )
     };
-    let part = |index: u64, text: &str| delta(json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}));
+    let part = |index: u64, text: &str| delta(&json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}));
     check(
         OpenAiChat,
         &[call(0, "a", "f"), part(0, "{\"x\""), call(1, "b", "g"), part(1, "{}"), part(0, ":1}"), finish("tool_calls")],
         &["call 0 a f", "part 0 {\"x\"", "call 1 b g", "part 1 {}", "part 0 :1}", "stop Calls"],
     );
     // Cut, without a word.
-    check(OpenAiChat, &[delta(json!({"content": "Hi"}))], &["text Hi"]);
-    check(OpenAiChat, &[delta(json!({"content": "Hi"})), finish("length")], &["text Hi", "stop Length"]);
-    check(OpenAiChat, &[delta(json!({"refusal": "No."})), finish("content_filter")], &["text No.", "stop Refused"]);
+    check(OpenAiChat, &[delta(&json!({"content": "Hi"}))], &["text Hi"]);
+    check(OpenAiChat, &[delta(&json!({"content": "Hi"})), finish("length")], &["text Hi", "stop Length"]);
+    check(OpenAiChat, &[delta(&json!({"refusal": "No."})), finish("content_filter")], &["text No.", "stop Refused"]);
     check(OpenAiChat, &[finish("odd")], &["stop Other(\"odd\")"]);
 }
 
 #[test]
 fn chat_as_other_servers_have_it() {
     // One index for all calls, and `stop` although there are some.
-    let same = |id: &str| delta(json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "f", "arguments": "{}"}}]}));
+    let same = |id: &str| delta(&json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "f", "arguments": "{}"}}]}));
     check(
         OpenAiChat,
         &[same("a"), same("b"), finish("stop")],
         &["call 0 a f", "part 0 {}", "call 1 b f", "part 1 {}", "stop Calls"],
     );
     // No index, no id, arguments that are an object.
-    let bare = delta(json!({"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}));
+    let bare = delta(&json!({"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}));
     check(LlamaCpp, &[bare, finish("tool_calls")], &["call 0 - f", "part 0 {\"x\":1}", "stop Calls"]);
     check(
         LlamaCpp,
         &[
-            delta(json!({"reasoning_content": "Hm"})),
-            delta(json!({"content": "Hi"})),
+            delta(&json!({"reasoning_content": "Hm"})),
+            delta(&json!({"content": "Hi"})),
             json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "timings": {"cache_n": 3, "prompt_n": 2, "predicted_n": 1}}),
         ],
         &["reasoning Hm", "text Hi", r#"opaque Message {"reasoning_content":"Hm"}"#, "usage 5 3 1", "stop End"],
@@ -116,8 +116,8 @@ fn chat_as_other_servers_have_it() {
     check(
         OpenAiChat,
         &[
-            delta(json!({"reasoning": "H", "reasoning_details": [{"text": "H"}]})),
-            delta(json!({"reasoning": "m", "reasoning_details": [{"text": "m"}]})),
+            delta(&json!({"reasoning": "H", "reasoning_details": [{"text": "H"}]})),
+            delta(&json!({"reasoning": "m", "reasoning_details": [{"text": "m"}]})),
             finish("stop"),
         ],
         &["reasoning H", "reasoning m", r#"opaque Message {"reasoning_details":[{"text":"H"},{"text":"m"}]}"#, "stop End"],
@@ -125,10 +125,10 @@ fn chat_as_other_servers_have_it() {
     let signed = json!({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": {"google": {"thought_signature": "s"}}});
     check(
         OpenAiChat,
-        &[delta(json!({"tool_calls": [signed]})), finish("tool_calls")],
+        &[delta(&json!({"tool_calls": [signed]})), finish("tool_calls")],
         &["call 0 a f", "part 0 {}", r#"opaque Call(0) {"extra_content":{"google":{"thought_signature":"s"}}}"#, "stop Calls"],
     );
-    check(OpenAiChat, &[delta(json!({"content": [{"type": "text", "text": "Hi"}]})), finish("stop")], &["text Hi", "stop End"]);
+    check(OpenAiChat, &[delta(&json!({"content": [{"type": "text", "text": "Hi"}]})), finish("stop")], &["text Hi", "stop End"]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn errors_within_a_stream_come_after_what_was_said() {
         assert_eq!(show(&events), ["text Hi"], "{error}");
         assert!(matches!(&ended, Err(ReadError::Refused(refusal)) if refusal.fault == Fault::Busy), "{error}: {ended:?}");
     };
-    check(OpenAiChat, delta(json!({"content": "Hi"})), json!({"error": {"code": 502, "message": "x"}, "choices": []}));
+    check(OpenAiChat, delta(&json!({"content": "Hi"})), json!({"error": {"code": 502, "message": "x"}, "choices": []}));
     let text = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"});
     check(OpenAiResponses, text.clone(), json!({"type": "error", "code": "server_error", "message": "x"}));
     check(
