@@ -134,7 +134,7 @@ impl Client {
         let mut tried = 0;
         loop {
             tried += 1;
-            let error = match self.attempt(&url, body, deadline).await {
+            let error = match self.attempt(&url, body, delivery, deadline).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -146,12 +146,19 @@ impl Client {
     }
 
     /// One try, up to the first event.
-    async fn attempt(&self, url: &Url, body: &Body, deadline: Instant) -> Result<Answer, SendError> {
+    async fn attempt(&self, url: &Url, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
         let limit = self.timeouts.begin;
         let begin = async {
             let sent = self.call(Method::POST, url, Some(body.bytes.clone())).await?;
-            let stream = content_type(&sent.response).is_some_and(|kind| kind.starts_with("text/event-stream"));
-            let form = if stream { Form::Stream } else { Form::Whole };
+            let form = match content_type(&sent.response).as_deref() {
+                Some(kind) if kind.starts_with("text/event-stream") => Form::Stream,
+                Some(kind) if kind.starts_with("application/json") => Form::Whole,
+                // Some servers do not say, or call it plain text.
+                _ => match delivery {
+                    Delivery::Stream => Form::Stream,
+                    Delivery::Whole => Form::Whole,
+                },
+            };
             let reader = Reader::new(self.dialect, form, self.max_bytes);
             let mut answer = Answer::new(sent, reader, self.host.clone(), self.timeouts, deadline);
             answer.begin().await?;

@@ -8,6 +8,7 @@ mod errors;
 mod http;
 mod prompt;
 mod script;
+mod thoughts;
 mod wire;
 
 use std::collections::VecDeque;
@@ -228,7 +229,7 @@ impl State {
             return Err(response);
         }
         validate(dialect, Endpoint::of(&model), &body).map_err(|text| errors::response(dialect, 400, &text))?;
-        wire::check_signatures(dialect, &body).map_err(|text| errors::response(dialect, 400, &text))?;
+        thoughts::check(dialect, &body, self.script.binds_thoughts).map_err(|text| errors::response(dialect, 400, &text))?;
         let prompt = match body["cachedContent"].as_str() {
             Some(name) => self.caches.prompt(name, &body, &model, self.now())?,
             None => prompt::read(dialect, &body, &model),

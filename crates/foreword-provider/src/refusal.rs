@@ -99,9 +99,17 @@ impl Refusal {
     }
 }
 
-/// A text without the secret in it.
+/// A text without the secret in it, or the start of one that was cut off at the text's end.
 pub(crate) fn without(text: &str, secret: &str) -> String {
-    if secret.is_empty() { text.to_owned() } else { text.replace(secret, "[key]") }
+    if secret.is_empty() {
+        return text.to_owned();
+    }
+    let clean = text.replace(secret, "[key]");
+    let starts = secret.char_indices().rev().map(|(at, _)| &secret[..at]).filter(|start| !start.is_empty());
+    match starts.into_iter().find_map(|start| clean.strip_suffix(start)) {
+        Some(rest) => format!("{rest}[key]"),
+        None => clean,
+    }
 }
 
 fn passes(fault: Fault) -> bool {
@@ -294,5 +302,14 @@ mod tests {
     fn a_message_says_what_happened_and_what_to_do() {
         let refusal = Refusal::read(401, br#"{"error":{"message":"Bad key sk-1234."}}"#).without("sk-1234");
         assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the key and what it is allowed to do");
+    }
+
+    #[test]
+    fn secrets_are_taken_out() {
+        let check = |text: &str, secret: &str, expect: &str| assert_eq!(without(text, secret), expect);
+        check("a sk-1234, b", "sk-1234", "a [key], b");
+        check("a sk-1234, sk-12", "sk-1234", "a [key], [key]");
+        check("a é", "éa", "a [key]");
+        check("as", "", "as");
     }
 }

@@ -46,7 +46,8 @@ impl Answer {
         }
     }
 
-    /// The next event; none after the end. What came before an error is given out before it.
+    /// The next event; none after the end. What came before an error is given out before it. Nothing is lost where the future is
+    /// dropped and asked for again.
     pub async fn next(&mut self) -> Result<Option<Event>, SendError> {
         loop {
             if let Some(event) = self.reader.next_event() {

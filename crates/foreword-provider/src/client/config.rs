@@ -60,7 +60,8 @@ impl ClientConfig {
 pub struct Timeouts {
     /// Connecting.
     pub connect: Duration,
-    /// Until the model begins to answer, each try: it may have to read a long prompt, or to think.
+    /// Until the model begins to answer, each try: it may have to read a long prompt, or to think. An answer that does not come as a
+    /// stream begins when it is done.
     pub begin: Duration,
     /// Without a sign of life while it answers.
     pub idle: Duration,

@@ -17,6 +17,8 @@ use crate::stream::{PromptStream, common_prefix};
 const WORTH_WAITING: Tokens = Tokens(1024);
 /// Prompts remembered as warm; beyond them a request may wait without need.
 const MAX_WARM: usize = 32;
+/// Whoever is ahead may have been put aside by its caller; then it is not waited for any longer.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// What is in the air, and what has landed in the cache.
 #[derive(Debug, Default)]
@@ -78,10 +80,13 @@ pub(super) struct Flight {
 impl Flight {
     /// Waits for whoever is ahead with the same prompt, then goes.
     pub(super) async fn take_off(flights: &Arc<Mutex<Flights>>, model: &Model, prompt: &PromptStream) -> Self {
+        let until = Instant::now() + MAX_WAIT;
         loop {
             let mut ended = {
                 let mut all = lock(flights);
-                let Some(ended) = all.ahead(model, prompt, Instant::now()) else {
+                let now = Instant::now();
+                let ahead = if now < until { all.ahead(model, prompt, now) } else { None };
+                let Some(ended) = ahead else {
                     let (ending, ended) = watch::channel(());
                     let id = all.next;
                     all.next += 1;
@@ -90,8 +95,8 @@ impl Flight {
                 };
                 ended
             };
-            // An error is what it waits for: the one ahead is gone.
-            let _ = ended.changed().await;
+            // What it waits for is an error: the one ahead is gone.
+            let _ = tokio::time::timeout_at(until, ended.changed()).await;
         }
     }
 
@@ -115,5 +120,57 @@ impl Drop for Flight {
         let mut all = lock(&self.flights);
         let id = self.id;
         all.ahead.retain(|ahead| ahead.id != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use foreword_core::message::{Origin, Role};
+
+    use super::*;
+    use crate::stream::{Block, BlockKind, BlockList, Path, Source, Tag};
+    use crate::table::ModelTable;
+
+    /// A prompt of texts, each with a number of tokens.
+    fn prompt(texts: &[(&str, u64)]) -> PromptStream {
+        let mut list = BlockList::default();
+        for (text, tokens) in texts {
+            let tag = Tag { kind: BlockKind::Text, role: Role::User, opens: true };
+            let source = Source::Own(Arc::from(*text), Origin::User);
+            list.push(Block::new(tag, Path::new("", 0, 0), source, Tokens(*tokens), true));
+        }
+        PromptStream::new(Arc::default(), Arc::default(), &list)
+    }
+
+    #[test]
+    fn who_waits_for_whom() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let table = ModelTable::builtin().unwrap();
+        let model = |name: &str| table.find(name).unwrap();
+        let (opus, haiku) = (model("claude-opus-5-5"), model("claude-haiku-4-5"));
+        let (warm, ahead) = (prompt(&[("a", 5000)]), prompt(&[("a", 5000), ("b", 5000), ("c", 10)]));
+        let check = |model: &Model, texts: &[(&str, u64)], waits: bool| {
+            runtime.block_on(async {
+                let flights = Arc::default();
+                Flight::take_off(&flights, &opus, &warm).await.begun();
+                let first = Flight::take_off(&flights, &opus, &ahead).await;
+                let next = prompt(texts);
+                let mut behind = std::pin::pin!(Flight::take_off(&flights, model, &next));
+                let went = tokio::time::timeout(Duration::from_millis(1), &mut behind).await.is_ok();
+                assert_eq!(went, !waits, "{texts:?}");
+                drop(first);
+                if waits {
+                    behind.await;
+                }
+            });
+        };
+        check(&opus, &[("a", 5000), ("b", 5000), ("d", 10)], true);
+        // All that they share is warm already, or next to nothing, or another model's.
+        check(&opus, &[("a", 5000), ("d", 5000)], false);
+        check(&opus, &[("a", 5000), ("b", 1000), ("d", 5000)], false);
+        check(&opus, &[("d", 5000)], false);
+        check(&haiku, &[("a", 5000), ("b", 5000)], false);
     }
 }

@@ -60,7 +60,7 @@ fn mark(block: &Value) -> Option<Ttl> {
 }
 
 /// A block without its mark.
-fn bare(block: &Value) -> String {
+pub(super) fn bare(block: &Value) -> String {
     let mut block = block.clone();
     if let Value::Object(map) = &mut block {
         map.retain(|name, _| name != "cache_control" && name != "prompt_cache_breakpoint");

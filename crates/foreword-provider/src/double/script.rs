@@ -9,6 +9,8 @@ use serde_json::Value;
 pub struct Script {
     /// The only key that is taken; any where it is left out.
     pub key: Option<String>,
+    /// A signed thought is taken back only behind the very messages it was thought after, as by Anthropic's newest models.
+    pub binds_thoughts: bool,
     /// The replies.
     pub replies: Vec<Scripted>,
 }
@@ -106,7 +108,7 @@ impl Script {
 
     /// A script of these replies.
     pub fn of(replies: impl IntoIterator<Item = Scripted>) -> Self {
-        Self { key: None, replies: replies.into_iter().collect() }
+        Self { replies: replies.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -123,6 +125,7 @@ mod tests {
         let script = script.unwrap();
         assert_eq!((&*script.replies[0].text, script.replies[0].piece), ("Hi", 8));
         assert_eq!(script.replies[1].error.as_ref().unwrap().status, 429);
+        assert_eq!(Script::from_json(include_str!("../../examples/double.json")).unwrap().replies.len(), 4);
         let error = Script::from_json(r#"{"replies": [{"txt": "Hi"}]}"#).unwrap_err().to_string();
         assert!(error.contains("replies[0].txt"), "{error}");
     }

@@ -1,10 +1,10 @@
 //! A reply of the script in each dialect's own words, streamed and whole.
 
-use foreword_core::hash::Hash;
 use serde_json::{Value, json};
 
 use super::errors;
 use super::script::{Scripted, ScriptedCall, ScriptedStop};
+use super::thoughts;
 use crate::cache::CacheUse;
 use crate::dialect::Dialect;
 use crate::model::Model;
@@ -17,27 +17,6 @@ pub(super) struct Told<'a> {
     pub(super) serial: u64,
     pub(super) cache: CacheUse,
     pub(super) body: &'a Value,
-}
-
-/// A signature that only the double can make.
-fn sign(thought: &str) -> String {
-    format!("sig-{}", Hash::of(thought).short())
-}
-
-/// Refuses thoughts that were changed on their way.
-pub(super) fn check_signatures(dialect: Dialect, body: &Value) -> Result<(), String> {
-    if dialect != Dialect::Anthropic {
-        return Ok(());
-    }
-    for (at, message) in body["messages"].as_array().into_iter().flatten().enumerate() {
-        for (place, block) in message["content"].as_array().into_iter().flatten().enumerate() {
-            let thought = block["thinking"].as_str().unwrap_or_default();
-            if block["type"] == "thinking" && block["signature"] != sign(thought) {
-                return Err(format!("messages.{at}.content.{place}: Invalid `signature` in `thinking` block"));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The answer as events: names, where the dialect has them, and data.
@@ -106,6 +85,10 @@ impl Told<'_> {
             _ => "call",
         };
         self.reply.calls.iter().enumerate().map(move |(at, call)| (format!("{lead}_{}_{at}", self.serial), call))
+    }
+
+    fn signature(&self) -> String {
+        thoughts::sign(&self.reply.reasoning, self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default())
     }
 
     fn pieces(&self, text: &str) -> Vec<String> {
@@ -199,7 +182,7 @@ impl Told<'_> {
             let included =
                 self.body["include"].as_array().is_some_and(|list| list.contains(&json!("reasoning.encrypted_content")));
             if included {
-                item["encrypted_content"] = json!(sign(&self.reply.reasoning));
+                item["encrypted_content"] = json!(self.signature());
             }
             items.push(item);
         }
@@ -259,7 +242,7 @@ impl Told<'_> {
         let mut blocks = Vec::new();
         if !self.reply.reasoning.is_empty() {
             let thought = &self.reply.reasoning;
-            blocks.push(json!({"type": "thinking", "thinking": thought, "signature": sign(thought)}));
+            blocks.push(json!({"type": "thinking", "thinking": thought, "signature": self.signature()}));
         }
         if !self.reply.text.is_empty() {
             blocks.push(json!({"type": "text", "text": self.reply.text}));
@@ -325,7 +308,7 @@ impl Told<'_> {
             .collect();
         // Of calls made at once only the first one carries the signature.
         if let Some(first) = calls.first_mut().filter(|_| !self.reply.reasoning.is_empty()) {
-            first["thoughtSignature"] = json!(sign(&self.reply.reasoning));
+            first["thoughtSignature"] = json!(self.signature());
         }
         calls
     }

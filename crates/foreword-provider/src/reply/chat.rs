@@ -20,11 +20,12 @@ pub(super) struct Chat {
     thoughts: String,
     /// OpenRouter's pieces of reasoning, which go back as one list.
     details: Vec<Value>,
+    refused: bool,
 }
 
 impl Chat {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, calls: BTreeMap::new(), thoughts: String::new(), details: Vec::new() }
+        Self { dialect, calls: BTreeMap::new(), thoughts: String::new(), details: Vec::new(), refused: false }
     }
 
     /// A chunk of a stream, or a whole completion: they differ in one word.
@@ -42,13 +43,16 @@ impl Chat {
             Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).for_each(|text| sink.text(text)),
             _ => {}
         }
-        sink.text(said["refusal"].as_str().unwrap_or_default());
+        if let Some(text) = said["refusal"].as_str() {
+            self.refused |= !text.is_empty();
+            sink.text(text);
+        }
         for (place, call) in said["tool_calls"].as_array().into_iter().flatten().enumerate() {
             self.call(sink, place as u64, call);
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             sink.stop = Some(match reason {
-                "stop" if said["refusal"].is_string() => Stop::Refused,
+                "stop" if self.refused => Stop::Refused,
                 // Some servers say `stop` although they made calls.
                 "stop" | "eos" => sink.end(),
                 "tool_calls" | "function_call" => Stop::Calls,

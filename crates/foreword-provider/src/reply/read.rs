@@ -195,27 +195,27 @@ impl Reader {
     }
 
     /// Whether the model has begun to answer.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         !self.sink.events.is_empty()
     }
 
     /// Whether something that the model said waits to be given out.
-    pub fn has_content(&self) -> bool {
+    pub(crate) fn has_content(&self) -> bool {
         self.sink.events.iter().any(|event| !matches!(event, Event::Usage(_) | Event::Stop(_)))
     }
 
     /// Whether all events are known.
-    pub fn has_finished(&self) -> bool {
+    pub(crate) fn has_finished(&self) -> bool {
         self.finished
     }
 
     /// Whether the provider has said that nothing more comes.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.sink.ended || self.finished
     }
 
     /// Whether the model has ended; something may still follow.
-    pub fn has_stopped(&self) -> bool {
+    pub(crate) fn has_stopped(&self) -> bool {
         self.sink.stop.is_some()
     }
 

@@ -89,6 +89,7 @@ fn chat() {
     check(OpenAiChat, &[delta(&json!({"content": "Hi"}))], &["text Hi"]);
     check(OpenAiChat, &[delta(&json!({"content": "Hi"})), finish("length")], &["text Hi", "stop Length"]);
     check(OpenAiChat, &[delta(&json!({"refusal": "No."})), finish("content_filter")], &["text No.", "stop Refused"]);
+    check(OpenAiChat, &[delta(&json!({"refusal": "No."})), finish("stop")], &["text No.", "stop Refused"]);
     check(OpenAiChat, &[finish("odd")], &["stop Other(\"odd\")"]);
 }
 
@@ -396,6 +397,12 @@ fn value() -> impl Strategy<Value = Value> {
         "partial_json",
         "summary",
         "prompt_tokens",
+        "input_tokens",
+        "cache_read_input_tokens",
+        "usageMetadata",
+        "promptTokenCount",
+        "thoughtsTokenCount",
+        "candidatesTokenCount",
     ];
     let words = [
         "",
