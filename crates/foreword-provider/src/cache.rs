@@ -39,7 +39,7 @@ impl CacheUse {
 }
 
 /// The caches of all providers, as one account sees them. Another model is another cache.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CacheSim {
     entries: Entries,
     prompts: Prompts,

@@ -60,9 +60,12 @@ fn object<'a>(value: &'a Value, paths: &[&str], known: &str) -> Option<&'a Value
         .or_else(|| value.get(known).map(|_| value))
 }
 
+/// More than any request has; sums of such counts still fit.
+const MAX_COUNT: u64 = 1 << 40;
+
 /// A count; absent and null count as none.
 fn count(value: &Value, path: &str) -> Tokens {
-    Tokens(value.pointer(path).and_then(Value::as_u64).unwrap_or(0))
+    Tokens(value.pointer(path).and_then(Value::as_u64).unwrap_or(0).min(MAX_COUNT))
 }
 
 fn chat(usage: &Value, timings: Option<&Value>) -> Usage {

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test says what it expects by failing
 
 mod common;
-mod validator;
 
 use std::sync::Arc;
 
@@ -14,11 +13,10 @@ use foreword_core::prompt::{ToolPlan, ToolStyle};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::dialect::Dialect;
-use foreword_provider::model::Capability;
 use foreword_provider::render::{BodyOptions, Next, Renderer, body};
+use foreword_provider::rules::{Endpoint, validate};
 use foreword_provider::stream::{BlockKind, PromptStream, Ttl, common_prefix};
 use serde_json::{Value, json};
-use validator::{Endpoint, validate};
 
 const MODELS: [(Dialect, &str); 9] = [
     (Dialect::OpenAiChat, "gpt-5.4"),
@@ -149,11 +147,7 @@ fn check_stream(stream: &PromptStream, messages: &[Arc<Message>], tools: &ToolPl
 fn providers_take_what_is_rendered_and_nothing_depends_on_history() {
     for (dialect, name) in MODELS {
         let model = model(name);
-        let endpoint = Endpoint {
-            systems: model.has(Capability::MidConversationSystem),
-            signatures: model.has(Capability::ThoughtSignature),
-            breakpoints: model.has(Capability::Breakpoints),
-        };
+        let endpoint = Endpoint::of(&model);
         for seed in 0..24 {
             let mut dice = Dice(seed);
             let mut serial = 0;
@@ -304,6 +298,12 @@ fn the_validator_refuses() {
         &json!({"messages": [{"role": "user", "content": [marked("5m"), marked("1h")]}]}),
         "must not come after",
     );
+    let thinks = |block: Value| json!({"messages": [words("user", "x"), {"role": "assistant", "content": [block]}]});
+    check(Dialect::Anthropic, &thinks(json!({"type": "thinking", "thinking": "x"})), "'signature'");
+    let marked = json!({"type": "redacted_thinking", "data": "x", "cache_control": {"type": "ephemeral"}});
+    check(Dialect::Anthropic, &thinks(marked), "cache_control");
+    let thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    check(Dialect::OpenAiResponses, &json!({"input": [thought]}), "'rs_1' of type 'reasoning' was provided without");
     let part = |role: &str, part: Value| json!({"role": role, "parts": [part]});
     let f = json!({"functionCall": {"name": "f", "args": {}}});
     let r = json!({"functionResponse": {"name": "f", "response": {}}});

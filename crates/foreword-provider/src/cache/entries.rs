@@ -23,7 +23,7 @@ impl Entry {
 }
 
 /// Remembered prefixes, by their digest.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     live: BTreeMap<Digest, Entry>,
 }

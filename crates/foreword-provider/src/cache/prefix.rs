@@ -11,7 +11,7 @@ use crate::stream::{PromptStream, common_prefix};
 /// separate lines of conversation are told apart.
 const MAX_PROMPTS: usize = 32;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Remembered {
     model: String,
     used_s: u64,
@@ -19,7 +19,7 @@ struct Remembered {
 }
 
 /// Earlier prompts, the latest last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Prompts {
     known: VecDeque<Remembered>,
 }

@@ -1,13 +1,14 @@
 //! Gemini generateContent.
 
-use super::{Endpoint, Refusal, known, list, refuse, text, tool_names};
 use serde_json::Value;
+
+use super::{Endpoint, known, list, refuse, text, tool_names};
 
 const POSITION: &str =
     "Please ensure that function call turn comes immediately after a user turn or after a function response turn.";
 const COUNT: &str = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.";
 
-pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
     known(body, &["cachedContent", "contents", "generationConfig", "systemInstruction", "tools"])?;
     let own = !body["systemInstruction"].is_null() || !body["tools"].is_null();
     if own && !body["cachedContent"].is_null() {
@@ -59,7 +60,7 @@ pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> 
             }
         }
         for part in parts {
-            if part.get("text").is_some_and(|text| text == "") {
+            if part.get("text").is_some_and(|text| text == "") && part["thoughtSignature"].is_null() {
                 return refuse(format!("Unable to submit request because it must have a text parameter: contents[{index}]"));
             }
             if part.get("functionCall").is_some_and(|call| !call["args"].is_object()) {

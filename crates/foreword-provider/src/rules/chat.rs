@@ -1,16 +1,17 @@
 //! Chat Completions.
 
-use super::{Endpoint, Refusal, known, list, object_schema, pattern, refuse, text, tool_names};
 use serde_json::Value;
+
+use super::{Endpoint, known, list, object_schema, pattern, refuse, text, tool_names};
 
 /// Whose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
+pub(super) enum Server {
     OpenAi,
     Local,
 }
 
-pub(crate) fn validate(body: &Value, endpoint: Endpoint, server: Server) -> Result<(), Refusal> {
+pub(super) fn validate(body: &Value, endpoint: Endpoint, server: Server) -> Result<(), String> {
     match server {
         Server::OpenAi => known(
             body,
@@ -77,7 +78,7 @@ pub(crate) fn validate(body: &Value, endpoint: Endpoint, server: Server) -> Resu
     }
 }
 
-fn content(message: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+fn content(message: &Value, endpoint: Endpoint) -> Result<(), String> {
     let parts = match &message["content"] {
         Value::String(_) => return Ok(()),
         Value::Array(parts) if !parts.is_empty() => parts,
@@ -103,7 +104,7 @@ fn content(message: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn calls(message: &Value) -> Result<Vec<&str>, Refusal> {
+fn calls(message: &Value) -> Result<Vec<&str>, String> {
     let Some(calls) = message.get("tool_calls") else {
         text(message, "content")?;
         return Ok(Vec::new());
@@ -126,7 +127,7 @@ fn calls(message: &Value) -> Result<Vec<&str>, Refusal> {
     Ok(ids)
 }
 
-fn tools(body: &Value) -> Result<(), Refusal> {
+fn tools(body: &Value) -> Result<(), String> {
     if body["tools"].is_null() {
         return if body["tool_choice"].is_null() {
             Ok(())

@@ -1,15 +1,38 @@
 //! OpenAI Responses.
 
-use super::{Endpoint, Refusal, known, list, object_schema, pattern, refuse, text, tool_names};
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
-    known(body, &["input", "max_output_tokens", "model", "prompt_cache_key", "store", "stream", "tool_choice", "tools"])?;
+use super::{Endpoint, known, list, object_schema, pattern, refuse, text, tool_names};
+
+pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
+    known(
+        body,
+        &["input", "include", "max_output_tokens", "model", "prompt_cache_key", "store", "stream", "tool_choice", "tools"],
+    )?;
     tools(body)?;
     let mut open: Vec<&str> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    // A reasoning item that waits for what it led to.
+    let mut thought: Option<&str> = None;
     for item in list(body, "input")? {
-        match text(item, "type")? {
+        let kind = text(item, "type")?;
+        if let (Some(id), "reasoning" | "function_call_output") = (thought, kind) {
+            return refuse(alone(id));
+        }
+        thought = None;
+        match kind {
+            "reasoning" => {
+                thought = Some(text(item, "id")?);
+                list(item, "summary")?;
+                if body["store"] == false && !item["encrypted_content"].is_string() {
+                    return refuse(format!(
+                        "Item with id '{}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
+                        thought.unwrap_or_default()
+                    ));
+                }
+            }
             "message" => {
                 if let Some(id) = open.first() {
                     return refuse(format!("No tool output found for function call {id}."));
@@ -18,11 +41,10 @@ pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> 
             }
             "function_call" => {
                 let id = text(item, "call_id")?;
-                if !pattern(id, 64) || seen.contains(&id) || !pattern(text(item, "name")?, 64) {
+                if !pattern(id, 64) || !seen.insert(id) || !pattern(text(item, "name")?, 64) {
                     return refuse(format!("Invalid function call {id}."));
                 }
                 text(item, "arguments")?;
-                seen.push(id);
                 open.push(id);
             }
             "function_call_output" => {
@@ -36,13 +58,18 @@ pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> 
             other => return refuse(format!("Invalid value: '{other}'.")),
         }
     }
-    match open.first() {
-        Some(id) => refuse(format!("No tool output found for function call {id}.")),
-        None => Ok(()),
+    match (open.first(), thought) {
+        (Some(id), _) => refuse(format!("No tool output found for function call {id}.")),
+        (None, Some(id)) => refuse(alone(id)),
+        (None, None) => Ok(()),
     }
 }
 
-fn message(item: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+fn alone(id: &str) -> String {
+    format!("Item '{id}' of type 'reasoning' was provided without its required following item.")
+}
+
+fn message(item: &Value, endpoint: Endpoint) -> Result<(), String> {
     let role = text(item, "role")?;
     for part in list(item, "content")? {
         let good = match (role, text(part, "type")?) {
@@ -60,7 +87,7 @@ fn message(item: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn tools(body: &Value) -> Result<(), Refusal> {
+fn tools(body: &Value) -> Result<(), String> {
     if body["tools"].is_null() {
         return Ok(());
     }

@@ -1,9 +1,12 @@
 //! Anthropic Messages.
 
-use super::{Endpoint, Refusal, known, list, pattern, refuse, text, tool_names};
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> {
+use super::{Endpoint, known, list, pattern, refuse, text, tool_names};
+
+pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
     known(body, &["max_tokens", "messages", "model", "stream", "system", "tools"])?;
     if !body["tools"].is_null() {
         let tools = list(body, "tools")?;
@@ -22,7 +25,7 @@ pub(crate) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), Refusal> 
     marks(system, messages)
 }
 
-fn words(block: &Value, place: &str) -> Result<(), Refusal> {
+fn words(block: &Value, place: &str) -> Result<(), String> {
     known(block, &["cache_control", "text", "type"])?;
     let words = text(block, "text")?;
     if words.is_empty() {
@@ -34,7 +37,7 @@ fn words(block: &Value, place: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn order(messages: &[Value], endpoint: Endpoint) -> Result<(), Refusal> {
+fn order(messages: &[Value], endpoint: Endpoint) -> Result<(), String> {
     if messages.is_empty() {
         return refuse("messages: at least one message is required");
     }
@@ -72,6 +75,15 @@ fn order(messages: &[Value], endpoint: Endpoint) -> Result<(), Refusal> {
                     text(&block["source"], "media_type")?;
                 }
                 ("tool_use", "assistant") | ("tool_result", "user") => {}
+                ("thinking", "assistant") => {
+                    unmarked(block, index)?;
+                    text(block, "thinking")?;
+                    text(block, "signature")?;
+                }
+                ("redacted_thinking", "assistant") => {
+                    unmarked(block, index)?;
+                    text(block, "data")?;
+                }
                 (other, _) => return refuse(format!("messages.{index}.content: unexpected block '{other}'")),
             }
         }
@@ -79,8 +91,15 @@ fn order(messages: &[Value], endpoint: Endpoint) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn tool_use(messages: &[Value]) -> Result<(), Refusal> {
-    let mut all: Vec<&str> = Vec::new();
+fn unmarked(block: &Value, index: usize) -> Result<(), String> {
+    match block.get("cache_control") {
+        Some(_) => refuse(format!("messages.{index}.content: cache_control: Extra inputs are not permitted")),
+        None => Ok(()),
+    }
+}
+
+fn tool_use(messages: &[Value]) -> Result<(), String> {
+    let mut all: BTreeSet<&str> = BTreeSet::new();
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let content = list(message, "content")?;
@@ -114,13 +133,12 @@ fn tool_use(messages: &[Value]) -> Result<(), Refusal> {
             if !pattern(id, 64) {
                 return refuse(format!("messages.{index}.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'"));
             }
-            if all.contains(&id) {
+            if !all.insert(id) {
                 return refuse("`tool_use` ids must be unique");
             }
             if !pattern(text(block, "name")?, 64) || !block["input"].is_object() {
                 return refuse(format!("messages.{index}.content.0.tool_use.input: Input should be a valid dictionary"));
             }
-            all.push(id);
             open.push(id);
         }
     }
@@ -135,7 +153,7 @@ fn tool_use(messages: &[Value]) -> Result<(), Refusal> {
     }
 }
 
-fn marks(system: &[Value], messages: &[Value]) -> Result<(), Refusal> {
+fn marks(system: &[Value], messages: &[Value]) -> Result<(), String> {
     let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
     let marks: Vec<&Value> =
         system.iter().chain(blocks).map(|block| &block["cache_control"]).filter(|mark| !mark.is_null()).collect();

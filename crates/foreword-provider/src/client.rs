@@ -1,0 +1,263 @@
+//! Step 7: sends the bytes of a body, untouched, and gives the answer as events.
+//!
+//! A request is tried again only while the model has not begun to answer; after that a second try could say something else. Whoever
+//! drops an [`Answer`] or the future that brings it ends the request.
+
+mod answer;
+mod caches;
+mod config;
+mod error;
+mod flight;
+mod key;
+mod retry;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response, redirect};
+use tokio::time::Instant;
+use url::Url;
+
+use crate::dialect::Dialect;
+use crate::model::Model;
+use crate::refusal::Refusal;
+use crate::render::Body;
+use crate::reply::{Form, Reader};
+
+pub use answer::Answer;
+pub use caches::{Cached, ExplicitCaches};
+pub use config::{ClientConfig, Retry, Timeouts};
+pub use error::{SendError, SetupError, Waited};
+pub use key::{KeyError, KeySource, Secret};
+
+use flight::{Flight, Flights};
+use key::Key;
+
+/// Bytes of a refusal that are read.
+const MAX_REFUSAL: usize = 64 << 10;
+const MAX_HEADERS: usize = 200;
+
+/// How an answer is wanted. The body says so itself but in Gemini's dialect, where the address does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// As it comes into being.
+    Stream,
+    /// When it is done.
+    Whole,
+}
+
+/// A request that was taken, and the key it was sent with.
+struct Sent {
+    response: Response,
+    key: Option<Secret>,
+}
+
+/// Speaks to one provider with one key.
+pub struct Client {
+    dialect: Dialect,
+    base: Url,
+    host: String,
+    http: reqwest::Client,
+    headers: HeaderMap,
+    key: Key,
+    timeouts: Timeouts,
+    retry: Retry,
+    max_bytes: usize,
+    flights: Arc<Mutex<Flights>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("dialect", &self.dialect).field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client as configured. Nothing is sent yet, and the key is not looked for.
+    pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
+        let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
+        let text = base_url.unwrap_or_else(|| config::default_base(dialect).to_owned());
+        let base = config::parse_base(&text)?;
+        let host = config::shown_host(&base);
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if dialect == Dialect::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
+        for (name, value) in &more {
+            let bad = || SetupError::Header { name: name.clone() };
+            let header = HeaderName::try_from(name.as_str()).map_err(|_| bad())?;
+            let mut value = HeaderValue::try_from(value.expose()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            headers.insert(header, value);
+        }
+        // An error says that a provider is there already, which will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .no_proxy()
+            // A key is not carried on to wherever an answer points.
+            .redirect(redirect::Policy::none())
+            .referer(false)
+            .user_agent(user_agent)
+            .http1_max_headers(MAX_HEADERS)
+            .connect_timeout(timeouts.connect);
+        if let Some(proxy) = proxy {
+            builder = builder.proxy(reqwest::Proxy::all(proxy.expose()).map_err(|_| SetupError::Proxy)?);
+        }
+        let http = builder.build().map_err(|error| SetupError::Http(error::innermost(&error)))?;
+        let key = Key::new(key);
+        Ok(Self { dialect, base, host, http, headers, key, timeouts, retry, max_bytes, flights: Arc::default() })
+    }
+
+    /// The dialect it speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Sends `body`; done when the model begins to answer. Waits first where another request is about to warm the cache for this one.
+    pub async fn send(&self, model: &Model, body: &Body, delivery: Delivery) -> Result<Answer, SendError> {
+        let deadline = Instant::now() + self.timeouts.total;
+        let sent = async {
+            let flight = Flight::take_off(&self.flights, model, &body.prompt).await;
+            let answer = self.tries(model, body, delivery, deadline).await?;
+            flight.begun();
+            Ok(answer)
+        };
+        match tokio::time::timeout_at(deadline, sent).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.slow(Waited::Whole, self.timeouts.total)),
+        }
+    }
+
+    async fn tries(&self, model: &Model, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
+        let url = self.endpoint(model, delivery);
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let error = match self.attempt(&url, body, delivery, deadline).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let Some(wait) = self.retry.wait(tried, &error).filter(|wait| Instant::now() + *wait < deadline) else {
+                return Err(error);
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// One try, up to the first event.
+    async fn attempt(&self, url: &Url, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
+        let limit = self.timeouts.begin;
+        let begin = async {
+            let sent = self.call(Method::POST, url, Some(body.bytes.clone())).await?;
+            let form = match content_type(&sent.response).as_deref() {
+                Some(kind) if kind.starts_with("text/event-stream") => Form::Stream,
+                Some(kind) if kind.starts_with("application/json") => Form::Whole,
+                // Some servers do not say, or call it plain text.
+                _ => match delivery {
+                    Delivery::Stream => Form::Stream,
+                    Delivery::Whole => Form::Whole,
+                },
+            };
+            let reader = Reader::new(self.dialect, form, self.max_bytes);
+            let mut answer = Answer::new(sent, reader, self.host.clone(), self.timeouts, deadline);
+            answer.begin().await?;
+            Ok(answer)
+        };
+        match tokio::time::timeout(limit, begin).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.slow(Waited::Begin, limit)),
+        }
+    }
+
+    /// Sends one HTTP request and takes a refusal for what it is.
+    async fn call(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> Result<Sent, SendError> {
+        let key = self.key.get().await.map_err(SendError::Key)?;
+        let mut request = self.http.request(method, url.clone()).headers(self.headers.clone());
+        if let Some(key) = &key {
+            let (name, mut value) = key_header(self.dialect, key).ok_or(SendError::Key(KeyError::Characters))?;
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let sent = request.send().await;
+        let mut response = sent.map_err(|error| SendError::network(&self.host, &error))?;
+        if response.status().is_success() {
+            return Ok(Sent { response, key });
+        }
+        let status = response.status().as_u16();
+        if status == 401 {
+            self.key.forget().await;
+        }
+        let said = retry::said(response.headers());
+        let text = tokio::time::timeout(self.timeouts.idle, start_of(&mut response)).await.unwrap_or_default();
+        let mut refusal = Refusal::read(status, &text);
+        if let Some(key) = &key {
+            refusal = refusal.without(key.expose());
+        }
+        refusal.passing = said.again.unwrap_or(refusal.passing);
+        refusal.wait = said.wait.or(refusal.wait);
+        Err(SendError::Refused { host: self.host.clone(), refusal })
+    }
+
+    fn endpoint(&self, model: &Model, delivery: Delivery) -> Url {
+        match (self.dialect, delivery) {
+            (Dialect::OpenAiChat | Dialect::LlamaCpp, _) => self.address(&["chat", "completions"]),
+            (Dialect::OpenAiResponses, _) => self.address(&["responses"]),
+            (Dialect::Anthropic, _) => self.address(&["messages"]),
+            (Dialect::Gemini, Delivery::Whole) => self.address(&["models", &format!("{}:generateContent", model.wire)]),
+            (Dialect::Gemini, Delivery::Stream) => {
+                let mut url = self.address(&["models", &format!("{}:streamGenerateContent", model.wire)]);
+                url.set_query(Some("alt=sse"));
+                url
+            }
+        }
+    }
+
+    /// The base with more path behind it.
+    fn address(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    fn slow(&self, waited: Waited, limit: std::time::Duration) -> SendError {
+        SendError::TooSlow { host: self.host.clone(), waited, limit }
+    }
+}
+
+fn content_type(response: &Response) -> Option<String> {
+    response.headers().get(CONTENT_TYPE)?.to_str().ok().map(str::to_ascii_lowercase)
+}
+
+fn key_header(dialect: Dialect, key: &Secret) -> Option<(&'static str, HeaderValue)> {
+    let (name, value) = match dialect {
+        Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp => {
+            ("authorization", HeaderValue::try_from(format!("Bearer {}", key.expose())))
+        }
+        Dialect::Anthropic => ("x-api-key", HeaderValue::try_from(key.expose())),
+        Dialect::Gemini => ("x-goog-api-key", HeaderValue::try_from(key.expose())),
+    };
+    Some((name, value.ok()?))
+}
+
+/// The first bytes of an answer; what is lost on the way is not missed in an error message.
+async fn start_of(response: &mut Response) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        bytes.extend_from_slice(&chunk[..chunk.len().min(MAX_REFUSAL - bytes.len())]);
+        if bytes.len() == MAX_REFUSAL {
+            break;
+        }
+    }
+    bytes
+}
+
+/// Locks; what another task left behind when it panicked is whole, since nothing here changes half.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,151 @@
+//! What a client has to be told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use url::Url;
+
+use super::error::SetupError;
+use super::key::{KeySource, Secret};
+use crate::dialect::Dialect;
+
+/// A provider and how it is spoken to.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// The dialect.
+    pub dialect: Dialect,
+    /// Where it is, version included: `http://127.0.0.1:8080/v1`. The dialect's own provider where it is left out.
+    pub base_url: Option<String>,
+    /// Where its key comes from.
+    pub key: KeySource,
+    /// Headers beside those of the dialect.
+    pub headers: BTreeMap<String, Secret>,
+    /// A proxy, for example `http://user:password@proxy:3128`. Those of the environment are not used.
+    pub proxy: Option<Secret>,
+    /// How long things may take.
+    pub timeouts: Timeouts,
+    /// How often a request is tried.
+    pub retry: Retry,
+    /// The most bytes of one answer.
+    pub max_bytes: usize,
+    /// What is sent as `User-Agent`.
+    pub user_agent: String,
+}
+
+impl ClientConfig {
+    /// The dialect's own provider, with its usual settings and the environment's usual key.
+    pub fn new(dialect: Dialect) -> Self {
+        let key = match dialect {
+            Dialect::OpenAiResponses | Dialect::OpenAiChat => KeySource::Env("OPENAI_API_KEY".to_owned()),
+            Dialect::Anthropic => KeySource::Env("ANTHROPIC_API_KEY".to_owned()),
+            Dialect::Gemini => KeySource::Env("GEMINI_API_KEY".to_owned()),
+            Dialect::LlamaCpp => KeySource::None,
+        };
+        Self {
+            dialect,
+            base_url: None,
+            key,
+            headers: BTreeMap::new(),
+            proxy: None,
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            max_bytes: 64 << 20,
+            user_agent: concat!("foreword/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Connecting.
+    pub connect: Duration,
+    /// Until the model begins to answer, each try: it may have to read a long prompt, or to think. An answer that does not come as a
+    /// stream begins when it is done.
+    pub begin: Duration,
+    /// Without a sign of life while it answers.
+    pub idle: Duration,
+    /// All of it, waits and tries included.
+    pub total: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            begin: Duration::from_mins(10),
+            idle: Duration::from_mins(2),
+            total: Duration::from_hours(1),
+        }
+    }
+}
+
+/// How often a request is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Tries, the first included.
+    pub tries: u32,
+    /// The wait before the second; each further one is twice as long.
+    pub first_wait: Duration,
+    /// The longest wait. A provider that asks for more is not waited for.
+    pub max_wait: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { tries: 4, first_wait: Duration::from_millis(500), max_wait: Duration::from_mins(1) }
+    }
+}
+
+/// Where a dialect's own provider is.
+pub(super) fn default_base(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::OpenAiResponses | Dialect::OpenAiChat => "https://api.openai.com/v1",
+        Dialect::Anthropic => "https://api.anthropic.com/v1",
+        Dialect::Gemini => "https://generativelanguage.googleapis.com/v1beta",
+        Dialect::LlamaCpp => "http://127.0.0.1:8080/v1",
+    }
+}
+
+/// An address that can be sent to. One with a password in it is not shown.
+pub(super) fn parse_base(text: &str) -> Result<Url, SetupError> {
+    let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("it cannot be parsed"))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(SetupError::BaseUrl("it has a user name or password in it, which would be sent in the clear"));
+    }
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        return Err(SetupError::BaseUrl("it is no web address"));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(SetupError::BaseUrl("it has something behind its path"));
+    }
+    Ok(url)
+}
+
+/// A host for messages.
+pub(super) fn shown_host(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bases() {
+        let check = |text: &str, good: bool| assert_eq!(parse_base(text).is_ok(), good, "{text}");
+        for dialect in Dialect::ALL {
+            check(default_base(dialect), true);
+        }
+        check("http://192.168.1.2:11434/v1", true);
+        check("http://[::1]:8080/v1/", true);
+        check("localhost:8080/v1", false);
+        check("ftp://host/v1", false);
+        check("https://me:secret@host/v1", false);
+        check("https://host/v1?key=secret", false);
+        check("", false);
+        let error = parse_base("https://me:secret@host/v1").unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}

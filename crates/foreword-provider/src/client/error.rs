@@ -1,0 +1,137 @@
+//! What can go wrong between a body and its answer. No message holds a key, a password or a header's value.
+
+use std::time::Duration;
+
+use super::key::{KeyError, Secret};
+use crate::refusal::{Refusal, without};
+use crate::reply::ReadError;
+
+/// A client that cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetupError {
+    /// The base URL.
+    #[error("setting up a provider: `base_url` is no address to send to ({0}); write it like https://host/v1")]
+    BaseUrl(&'static str),
+    /// A header.
+    #[error("setting up a provider: the header {name:?} has a name or value that HTTP does not allow; correct it")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// The proxy.
+    #[error("setting up a provider: `proxy` is no address of a proxy; write it like http://host:3128")]
+    Proxy,
+    /// The HTTP client.
+    #[error("setting up a provider: {0}")]
+    Http(String),
+}
+
+/// What took too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// The begin of the answer.
+    Begin,
+    /// The next piece of it.
+    Next,
+    /// All of it.
+    Whole,
+}
+
+impl Waited {
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Begin => ("did not begin to answer", "begin"),
+            Self::Next => ("fell silent in the middle of an answer", "idle"),
+            Self::Whole => ("was not done", "total"),
+        }
+    }
+}
+
+/// A request without an answer, or with a part of one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// There is no key.
+    #[error("{0}")]
+    Key(KeyError),
+    /// No connection, or it was lost.
+    #[error("asking {host}: {why}; check the connection and the base URL")]
+    Network {
+        /// Whom.
+        host: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// Too slow.
+    #[error("asking {host}: it {} within {} seconds; try again, or raise the `{}` timeout", waited.words().0, limit.as_secs_f32(), waited.words().1)]
+    TooSlow {
+        /// Whom.
+        host: String,
+        /// What took too long.
+        waited: Waited,
+        /// The limit.
+        limit: Duration,
+    },
+    /// The provider refused.
+    #[error("asking {host}: {refusal}")]
+    Refused {
+        /// Whom.
+        host: String,
+        /// What it said.
+        refusal: Refusal,
+    },
+    /// The answer broke off, or is none.
+    #[error("asking {host}: {error}")]
+    Unread {
+        /// Whom.
+        host: String,
+        /// What is wrong with it.
+        error: ReadError,
+    },
+}
+
+impl SendError {
+    /// Whether the same request may be taken a little later.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Network { .. } => true,
+            Self::Refused { refusal, .. } => refusal.passing,
+            Self::Unread { error, .. } => *error == ReadError::Cut,
+            // Whoever is slow now is working on it; a second request would cost again.
+            Self::Key(_) | Self::TooSlow { .. } => false,
+        }
+    }
+
+    /// What the provider said, where it refused.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+
+    pub(super) fn network(host: &str, error: &reqwest::Error) -> Self {
+        let why = if error.is_timeout() { "it could not be reached in time".to_owned() } else { innermost(error) };
+        Self::Network { host: host.to_owned(), why }
+    }
+
+    pub(super) fn read(host: &str, key: Option<&Secret>, error: ReadError) -> Self {
+        let host = host.to_owned();
+        let key = key.map_or("", Secret::expose);
+        match error {
+            ReadError::Refused(refusal) => Self::Refused { host, refusal: refusal.without(key) },
+            ReadError::Strange { why } => Self::Unread { host, error: ReadError::Strange { why: without(&why, key) } },
+            error => Self::Unread { host, error },
+        }
+    }
+}
+
+/// What an error comes down to; the outer ones repeat the address.
+pub(super) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut at = error.source();
+    while let Some(inner) = at {
+        text = inner.to_string();
+        at = inner.source();
+    }
+    text
+}

@@ -1,0 +1,176 @@
+//! Requests that start together and begin with the same prompt would each pay for writing it to the provider's cache, since an entry can
+//! be read only once the answer to its writer has begun. So the first one goes ahead and the others wait until then.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use foreword_core::tokens::Tokens;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::lock;
+use crate::model::{CacheRules, Model};
+use crate::stream::{PromptStream, common_prefix};
+
+/// A gain of fewer tokens is not worth waiting for.
+const WORTH_WAITING: Tokens = Tokens(1024);
+/// Prompts remembered as warm; beyond them a request may wait without need.
+const MAX_WARM: usize = 32;
+/// Whoever is ahead may have been put aside by its caller; then it is not waited for any longer.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+/// What is in the air, and what has landed in the cache.
+#[derive(Debug, Default)]
+pub(super) struct Flights {
+    next: u64,
+    ahead: Vec<Ahead>,
+    warm: VecDeque<Warm>,
+}
+
+#[derive(Debug)]
+struct Ahead {
+    id: u64,
+    model: String,
+    prompt: PromptStream,
+    ended: watch::Receiver<()>,
+}
+
+#[derive(Debug)]
+struct Warm {
+    model: String,
+    prompt: PromptStream,
+    at: Instant,
+}
+
+impl Flights {
+    /// The request ahead that would warm the most for this one, where that is worth waiting for.
+    fn ahead(&self, model: &Model, prompt: &PromptStream, now: Instant) -> Option<watch::Receiver<()>> {
+        if matches!(model.cache, CacheRules::None {}) {
+            return None;
+        }
+        let life = model.cache.lifetime_s().map(Duration::from_secs);
+        let warm = self
+            .warm
+            .iter()
+            .filter(|warm| warm.model == model.name && life.is_none_or(|life| now.duration_since(warm.at) < life))
+            .map(|warm| common_prefix(&warm.prompt, prompt).tokens)
+            .max()
+            .unwrap_or_default();
+        let least = WORTH_WAITING.max(Tokens(model.cache.minimum()));
+        self.ahead
+            .iter()
+            .filter(|ahead| ahead.model == model.name)
+            .map(|ahead| (common_prefix(&ahead.prompt, prompt).tokens, ahead))
+            .filter(|(common, _)| *common >= least && *common - warm >= WORTH_WAITING)
+            .max_by_key(|(common, _)| *common)
+            .map(|(_, ahead)| ahead.ended.clone())
+    }
+}
+
+/// A request on its way. Once it is dropped, those behind it go on.
+#[derive(Debug)]
+pub(super) struct Flight {
+    flights: Arc<Mutex<Flights>>,
+    id: u64,
+    /// Dropped last, when the list no longer holds this flight.
+    _ending: watch::Sender<()>,
+}
+
+impl Flight {
+    /// Waits for whoever is ahead with the same prompt, then goes.
+    pub(super) async fn take_off(flights: &Arc<Mutex<Flights>>, model: &Model, prompt: &PromptStream) -> Self {
+        let until = Instant::now() + MAX_WAIT;
+        loop {
+            let mut ended = {
+                let mut all = lock(flights);
+                let now = Instant::now();
+                let ahead = if now < until { all.ahead(model, prompt, now) } else { None };
+                let Some(ended) = ahead else {
+                    let (ending, ended) = watch::channel(());
+                    let id = all.next;
+                    all.next += 1;
+                    all.ahead.push(Ahead { id, model: model.name.clone(), prompt: prompt.clone(), ended });
+                    return Self { flights: Arc::clone(flights), id, _ending: ending };
+                };
+                ended
+            };
+            // What it waits for is an error: the one ahead is gone.
+            let _ = tokio::time::timeout_at(until, ended.changed()).await;
+        }
+    }
+
+    /// Its answer has begun: what it sent can be read from the cache.
+    pub(super) fn begun(self) {
+        let mut all = lock(&self.flights);
+        if let Some(at) = all.ahead.iter().position(|ahead| ahead.id == self.id) {
+            let Ahead { model, prompt, .. } = all.ahead.swap_remove(at);
+            // A prompt that continues another one takes its place.
+            all.warm.retain(|warm| warm.model != model || common_prefix(&warm.prompt, &prompt).previous.is_some());
+            if all.warm.len() >= MAX_WARM {
+                all.warm.pop_front();
+            }
+            all.warm.push_back(Warm { model, prompt, at: Instant::now() });
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        let mut all = lock(&self.flights);
+        let id = self.id;
+        all.ahead.retain(|ahead| ahead.id != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use foreword_core::message::{Origin, Role};
+
+    use super::*;
+    use crate::stream::{Block, BlockKind, BlockList, Path, Source, Tag};
+    use crate::table::ModelTable;
+
+    /// A prompt of texts, each with a number of tokens.
+    fn prompt(texts: &[(&str, u64)]) -> PromptStream {
+        let mut list = BlockList::default();
+        for (text, tokens) in texts {
+            let tag = Tag { kind: BlockKind::Text, role: Role::User, opens: true };
+            let source = Source::Own(Arc::from(*text), Origin::User);
+            list.push(Block::new(tag, Path::new("", 0, 0), source, Tokens(*tokens), true));
+        }
+        PromptStream::new(Arc::default(), Arc::default(), &list)
+    }
+
+    #[test]
+    fn who_waits_for_whom() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let table = ModelTable::builtin().unwrap();
+        let model = |name: &str| table.find(name).unwrap();
+        let (opus, haiku) = (model("claude-opus-5-5"), model("claude-haiku-4-5"));
+        let (warm, ahead) = (prompt(&[("a", 5000)]), prompt(&[("a", 5000), ("b", 5000), ("c", 10)]));
+        let check = |model: &Model, texts: &[(&str, u64)], waits: bool| {
+            runtime.block_on(async {
+                let flights = Arc::default();
+                Flight::take_off(&flights, &opus, &warm).await.begun();
+                let first = Flight::take_off(&flights, &opus, &ahead).await;
+                let next = prompt(texts);
+                let mut behind = std::pin::pin!(Flight::take_off(&flights, model, &next));
+                let went = tokio::time::timeout(Duration::from_millis(1), &mut behind).await.is_ok();
+                assert_eq!(went, !waits, "{texts:?}");
+                drop(first);
+                if waits {
+                    behind.await;
+                }
+            });
+        };
+        check(&opus, &[("a", 5000), ("b", 5000), ("d", 10)], true);
+        // All that they share is warm already, or next to nothing, or another model's.
+        check(&opus, &[("a", 5000), ("d", 5000)], false);
+        check(&opus, &[("a", 5000), ("b", 1000), ("d", 5000)], false);
+        check(&opus, &[("d", 5000)], false);
+        check(&haiku, &[("a", 5000), ("b", 5000)], false);
+    }
+}
