@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::super::tests::arches;
+use super::super::arches;
 use super::{LayerNorm, Softmax};
 
 /// The error function by a series whose terms all have one sign, so nothing cancels.
