@@ -261,14 +261,9 @@ struct Four;
 impl Format<8> for Four {
     #[inline(always)]
     fn scale<S: Simd>(simd: S, word: S::u32s) -> (S::f32s, S::f32s) {
-        let half = |high: S::u32s| {
-            let sign = simd.and_u32s(high, simd.splat_u32s(0x8000_0000));
-            let rest = shift_right(simd, simd.and_u32s(high, simd.splat_u32s(0x7fff_0000)), 3);
-            simd.transmute_f32s_u32s(simd.or_u32s(sign, rest))
-        };
-        let scale = simd.mul_f32s(half(shift_left(simd, word, 16)), simd.splat_f32s(16.0 * HALF));
+        let scale = simd.mul_f32s(upper_half(simd, shift_left(simd, word, 16)), simd.splat_f32s(16.0 * HALF));
         // minimum + scale × number = 16 scale × (1 + number / 16) + minimum - 16 scale
-        let least = simd.mul_f32s(half(word), simd.splat_f32s(HALF));
+        let least = simd.mul_f32s(upper_half(simd, word), simd.splat_f32s(HALF));
         (scale, simd.sub_f32s(least, scale))
     }
 
@@ -276,6 +271,14 @@ impl Format<8> for Four {
     fn number<S: Simd>(simd: S, word: S::u32s, index: u32) -> S::f32s {
         float(simd, move_to(simd, word, 4 * index, 19), 0xf << 19)
     }
+}
+
+/// The 16-bit float in the upper half of a word, too small by [`HALF`].
+#[inline(always)]
+fn upper_half<S: Simd>(simd: S, word: S::u32s) -> S::f32s {
+    let sign = simd.and_u32s(word, simd.splat_u32s(0x8000_0000));
+    let rest = shift_right(simd, simd.and_u32s(word, simd.splat_u32s(0x7fff_0000)), 3);
+    simd.transmute_f32s_u32s(simd.or_u32s(sign, rest))
 }
 
 struct Eight;
@@ -366,7 +369,10 @@ fn tile<S: Simd, F: Format<PER>, const PER: usize, const ROWS: usize>(
             let left: [&[f32; PER]; ROWS] = std::array::from_fn(|row| &left[row][at]);
             let mut index = 0;
             for inner in 0..PER {
-                let numbers: [S::f32s; WIDE] = std::array::from_fn(|wide| F::number(simd, word[wide], index));
+                let mut numbers = [zero; WIDE];
+                for wide in 0..WIDE {
+                    numbers[wide] = F::number(simd, word[wide], index);
+                }
                 for row in 0..ROWS {
                     let factor = simd.splat_f32s(left[row][inner]);
                     for wide in 0..WIDE {
