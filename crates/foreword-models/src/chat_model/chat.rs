@@ -51,7 +51,7 @@ pub struct Chat {
     model: Arc<ChatModel>,
     cache: Cache,
     /// The tokens that the cache has.
-    evaluated: Vec<u32>,
+    pub(super) evaluated: Vec<u32>,
 }
 
 impl Chat {

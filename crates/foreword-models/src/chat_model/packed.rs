@@ -98,11 +98,6 @@ impl Packed {
         finite.then_some(packed)
     }
 
-    /// Rows of the matrix.
-    pub(super) fn rows(&self) -> usize {
-        self.rows
-    }
-
     /// Panels, the last one perhaps not full.
     pub(super) fn panels(&self) -> usize {
         self.rows.div_ceil(self.panel)

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use pulp::Arch;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
