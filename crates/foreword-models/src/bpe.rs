@@ -56,6 +56,8 @@ pub struct Bpe {
     /// From two neighbours to their rank and what they become.
     merges: HashMap<(u32, u32), (u32, u32)>,
     vocabulary: HashMap<Vec<u8>, u32>,
+    /// What each token stands for; nothing for one that cannot come out of a text.
+    spelled: Vec<Box<[u8]>>,
     per_message: Tokens,
     /// Sizes of pieces. It changes how fast a text is counted, never the count.
     cache: Mutex<HashMap<Box<str>, u64>>,
@@ -80,10 +82,13 @@ impl Bpe {
         }
         let letters = letters();
         let mut vocabulary = HashMap::with_capacity(tokens.len());
+        let mut all = Vec::with_capacity(tokens.len());
         for (id, token) in (0_u32..).zip(tokens) {
             let normal = types.get(id as usize).is_none_or(|kind| *kind == NORMAL);
             // A token that is not written in these letters cannot come out of a text.
-            if let Some(bytes) = spelled(token, &letters).filter(|_| normal) {
+            let bytes = spelled(token, &letters).filter(|_| normal).unwrap_or_default();
+            all.push(bytes.clone().into_boxed_slice());
+            if !bytes.is_empty() {
                 vocabulary.entry(bytes).or_insert(id);
             }
         }
@@ -94,6 +99,7 @@ impl Bpe {
             bytes: std::array::from_fn(|byte| vocabulary.get(&[u8::try_from(byte).unwrap_or_default()][..]).copied()),
             merges: HashMap::with_capacity(metadata.merges.len()),
             vocabulary,
+            spelled: all,
             per_message: Tokens::ZERO,
             cache: Mutex::default(),
         };
@@ -125,6 +131,11 @@ impl Bpe {
         let mut ids = Vec::new();
         self.splitter.split(text, |piece| self.encode_piece(piece, &mut ids));
         ids
+    }
+
+    /// The bytes that a token stands for: a part of a character perhaps, and nothing for a special token.
+    pub fn bytes_of(&self, token: u32) -> &[u8] {
+        self.spelled.get(token as usize).map_or(&[], |bytes| bytes)
     }
 
     /// `<|im_start|>role⏎`, text, `<|im_end|>⏎`

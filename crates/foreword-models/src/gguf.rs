@@ -1,5 +1,10 @@
-//! The metadata of a GGUF file (versions 2 and 3), as far as a tokenizer needs it. Tensors are not touched.
+//! The start of a GGUF file (versions 2 and 3): what it says about itself, and where its tensors lie. Their numbers are not touched.
 
+mod tensors;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// Entries of metadata; real files have some dozens.
@@ -14,6 +19,8 @@ const MAX_TEXT: u64 = 1 << 20;
 const MAX_TEXTS: u64 = 256 << 20;
 /// Lists inside lists.
 const MAX_DEPTH: u32 = 4;
+
+pub use tensors::{Encoding, Tensor, Tensors};
 
 /// What is wrong with a GGUF file.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +69,14 @@ pub enum GgufError {
         /// The number of the type.
         found: u32,
     },
+    /// A tensor that is not as it should be.
+    #[error("the tensor `{name}` has {found}")]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// What was found.
+        found: String,
+    },
     /// A text that is not UTF-8.
     #[error("{what} is not UTF-8")]
     Utf8 {
@@ -70,8 +85,8 @@ pub enum GgufError {
     },
 }
 
-/// What a GGUF file says about its tokenizer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a GGUF file says about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
     /// `general.name`
     pub name: Option<String>,
@@ -89,12 +104,20 @@ pub struct Metadata {
     pub merges: Vec<String>,
     /// `tokenizer.chat_template`
     pub chat_template: Option<String>,
+    /// `general.architecture`
+    pub architecture: Option<String>,
+    /// Each other entry that is one number.
+    pub numbers: BTreeMap<String, f64>,
 }
 
 impl Metadata {
     /// Reads the start of a GGUF file.
     pub fn read(file: impl Read + Seek) -> Result<Self, GgufError> {
-        let mut source = Source::new(file)?;
+        Ok(Self::start(&mut Source::new(file)?)?.0)
+    }
+
+    /// Reads up to the table of tensors; gives the number of them too.
+    fn start<R: Read + Seek>(source: &mut Source<R>) -> Result<(Self, u64), GgufError> {
         let mut magic = [0; 4];
         if source.left() < 4 {
             return Err(GgufError::NotGguf);
@@ -107,20 +130,21 @@ impl Metadata {
         if !matches!(version, 2 | 3) {
             return Err(GgufError::Version(version));
         }
-        source.u64("the number of tensors")?;
+        let tensors = source.u64("the number of tensors")?;
         let entries = source.u64("the number of entries")?;
         limit("the number of entries", entries, MAX_ENTRIES)?;
         let mut metadata = Self::default();
         for _ in 0..entries {
             let key = source.text("a key", MAX_KEY)?;
             let kind = source.u32(&key)?;
-            metadata.entry(&mut source, &key, kind)?;
+            metadata.entry(source, &key, kind)?;
         }
-        Ok(metadata)
+        Ok((metadata, tensors))
     }
 
     fn entry<R: Read + Seek>(&mut self, source: &mut Source<R>, key: &str, kind: u32) -> Result<(), GgufError> {
         match key {
+            "general.architecture" => self.architecture = Some(source.text_value(key, kind)?),
             "general.name" => self.name = Some(source.text_value(key, kind)?),
             "llama.context_length" => self.context_length = Some(source.number(key, kind)?),
             "tokenizer.ggml.model" => self.model = Some(source.text_value(key, kind)?),
@@ -131,17 +155,33 @@ impl Metadata {
             "tokenizer.ggml.token_type" => {
                 self.token_types = source.list(key, kind, INT32, |source| Ok(source.u32(key)?.cast_signed()))?;
             }
-            _ => source.skip_value(key, kind, 0)?,
+            _ => match source.scalar(key, kind)? {
+                Some(number) => {
+                    self.numbers.insert(key.to_owned(), number);
+                }
+                None => source.skip_value(key, kind, 0)?,
+            },
         }
         Ok(())
+    }
+
+    /// The whole number that stands at `key`.
+    pub fn whole(&self, key: &str) -> Option<u64> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a whole number in the range")]
+        self.numbers
+            .get(key)
+            .filter(|number| number.fract() == 0.0 && (0.0..=9e15).contains(*number))
+            .map(|number| *number as u64)
     }
 }
 
 const UINT32: u32 = 4;
 const INT32: u32 = 5;
+const FLOAT32: u32 = 6;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 const UINT64: u32 = 10;
+const FLOAT64: u32 = 12;
 
 /// The size of a value of a type of fixed size.
 fn size_of(kind: u32) -> Option<u64> {
@@ -244,6 +284,18 @@ impl<R: Read + Seek> Source<R> {
         }
     }
 
+    /// The value, where it is one number. Numbers above 2^53 are rounded; none of those in use is near.
+    fn scalar(&mut self, key: &str, kind: u32) -> Result<Option<f64>, GgufError> {
+        Ok(Some(match kind {
+            UINT32 => self.u32(key)?.into(),
+            INT32 => self.u32(key)?.cast_signed().into(),
+            FLOAT32 => f32::from_bits(self.u32(key)?).into(),
+            UINT64 => self.u64(key)? as f64,
+            FLOAT64 => f64::from_bits(self.u64(key)?),
+            _ => return Ok(None),
+        }))
+    }
+
     fn list<T>(
         &mut self,
         key: &str,
@@ -290,179 +342,4 @@ fn expect(key: &str, found: u32, expected: u32) -> Result<(), GgufError> {
 
 fn wrong_type(key: &str, found: u32) -> GgufError {
     GgufError::Type { key: key.to_owned(), found }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::io::Cursor;
-
-    /// Writes what the tests read.
-    pub(crate) struct Writer {
-        entries: u64,
-        body: Vec<u8>,
-    }
-
-    impl Writer {
-        pub(crate) fn new() -> Self {
-            Self { entries: 0, body: Vec::new() }
-        }
-
-        fn raw_text(&mut self, text: &str) {
-            self.body.extend((text.len() as u64).to_le_bytes());
-            self.body.extend(text.as_bytes());
-        }
-
-        fn key(&mut self, key: &str, kind: u32) {
-            self.entries += 1;
-            self.raw_text(key);
-            self.body.extend(kind.to_le_bytes());
-        }
-
-        fn list_head(&mut self, of: u32, length: usize) {
-            self.body.extend(of.to_le_bytes());
-            self.body.extend((length as u64).to_le_bytes());
-        }
-
-        pub(crate) fn text(mut self, key: &str, value: &str) -> Self {
-            self.key(key, STRING);
-            self.raw_text(value);
-            self
-        }
-
-        pub(crate) fn texts(mut self, key: &str, values: &[&str]) -> Self {
-            self.key(key, ARRAY);
-            self.list_head(STRING, values.len());
-            for value in values {
-                self.raw_text(value);
-            }
-            self
-        }
-
-        pub(crate) fn ints(mut self, key: &str, values: &[i32]) -> Self {
-            self.key(key, ARRAY);
-            self.list_head(INT32, values.len());
-            for value in values {
-                self.body.extend(value.to_le_bytes());
-            }
-            self
-        }
-
-        fn fixed(mut self, key: &str, kind: u32, bytes: &[u8]) -> Self {
-            self.key(key, kind);
-            self.body.extend(bytes);
-            self
-        }
-
-        pub(crate) fn finish(self, version: u32) -> Vec<u8> {
-            let mut out = b"GGUF".to_vec();
-            out.extend(version.to_le_bytes());
-            out.extend(7_u64.to_le_bytes());
-            out.extend(self.entries.to_le_bytes());
-            out.extend(self.body);
-            out
-        }
-    }
-
-    fn sample() -> Writer {
-        let mut nested = Vec::new();
-        nested.extend(ARRAY.to_le_bytes());
-        nested.extend(1_u64.to_le_bytes());
-        nested.extend(0_u32.to_le_bytes());
-        nested.extend(3_u64.to_le_bytes());
-        nested.extend([1, 2, 3]);
-        Writer::new()
-            .text("general.name", "Tiny é")
-            .text("other.text", "skipped")
-            .fixed("llama.context_length", UINT32, &8192_u32.to_le_bytes())
-            .fixed("a.float", 12, &1.5_f64.to_le_bytes())
-            .fixed("a.bool", 7, &[1])
-            .texts("other.list", &["x", "", "yz"])
-            .ints("other.ints", &[1, 2])
-            .fixed("a.nested", ARRAY, &nested)
-            .text("tokenizer.ggml.model", "gpt2")
-            .text("tokenizer.ggml.pre", "smollm")
-            .texts("tokenizer.ggml.tokens", &["a", "Ġ", "b"])
-            .ints("tokenizer.ggml.token_type", &[1, 3, -1])
-            .texts("tokenizer.ggml.merges", &["a b"])
-            .text("tokenizer.chat_template", "{{ x }}")
-    }
-
-    fn read(bytes: &[u8]) -> Result<Metadata, GgufError> {
-        Metadata::read(Cursor::new(bytes))
-    }
-
-    #[test]
-    fn reads_both_versions() {
-        for version in [2, 3] {
-            let found = read(&sample().finish(version)).unwrap();
-            assert_eq!(
-                found,
-                Metadata {
-                    name: Some("Tiny é".into()),
-                    context_length: Some(8192),
-                    model: Some("gpt2".into()),
-                    pre: Some("smollm".into()),
-                    tokens: vec!["a".into(), "Ġ".into(), "b".into()],
-                    token_types: vec![1, 3, -1],
-                    merges: vec!["a b".into()],
-                    chat_template: Some("{{ x }}".into()),
-                }
-            );
-        }
-    }
-
-    #[test]
-    fn faults_are_named() {
-        fn check(bytes: &[u8], expect: &str) {
-            let found = read(bytes).unwrap_err().to_string();
-            assert!(found.contains(expect), "{found}");
-        }
-        check(b"", "not a GGUF file");
-        check(b"PK\x03\x04 and more", "not a GGUF file");
-        check(&sample().finish(1), "version 1 is not supported");
-        check(&sample().finish(0x0300_0000), "little-endian");
-        check(&Writer::new().texts("general.name", &["x"]).finish(3), "`general.name` has type 9");
-        check(&Writer::new().fixed("x", 13, &[0; 8]).finish(3), "`x` has type 13");
-        check(&Writer::new().fixed("x", STRING, &u64::MAX.to_le_bytes()).finish(3), "cut off");
-        let huge = [STRING.to_le_bytes().as_slice(), &3_000_000_u64.to_le_bytes()].concat();
-        check(&Writer::new().fixed("tokenizer.ggml.tokens", ARRAY, &huge).finish(3), "cut off");
-        let huge = [STRING.to_le_bytes().as_slice(), &u64::MAX.to_le_bytes()].concat();
-        check(&Writer::new().fixed("tokenizer.ggml.merges", ARRAY, &huge).finish(3), "more than the limit");
-        check(&Writer::new().fixed("x", ARRAY, &huge).finish(3), "cut off");
-        let bad = [2_u64.to_le_bytes().as_slice(), &[0xff, 0xfe]].concat();
-        check(&Writer::new().fixed("general.name", STRING, &bad).finish(3), "general.name is not UTF-8");
-        let deep = [ARRAY.to_le_bytes().as_slice(), &1_u64.to_le_bytes()].concat().repeat(1_000);
-        check(&Writer::new().fixed("x", ARRAY, &deep).finish(3), "`x` has type 9");
-        let mut entries = sample().finish(3);
-        entries[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
-        check(&entries, "the number of entries is");
-    }
-
-    #[test]
-    fn a_file_cut_anywhere_is_an_error() {
-        let whole = sample().finish(3);
-        for length in 0..whole.len() {
-            assert!(read(&whole[..length]).is_err(), "{length}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = read(&bytes);
-            let _ = read(&[b"GGUF\x03\0\0\0".as_slice(), &bytes].concat());
-        }
-
-        #[test]
-        fn any_damage_is_read_or_refused(at in 0..400_usize, byte in any::<u8>(), more in prop::collection::vec((0..400_usize, any::<u8>()), 0..4)) {
-            let mut bytes = sample().finish(3);
-            for (at, byte) in more.into_iter().chain([(at, byte)]) {
-                let length = bytes.len();
-                bytes[at % length] = byte;
-            }
-            let _ = read(&bytes);
-        }
-    }
 }

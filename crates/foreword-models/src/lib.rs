@@ -7,6 +7,8 @@
 //! a typed error.
 
 pub mod bpe;
+pub mod chat_model;
+mod compute;
 pub mod gguf;
 pub mod minilm;
 mod split;

@@ -3,10 +3,7 @@
 //! The model is small enough to write out: six layers of products, attention and normalisation. What is here is fast because of what it leaves
 //! out: no padding, no copies between layers, no locks between threads that have a text each.
 
-mod aligned;
 mod encoder;
-mod matmul;
-mod pointwise;
 mod team;
 mod tensors;
 #[cfg(test)]
@@ -20,9 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pulp::Arch;
 use serde_json::{Map, Value};
 
+use crate::compute::team::on_threads;
 use crate::wordpiece::{WordPiece, WordPieceError};
 use encoder::Crew;
-use team::{Team, on_threads};
+use team::Team;
 use weights::{HEADS, HIDDEN, INNER, LAYERS, POSITIONS, SHARDS, WORDS, Weights};
 
 /// Tokens that go through the layers at once: more would not stay in a core's own cache, fewer would read the weights more often.

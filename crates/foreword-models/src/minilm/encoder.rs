@@ -4,12 +4,12 @@
 
 use pulp::Arch;
 
-use super::aligned::Rows;
-use super::matmul::{Into, Panels, Product};
-use super::pointwise::{LayerNorm, Softmax};
 use super::team::Team;
 use super::tensors::numbers;
 use super::weights::{HEAD, HIDDEN, Norm, SHARD_HEADS, SHARD_INNER, SHARDS, Shard, Weights};
+use crate::compute::aligned::Rows;
+use crate::compute::matmul::{Into, Panels, Product};
+use crate::compute::pointwise::{LayerNorm, Softmax};
 
 /// Added to a variance before its root is taken.
 pub(super) const EPSILON: f32 = 1e-12;

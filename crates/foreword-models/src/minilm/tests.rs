@@ -6,26 +6,13 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use pulp::Arch;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::weights::{HIDDEN, INNER, LAYERS, POSITIONS, WORDS};
 use super::{FILE_LIMIT, MiniLm};
+use crate::compute::arches;
 use crate::wordpiece::WordPiece;
-
-/// Each set of instructions that this machine has.
-pub(super) fn arches() -> Vec<Arch> {
-    let mut arches = vec![Arch::Scalar];
-    #[cfg(target_arch = "x86_64")]
-    {
-        arches.extend(pulp::x86::V3::try_new().map(Arch::V3));
-        arches.extend(pulp::x86::V4::try_new().map(Arch::V4));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    arches.push(Arch::new());
-    arches
-}
 
 fn config() -> Value {
     json!({

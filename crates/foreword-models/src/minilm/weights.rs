@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pulp::Arch;
 
 use super::ModelError;
-use super::matmul::Panels;
 use super::tensors::{Reader, Tensors};
+use crate::compute::matmul::Panels;
 
 /// The length of a token's vector, and of a text's.
 pub(super) const HIDDEN: usize = 384;
@@ -106,7 +106,7 @@ impl Weights {
                 }
             }
         };
-        let parts = super::team::on_threads(threads.min(LAYERS + 1), |_| work());
+        let parts = crate::compute::team::on_threads(threads.min(LAYERS + 1), |_| work());
 
         let mut words = Vec::new();
         let mut layers = Vec::new();

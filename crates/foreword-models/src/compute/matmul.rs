@@ -18,17 +18,17 @@ use super::pointwise::gelu;
 /// Registers side by side in a tile.
 const WIDE: usize = 2;
 /// Steps of the inner dimension between two looks at the bounds; inner dimensions are padded to a multiple of it.
-pub(super) const STEP: usize = 4;
+pub(crate) const STEP: usize = 4;
 
 /// The right side of a product, `inner` × `columns`, in panels.
-pub(super) struct Panels {
+pub(crate) struct Panels {
     values: Aligned,
     inner: usize,
     panel: usize,
 }
 
 /// How wide a panel is on this processor.
-pub(super) fn panel_width(arch: Arch) -> usize {
+pub(crate) fn panel_width(arch: Arch) -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
         type Output = usize;
@@ -43,20 +43,20 @@ pub(super) fn panel_width(arch: Arch) -> usize {
 
 impl Panels {
     /// Room for `inner` × `columns` numbers, all zero; both sides are padded with zeros to what the product works in.
-    pub(super) fn zeros(arch: Arch, inner: usize, columns: usize) -> Self {
+    pub(crate) fn zeros(arch: Arch, inner: usize, columns: usize) -> Self {
         let panel = panel_width(arch);
         let inner = inner.next_multiple_of(STEP);
         Self { values: Aligned::zeros(inner * columns.next_multiple_of(panel)), inner, panel }
     }
 
     /// Makes it `inner` × `columns` zeros, in the same memory where that is enough.
-    pub(super) fn reset(&mut self, inner: usize, columns: usize) {
+    pub(crate) fn reset(&mut self, inner: usize, columns: usize) {
         self.inner = inner.next_multiple_of(STEP);
         self.values.reset(self.inner * columns.next_multiple_of(self.panel));
     }
 
     /// Panels of a matrix whose row `column` is `row_of(column)`: the columns of the right side, as weights are stored.
-    pub(super) fn from_columns<'a>(arch: Arch, inner: usize, columns: usize, row_of: impl Fn(usize) -> &'a [f32]) -> Self {
+    pub(crate) fn from_columns<'a>(arch: Arch, inner: usize, columns: usize, row_of: impl Fn(usize) -> &'a [f32]) -> Self {
         let mut panels = Self::zeros(arch, inner, columns);
         let Self { values, inner: padded, panel } = &mut panels;
         // Blocks, because a whole column at a time would touch a cache line for each number.
@@ -74,12 +74,12 @@ impl Panels {
     }
 
     /// Columns, padding included.
-    pub(super) fn columns(&self) -> usize {
+    pub(crate) fn columns(&self) -> usize {
         self.values.len() / self.inner.max(1)
     }
 
     /// Writes one column, from the first row on.
-    pub(super) fn set_column(&mut self, column: usize, values: &[f32]) {
+    pub(crate) fn set_column(&mut self, column: usize, values: &[f32]) {
         let start = column / self.panel * self.panel * self.inner + column % self.panel;
         for (slot, value) in self.values[start..].iter_mut().step_by(self.panel).zip(values) {
             *slot = *value;
@@ -87,7 +87,7 @@ impl Panels {
     }
 
     /// Writes one row, from the first column on.
-    pub(super) fn set_row(&mut self, row: usize, values: &[f32]) {
+    pub(crate) fn set_row(&mut self, row: usize, values: &[f32]) {
         for (panel, values) in values.chunks(self.panel).enumerate() {
             self.values[panel * self.panel * self.inner + row * self.panel..][..values.len()].copy_from_slice(values);
         }
@@ -96,7 +96,7 @@ impl Panels {
 
 /// What the product does to its result.
 #[derive(Clone, Copy)]
-pub(super) enum Into<'a> {
+pub(crate) enum Into<'a> {
     /// It is written.
     Replace,
     /// It is added to what is there.
@@ -108,21 +108,21 @@ pub(super) enum Into<'a> {
 }
 
 /// One product: `out = left × right`, or added to `out`.
-pub(super) struct Product<'a> {
+pub(crate) struct Product<'a> {
     /// The left side, from its first row on.
-    pub(super) left: &'a [f32],
+    pub(crate) left: &'a [f32],
     /// The distance between its rows.
-    pub(super) left_stride: usize,
+    pub(crate) left_stride: usize,
     /// Rows of the left side and the result.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
     /// The right side.
-    pub(super) right: &'a Panels,
+    pub(crate) right: &'a Panels,
     /// The result, from its first row on; each row has room for whole panels.
-    pub(super) out: &'a mut [f32],
+    pub(crate) out: &'a mut [f32],
     /// The distance between its rows.
-    pub(super) out_stride: usize,
+    pub(crate) out_stride: usize,
     /// What is done with what is there.
-    pub(super) into: Into<'a>,
+    pub(crate) into: Into<'a>,
 }
 
 impl WithSimd for Product<'_> {

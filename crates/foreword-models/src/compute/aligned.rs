@@ -3,52 +3,52 @@
 use std::ops::{Deref, DerefMut};
 
 /// Numbers in a cache line.
-pub(super) const LINE: usize = 16;
+pub(crate) const LINE: usize = 16;
 
-/// A fixed number of floats whose first one starts a cache line.
-pub(super) struct Aligned {
-    values: Vec<f32>,
+/// A fixed number of four-byte numbers whose first one starts a cache line.
+pub(crate) struct Aligned<T = f32> {
+    values: Vec<T>,
     start: usize,
     len: usize,
 }
 
-impl Aligned {
+impl<T: Copy + Default> Aligned<T> {
     /// `len` zeros.
-    pub(super) fn zeros(len: usize) -> Self {
-        let values = vec![0.0; len + LINE];
+    pub(crate) fn zeros(len: usize) -> Self {
+        let values = vec![T::default(); len + LINE];
         // An address that cannot be aligned would only cost speed.
-        let start = values.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+        let start = values.as_ptr().align_offset(LINE * size_of::<T>()).min(LINE);
         Self { values, start, len }
     }
 
     /// Makes it `len` zeros, in the same memory where that is enough.
-    pub(super) fn reset(&mut self, len: usize) {
+    pub(crate) fn reset(&mut self, len: usize) {
         if self.start + len <= self.values.len() {
             self.len = len;
-            self.fill(0.0);
+            self.fill(T::default());
         } else {
             *self = Self::zeros(len);
         }
     }
 }
 
-impl Deref for Aligned {
-    type Target = [f32];
+impl<T> Deref for Aligned<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[f32] {
+    fn deref(&self) -> &[T] {
         &self.values[self.start..self.start + self.len]
     }
 }
 
-impl DerefMut for Aligned {
-    fn deref_mut(&mut self) -> &mut [f32] {
+impl<T> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
         &mut self.values[self.start..self.start + self.len]
     }
 }
 
 /// A matrix by rows. Rows lie an odd number of cache lines apart, so that the same column of many rows does not compete for
 /// the same few places of the first-level cache.
-pub(super) struct Rows {
+pub(crate) struct Rows {
     values: Aligned,
     stride: usize,
     width: usize,
@@ -56,39 +56,44 @@ pub(super) struct Rows {
 
 impl Rows {
     /// `rows` rows of `width` zeros.
-    pub(super) fn zeros(rows: usize, width: usize) -> Self {
+    pub(crate) fn zeros(rows: usize, width: usize) -> Self {
         Self { values: Aligned::zeros(rows * stride(width)), stride: stride(width), width }
     }
 
     /// Makes it `rows` rows of `width` zeros, in the same memory where that is enough.
-    pub(super) fn reset(&mut self, rows: usize, width: usize) {
+    pub(crate) fn reset(&mut self, rows: usize, width: usize) {
         self.width = width;
         self.stride = stride(width);
         self.values.reset(rows * self.stride);
     }
 
     /// The distance between the starts of two rows.
-    pub(super) fn stride(&self) -> usize {
+    pub(crate) fn stride(&self) -> usize {
         self.stride
     }
 
+    /// Numbers in a row.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// All from row `row` on, from column `column` on.
-    pub(super) fn part(&self, row: usize, column: usize) -> &[f32] {
+    pub(crate) fn part(&self, row: usize, column: usize) -> &[f32] {
         &self.values[row * self.stride + column..]
     }
 
     /// All from row `row` on, from column `column` on, to write.
-    pub(super) fn part_mut(&mut self, row: usize, column: usize) -> &mut [f32] {
+    pub(crate) fn part_mut(&mut self, row: usize, column: usize) -> &mut [f32] {
         &mut self.values[row * self.stride + column..]
     }
 
     /// One row.
-    pub(super) fn row(&self, row: usize) -> &[f32] {
+    pub(crate) fn row(&self, row: usize) -> &[f32] {
         &self.values[row * self.stride..][..self.width]
     }
 
     /// One row, to write.
-    pub(super) fn row_mut(&mut self, row: usize) -> &mut [f32] {
+    pub(crate) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.values[row * self.stride..][..self.width]
     }
 }

@@ -1,9 +1,9 @@
-//! What is done to numbers one by one or row by row between the products: GELU, softmax, layer normalisation.
+//! What is done to numbers one by one or row by row between the products: activations, softmax, normalisation.
 
 #![allow(clippy::inline_always, reason = "what is not inlined into the dispatched function is compiled without its instructions")]
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use pulp::{Simd, WithSimd};
 
@@ -31,7 +31,7 @@ const ERF_END: f32 = 5.0;
 
 /// The activation `x · Φ(x)`, exact form.
 #[inline(always)]
-pub(super) fn gelu<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+pub(crate) fn gelu<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let near = simd.max_f32s(simd.min_f32s(x, simd.splat_f32s(ERF_END)), simd.splat_f32s(-ERF_END));
     let shifted = simd.mul_add_f32s(simd.mul_f32s(near, near), simd.splat_f32s(2.0 / (ERF_END * ERF_END)), simd.splat_f32s(-1.0));
     let mut erf = simd.splat_f32s(ERF[ERF.len() - 1]);
@@ -63,15 +63,15 @@ fn exp<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
 }
 
 /// Turns each row of scores into weights that are not yet divided by their sum; the sums' inverses go to `inverse`.
-pub(super) struct Softmax<'a> {
+pub(crate) struct Softmax<'a> {
     /// The scores, from the first row on; rows are padded to whole registers.
-    pub(super) scores: &'a mut [f32],
+    pub(crate) scores: &'a mut [f32],
     /// The distance between rows.
-    pub(super) stride: usize,
+    pub(crate) stride: usize,
     /// Scores in a row. The padding of a row becomes zero.
-    pub(super) width: usize,
+    pub(crate) width: usize,
     /// One over the sum of each row's weights.
-    pub(super) inverse: &'a mut [f32],
+    pub(crate) inverse: &'a mut [f32],
 }
 
 impl WithSimd for Softmax<'_> {
@@ -101,17 +101,17 @@ impl WithSimd for Softmax<'_> {
 }
 
 /// `row = normalised(row + add) × weight + bias`.
-pub(super) struct LayerNorm<'a> {
+pub(crate) struct LayerNorm<'a> {
     /// The row, of whole registers.
-    pub(super) row: &'a mut [f32],
+    pub(crate) row: &'a mut [f32],
     /// What is added before; may be empty.
-    pub(super) add: [&'a [f32]; 2],
+    pub(crate) add: [&'a [f32]; 2],
     /// The scale.
-    pub(super) weight: &'a [f32],
+    pub(crate) weight: &'a [f32],
     /// The shift.
-    pub(super) bias: &'a [f32],
+    pub(crate) bias: &'a [f32],
     /// Added to the variance.
-    pub(super) epsilon: f32,
+    pub(crate) epsilon: f32,
 }
 
 impl WithSimd for LayerNorm<'_> {
@@ -141,6 +141,61 @@ impl WithSimd for LayerNorm<'_> {
         let shape = S::as_simd_f32s(weight).0.iter().zip(S::as_simd_f32s(bias).0);
         for (value, (weight, bias)) in row.iter_mut().zip(shape) {
             *value = simd.mul_add_f32s(simd.mul_f32s(*value, scale), *weight, *bias);
+        }
+    }
+}
+
+/// `out = row / √(mean square + epsilon) × weight`.
+pub(crate) struct RmsNorm<'a> {
+    /// The row, of whole registers.
+    pub(crate) row: &'a [f32],
+    /// The scale.
+    pub(crate) weight: &'a [f32],
+    /// Added to the mean square.
+    pub(crate) epsilon: f32,
+    /// The result.
+    pub(crate) out: &'a mut [f32],
+}
+
+impl WithSimd for RmsNorm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let RmsNorm { row, weight, epsilon, out } = self;
+        let count = row.len() as f32;
+        let (row, weight, out) = (S::as_simd_f32s(row).0, S::as_simd_f32s(weight).0, S::as_mut_simd_f32s(out).0);
+        let mut squares = simd.splat_f32s(0.0);
+        for value in row {
+            squares = simd.mul_add_f32s(*value, *value, squares);
+        }
+        let scale = simd.splat_f32s((simd.reduce_sum_f32s(squares) / count + epsilon).sqrt().recip());
+        for (out, (value, weight)) in out.iter_mut().zip(row.iter().zip(weight)) {
+            *out = simd.mul_f32s(simd.mul_f32s(*value, scale), *weight);
+        }
+    }
+}
+
+/// `gate = gate · σ(gate) · value`.
+pub(crate) struct GatedSilu<'a> {
+    /// How far values are let through; becomes the result. A row of whole registers.
+    pub(crate) gate: &'a mut [f32],
+    /// The values.
+    pub(crate) value: &'a [f32],
+}
+
+impl WithSimd for GatedSilu<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (zero, one) = (simd.splat_f32s(0.0), simd.splat_f32s(1.0));
+        for (gate, value) in S::as_mut_simd_f32s(self.gate).0.iter_mut().zip(S::as_simd_f32s(self.value).0) {
+            // σ from e^-|x|, which cannot overflow.
+            let small = exp(simd, simd.sub_f32s(zero, simd.abs_f32s(*gate)));
+            let above = simd.select_f32s(simd.greater_than_or_equal_f32s(*gate, zero), one, small);
+            let sigmoid = simd.div_f32s(above, simd.add_f32s(one, small));
+            *gate = simd.mul_f32s(simd.mul_f32s(*gate, sigmoid), *value);
         }
     }
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::super::tests::arches;
-use super::{LayerNorm, Softmax};
+use super::super::arches;
+use super::{GatedSilu, LayerNorm, RmsNorm, Softmax};
 
 /// The error function by a series whose terms all have one sign, so nothing cancels.
 fn erf(x: f64) -> f64 {
@@ -154,5 +154,37 @@ fn layer_norm_of_a_row_of_equals_is_the_shift() {
         let mut row = vec![2.0; 32];
         arch.dispatch(LayerNorm { row: &mut row, add: [&[], &[]], weight: &[1.0; 32], bias: &[0.5; 32], epsilon: 1e-12 });
         assert!(row == [0.5; 32], "{arch:?}: {row:?}");
+    }
+}
+
+#[test]
+fn gated_silu_is_within_single_precision() {
+    let gates: Vec<f32> = (-3_200..3_200).map(|step| step as f32 / 32.0).collect();
+    let values: Vec<f32> = (0..6_400).map(|step| (step % 7) as f32 - 3.0).collect();
+    for arch in arches() {
+        let mut found = gates.clone();
+        arch.dispatch(GatedSilu { gate: &mut found, value: &values });
+        for ((gate, value), found) in gates.iter().zip(&values).zip(found) {
+            let (gate, value) = (f64::from(*gate), f64::from(*value));
+            let expect = gate / (1.0 + (-gate).exp()) * value;
+            assert!((f64::from(found) - expect).abs() <= 1e-6 * expect.abs() + 1e-12, "{arch:?} {gate}: {found}, not {expect}");
+        }
+    }
+}
+
+#[test]
+fn rms_norm_is_within_single_precision() {
+    for scale in [1e-3_f32, 1.0, 300.0] {
+        let row: Vec<f32> = (0..576).map(|at| ((at * 37 % 101) as f32 - 50.0) * scale).collect();
+        let weight: Vec<f32> = (0..576).map(|at| 0.5 + at as f32 / 576.0).collect();
+        let mean: f64 = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / 576.0;
+        for arch in arches() {
+            let mut out = vec![0.0; 576];
+            arch.dispatch(RmsNorm { row: &row, weight: &weight, epsilon: 1e-5, out: &mut out });
+            for ((value, weight), found) in row.iter().zip(&weight).zip(out) {
+                let expect = f64::from(*value) / (mean + 1e-5).sqrt() * f64::from(*weight);
+                assert!((f64::from(found) - expect).abs() < 2e-6, "{arch:?}: {found}, not {expect}");
+            }
+        }
     }
 }

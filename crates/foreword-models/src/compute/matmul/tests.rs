@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::aligned::Rows;
-use super::super::tests::arches;
+use super::super::arches;
 use super::{Into, Panels, Product};
 
 /// Numbers between -1 and 1 that depend on `seed`.

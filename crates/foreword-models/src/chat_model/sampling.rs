@@ -1,0 +1,157 @@
+//! Which token comes next, by the scores that the model gave.
+
+/// How the next token is chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// How much the less likely ones are favoured; 0 always takes the most likely.
+    pub temperature: f32,
+    /// Only so many of the most likely ones are looked at; 0 for all.
+    pub top_k: usize,
+    /// Of these, only the most likely ones that together have this share.
+    pub top_p: f32,
+    /// The same seed makes the same choices.
+    pub seed: u64,
+    /// The reply is cut after so many tokens.
+    pub max_tokens: usize,
+}
+
+impl Default for Sampling {
+    /// What the model's makers advise, and room for a page.
+    fn default() -> Self {
+        Self { temperature: 0.2, top_k: 50, top_p: 0.9, seed: 0, max_tokens: 512 }
+    }
+}
+
+/// Makes the choices of one reply.
+pub(super) struct Sampler {
+    sampling: Sampling,
+    state: u64,
+}
+
+impl Sampler {
+    pub(super) fn new(sampling: Sampling) -> Self {
+        Self { sampling, state: sampling.seed }
+    }
+
+    /// The next token. Of equal ones the first; a score that is no number counts as the lowest.
+    pub(super) fn choose(&mut self, scores: &[f32]) -> u32 {
+        let Sampling { temperature, top_k, top_p, .. } = self.sampling;
+        // Also where the temperature is no number.
+        if !(temperature > 0.0) {
+            return most_likely(scores);
+        }
+        let mut candidates: Vec<(f32, u32)> = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token)).collect();
+        let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if top_k > 0 && top_k < candidates.len() {
+            candidates.select_nth_unstable_by(top_k - 1, better);
+            candidates.truncate(top_k);
+        }
+        candidates.sort_unstable_by(better);
+        let Some(&(best, first)) = candidates.first() else { return 0 };
+        let mut total = 0.0;
+        for (score, _) in &mut candidates {
+            *score = ((*score - best) / temperature).exp();
+            total += f64::from(*score);
+        }
+        // Scores that are all infinite leave nothing to weigh.
+        if !(total > 0.0) {
+            return first;
+        }
+        let mut kept = 0.0;
+        let share = total * f64::from(top_p);
+        let count = candidates
+            .iter()
+            .take_while(|(weight, _)| {
+                kept < share && {
+                    kept += f64::from(*weight);
+                    true
+                }
+            })
+            .count();
+        let mut point = self.random() * kept;
+        for (weight, token) in &candidates[..count] {
+            point -= f64::from(*weight);
+            if point < 0.0 {
+                return *token;
+            }
+        }
+        candidates[..count].last().map_or(first, |(_, token)| *token)
+    }
+
+    /// A number from 0 up to 1: SplitMix64.
+    fn random(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.state;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        (bits >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn known(score: f32) -> f32 {
+    if score.is_nan() { f32::NEG_INFINITY } else { score }
+}
+
+fn most_likely(scores: &[f32]) -> u32 {
+    let best = |best: (u32, f32), (token, score): (u32, &f32)| if known(*score) > best.1 { (token, *score) } else { best };
+    (0_u32..).zip(scores).fold((0, f32::NEG_INFINITY), best).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCORES: [f32; 6] = [0.0, 2.0, f32::NAN, 2.0, 1.0, -1.0];
+
+    /// Which tokens come up in many choices.
+    fn check(sampling: Sampling, scores: &[f32], expect: &[u32]) {
+        let mut sampler = Sampler::new(sampling);
+        let mut found: Vec<u32> = (0..2_000).map(|_| sampler.choose(scores)).collect();
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found, expect, "{sampling:?}");
+    }
+
+    #[test]
+    fn who_can_be_chosen() {
+        let warm = Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, ..Sampling::default() };
+        check(Sampling { temperature: 0.0, ..warm }, &SCORES, &[1]);
+        check(Sampling { temperature: f32::NAN, ..warm }, &SCORES, &[1]);
+        check(warm, &SCORES, &[0, 1, 3, 4, 5]);
+        check(Sampling { top_k: 1, ..warm }, &SCORES, &[1]);
+        check(Sampling { top_k: 3, ..warm }, &SCORES, &[1, 3, 4]);
+        check(Sampling { top_k: 100, ..warm }, &SCORES, &[0, 1, 3, 4, 5]);
+        check(Sampling { top_p: 0.0, ..warm }, &SCORES, &[1]);
+        check(Sampling { top_p: 0.5, ..warm }, &SCORES, &[1, 3]);
+        check(Sampling { top_p: f32::NAN, ..warm }, &SCORES, &[1]);
+        check(Sampling { temperature: 0.01, ..warm }, &SCORES, &[1, 3]);
+        check(warm, &[f32::NAN, f32::NAN], &[0]);
+        check(warm, &[f32::INFINITY, 0.0], &[0]);
+        check(warm, &[], &[0]);
+        check(Sampling { temperature: 0.0, ..warm }, &[], &[0]);
+    }
+
+    #[test]
+    fn as_often_as_likely() {
+        let mut sampler = Sampler::new(Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, ..Sampling::default() });
+        let scores = [0.5_f32.ln(), 0.2_f32.ln(), 0.3_f32.ln()];
+        let mut counts = [0; 3];
+        for _ in 0..10_000 {
+            counts[sampler.choose(&scores) as usize] += 1;
+        }
+        for (count, expect) in counts.into_iter().zip([5_000, 2_000, 3_000_i32]) {
+            assert!((count - expect).abs() < 200, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_itself() {
+        let choices = |seed| {
+            let mut sampler = Sampler::new(Sampling { temperature: 1.0, seed, ..Sampling::default() });
+            (0..50).map(|_| sampler.choose(&[0.0; 40])).collect::<Vec<_>>()
+        };
+        assert_eq!(choices(7), choices(7));
+        assert_ne!(choices(7), choices(8));
+    }
+}
