@@ -62,7 +62,7 @@ fn row(turns: usize) -> Result<(), Box<dyn Error>> {
     let mut hands = script.hands();
     let (agent, _) = agent(vault.path(), None).ok_or("no agent")?;
     let file = vault.path().join(STORE);
-    let setup = Setup::new("bench", Some("claude-sonnet-5"), Layout::Log, 0)?;
+    let setup = Setup::new("bench", Some("claude-sonnet-5"), Layout::Log, 0, None)?;
     let store = Box::new(Sqlite::open(&file)?);
     let mut kept = Kept::begin(store, "bench", &agent, &setup, None, None, 0)?;
     let mut now = 0;

@@ -73,7 +73,7 @@ fn open(root: &Path, id: &str) -> Kept {
     if matches!(store.session(id), Err(StoreError::NoSession(_))) {
         let (agent, _) = vault::agent(root, None).unwrap();
         let layout = if id.ends_with('l') { Layout::Library } else { Layout::Log };
-        let setup = Setup::new(id, Some("claude-sonnet-5"), layout, 0).unwrap();
+        let setup = Setup::new(id, Some("claude-sonnet-5"), layout, 0, None).unwrap();
         return Kept::begin(Box::new(store), id, &agent, &setup, None, chats, now()).unwrap();
     }
     Kept::open(Box::new(store), id, None, chats).unwrap()
@@ -163,7 +163,7 @@ fn import(root: &Path, dice: &mut Dice) {
     let imported = Importer::new(&vault, TimeZone::UTC).import(&file).unwrap();
     let (agent, _) = vault::agent(root, None).unwrap();
     let store = Sqlite::open(&root.join(STORE)).unwrap();
-    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0).unwrap()).unwrap();
+    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0, None).unwrap()).unwrap();
     acknowledge(&format!("said {} imported {epoch}", taken.session));
 }
 

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::kept::Vault;
 use crate::paint::{note, one_line, shown};
+use crate::places::places;
 use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -118,7 +119,7 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
                 continue;
             }
         };
-        let setup = Setup::new("", None, Layout::Log, 0)?;
+        let setup = Setup::new("", None, Layout::Log, 0, Some(&places()?.models))?;
         let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup)?;
         if args.json {
             writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&chat, &taken.session))?)?;

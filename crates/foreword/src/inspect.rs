@@ -67,7 +67,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(args.verify && !inspection.verified)))
 }
 
-fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     let paint = Paint::new(io::stdout().is_terminal());
     let began = found.began.as_ref().map(|reason| format!(", began by {reason}")).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);

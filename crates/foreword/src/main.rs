@@ -2,11 +2,13 @@
 
 mod ask;
 mod attach;
+mod chat;
 mod embed;
 mod export;
 mod index;
 mod inspect;
 mod kept;
+mod model;
 mod models;
 mod paint;
 mod places;
@@ -62,6 +64,10 @@ enum Command {
     #[command(long_about = models::LONG_ABOUT, after_help = models::AFTER_HELP)]
     Models(models::Args),
 
+    /// Chat over a folder of notes; everything said is kept
+    #[command(long_about = chat::LONG_ABOUT, after_help = chat::AFTER_HELP)]
+    Chat(chat::Args),
+
     /// Ask a question about a folder of notes; everything said is kept
     #[command(long_about = ask::LONG_ABOUT, after_help = ask::AFTER_HELP)]
     Ask(ask::Args),
@@ -107,6 +113,7 @@ fn main() -> ExitCode {
         Command::Tree(args) => tree::main(&args),
         Command::Embed(args) => embed::main(&args),
         Command::Models(args) => models::main(&args),
+        Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),

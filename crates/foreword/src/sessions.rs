@@ -1,19 +1,19 @@
 //! `foreword sessions`: listing, searching and changing what is kept.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, Point, Script, SessionRow, Store, TurnInput, Write as Stored, fork, new_session_id, rewind, transcript,
+    Fork, Input, Kept, Point, SessionRow, Sqlite, Store, TurnInput, Write as Stored, fork, new_session_id, rewind, transcript,
     turn_of,
 };
 use serde_json::{Value, json};
 
 use crate::ask;
 use crate::kept::{Vault, moment, now_ms};
+use crate::model;
 use crate::paint::{Paint, note, one_line, shown};
 use crate::tree::open;
 
@@ -84,17 +84,15 @@ enum Command {
         at: Point,
         /// The new words
         words: String,
-        /// Take the answers from this file
-        #[arg(long, value_name = "FILE")]
-        script: PathBuf,
+        #[command(flatten)]
+        model: model::Args,
     },
     /// Answer the last turn anew
     Regenerate {
         /// Which session
         session: Point,
-        /// Take the answers from this file
-        #[arg(long, value_name = "FILE")]
-        script: PathBuf,
+        #[command(flatten)]
+        model: model::Args,
     },
     /// Fold a session with its next turn: old runs become the summary
     Fold {
@@ -140,17 +138,17 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             rewind(&mut store, &id, turn, now_ms())?;
             done(args.json, &id, &format!("goes on after turn {turn}"))?;
         }
-        Command::Edit { at, words, script } => {
+        Command::Edit { at, words, model } => {
             let id = at.session(&store)?;
             let Some(turn) = at.turn else { bail!("say which turn: {id}@TURN") };
             let input = TurnInput { words: words.clone(), ..turn_of(&store, &id, turn)? };
-            return again(args, store, &id, turn, input, script);
+            return again(args, store, &id, turn, input, model);
         }
-        Command::Regenerate { session, script } => {
+        Command::Regenerate { session, model } => {
             let id = session.session(&store)?;
             let turn = turns(&store, &id)?;
             let input = turn_of(&store, &id, turn)?;
-            return again(args, store, &id, turn, input, script);
+            return again(args, store, &id, turn, input, model);
         }
         Command::Fold { session } => tell(args, session, Input::Fold, "is folded with its next turn")?,
         Command::UndoFold { session } => tell(args, session, Input::UndoFold, "takes its last fold back with its next turn")?,
@@ -189,20 +187,13 @@ fn turns(store: &dyn Store, id: &str) -> Result<u64> {
 }
 
 /// Takes a session back to before a turn and sends it anew.
-fn again(
-    args: &Args,
-    mut store: foreword_engine::session::Sqlite,
-    id: &str,
-    turn: u64,
-    input: TurnInput,
-    script: &std::path::Path,
-) -> Result<ExitCode> {
-    let mut script = Script::read(script)?;
+fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &model::Args) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     rewind(&mut store, id, turn - 1, now_ms())?;
     drop(store);
     let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
-    ask::run(&mut kept, Some(input), &vault, &mut script, args.json)
+    let mut answering = model.answering(&mut kept)?;
+    ask::run(&mut kept, Some(input), &vault, &mut answering, args.json)
 }
 
 fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {

@@ -41,6 +41,10 @@ pub struct Outgoing {
     pub body: Body,
     /// The model.
     pub model: Arc<Model>,
+    /// The messages in no provider's words.
+    pub messages: Vec<Arc<Message>>,
+    /// Room for the reply.
+    pub reply_tokens: Tokens,
     /// The record.
     pub envelope: Envelope,
 }
@@ -260,8 +264,12 @@ impl Kept {
             Err(error) => self.fail(format!("the record of a request cannot be stored: {error}")),
         }
         self.before_last = before.map(|sent| (sent.at_ms, sent.cut, sent.prompt));
-        self.sent = Some(Sent { number, at_ms, messages, cut: envelope.cut, prompt: Some(body.prompt.clone()) });
-        Ok(Outgoing { number, at_ms, body, model: Arc::clone(&self.model), envelope })
+        let reply_tokens = self.setup.settings.budget.reply;
+        let outgoing = Outgoing { number, at_ms, body, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
+        let messages = outgoing.messages.clone();
+        let prompt = Some(outgoing.body.prompt.clone());
+        self.sent = Some(Sent { number, at_ms, messages, cut: outgoing.envelope.cut, prompt });
+        Ok(outgoing)
     }
 
     fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {

@@ -11,6 +11,7 @@ mod history;
 mod import;
 mod inspect;
 mod kept;
+mod models;
 mod open;
 mod point;
 mod script;
@@ -26,15 +27,18 @@ mod tests;
 pub(crate) use breaks::{Before, diagnose};
 pub use chronicle::{Line, transcript};
 pub use diff::{DiffError, Difference, diff};
+pub use foreword_provider::client::ClientConfig;
 pub use foreword_store::Fork;
 pub use history::{fork, rewind, turn_of};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
+pub use models::{Embedded, Remote, RemoteError, Stop};
 pub use open::OpenSessionError;
 pub use point::{NotAPoint, Point};
 pub use script::{Outputs, Script, ScriptError, Whole};
-pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, embedded_file};
+pub use setup::embedded_file;
+pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED};
 pub use setup::{Setup, SetupError};
 pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
 pub use turn::{Event, Question, Said, TurnError};
@@ -42,6 +46,7 @@ pub use verify::{Verified, verify};
 
 pub use foreword_core::hash::Hash;
 pub use foreword_core::session::{Input, TurnInput};
+pub use foreword_core::version::Version;
 pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Write, new_session_id};
 
 /// Where the store of a vault is.

@@ -49,12 +49,24 @@ pub enum SetupError {
 }
 
 impl Setup {
-    /// A session with a model of the table; without a name, the table's default.
-    pub fn new(session: &str, model: Option<&str>, layout: Layout, tools: usize) -> Result<Self, SetupError> {
+    /// Whether the model is the one that runs in this process.
+    pub fn is_embedded(&self) -> bool {
+        self.model.name == EMBEDDED.0
+    }
+
+    /// A session with a model of the table; without a name, the one that comes with Foreword.
+    /// The embedded model is counted exactly where its file is there, and estimated where it is not.
+    pub fn new(
+        session: &str,
+        model: Option<&str>,
+        layout: Layout,
+        tools: usize,
+        models: Option<&Path>,
+    ) -> Result<Self, SetupError> {
         let table = ModelTable::builtin()?;
         let model = match model {
             Some(name) => table.find(name)?,
-            None => table.default_for(Dialect::OpenAiChat)?,
+            None => table.find(EMBEDDED.0)?,
         };
         let reply = model.reply_limit.0.min(DEFAULT_REPLY);
         let budget = Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
@@ -65,7 +77,9 @@ impl Setup {
             tools: dialect.tool_style(&model, false, tools),
             ..Settings::new(session, model.cache_prices())
         };
-        let tokenizer = model.tokenizer.tokenizer().name().to_owned();
+        let (embedded, its_own, _) = EMBEDDED;
+        let exact = model.name == embedded && embedded_file(models).is_some();
+        let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
         Ok(Self { settings, model, dialect, tokenizer, ttl: Ttl::default() })
     }
 
@@ -85,7 +99,7 @@ impl Setup {
 }
 
 /// The file of the embedded model, where it is there.
-pub(crate) fn embedded_file(models: Option<&Path>) -> Option<std::path::PathBuf> {
+pub fn embedded_file(models: Option<&Path>) -> Option<std::path::PathBuf> {
     let (_, _, file) = EMBEDDED;
     let places = models.iter().flat_map(|folder| [folder.join(file), folder.join(SMOLLM2.name).join(file)]);
     places.into_iter().find(|path| path.is_file())

@@ -20,6 +20,8 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
     /// What it used, where that is known.
     pub spent: Option<Spent>,
+    /// Whether it ended before the model had said all.
+    pub cut_off: bool,
 }
 
 /// What a request used.

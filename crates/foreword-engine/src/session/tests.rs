@@ -50,7 +50,7 @@ impl Place {
             "tools": [{"server": "fs", "name": "read", "read_only": true}],
         }))
         .unwrap();
-        let setup = Setup::new("s", Some("claude-sonnet-5"), layout, 1).unwrap();
+        let setup = Setup::new("s", Some("claude-sonnet-5"), layout, 1, None).unwrap();
         Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap()
     }
 

@@ -146,7 +146,10 @@ impl Kept {
             each(Event::Part(part));
         });
         let (reply, cut_off, error) = match answer {
-            Ok(reply) => (reply, false, None),
+            Ok(reply) => {
+                let cut_off = reply.cut_off;
+                (reply, cut_off, None)
+            }
             // What was shown stays, marked as cut off.
             Err(error) => (Reply { text: shown, ..Reply::default() }, true, Some(error)),
         };
