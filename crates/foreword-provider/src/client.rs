@@ -2,6 +2,20 @@
 //!
 //! A request is tried again only while the model has not begun to answer; after that a second try could say something else. Whoever
 //! drops an [`Answer`] or the future that brings it ends the request.
+//!
+//! ```no_run
+//! # use foreword_provider::{client::*, dialect::Dialect, model::Model, render::Body, reply::Event};
+//! # async fn example(model: &Model, body: &Body) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(ClientConfig::new(Dialect::Anthropic))?;
+//! let mut answer = client.send(model, body, Delivery::Stream).await?;
+//! while let Some(event) = answer.next().await? {
+//!     if let Event::Text(text) = event {
+//!         print!("{text}");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod answer;
 mod caches;

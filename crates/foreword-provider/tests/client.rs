@@ -290,6 +290,20 @@ fn a_server_that_is_not_there_is_said() {
 }
 
 #[test]
+fn a_proxy_is_asked_in_place_of_the_provider() {
+    run(async {
+        let double = Double::start(Script::of([says("Hi")])).await.unwrap();
+        let config = ClientConfig {
+            base_url: Some("http://provider.invalid/anthropic/v1".to_owned()),
+            proxy: Some(Secret::new(format!("http://me:secret@{}", host(&double)))),
+            ..config(&double, Dialect::Anthropic)
+        };
+        assert!(!format!("{config:?}").contains("secret"));
+        assert_eq!(ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap().text(), "Hi");
+    });
+}
+
+#[test]
 fn dropping_an_answer_ends_it() {
     run(async {
         let double = Double::start(Script::of([Scripted { pause_ms: 20, piece: 1, ..says(&"x".repeat(1000)) }])).await.unwrap();
