@@ -90,6 +90,7 @@ impl Client {
     /// A client as configured. Nothing is sent yet, and the key is not looked for.
     pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
         let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
+        let (timeouts, retry) = (timeouts.bounded(), retry.bounded());
         let text = base_url.unwrap_or_else(|| config::default_base(dialect).to_owned());
         let base = config::parse_base(&text)?;
         let host = config::shown_host(&base);

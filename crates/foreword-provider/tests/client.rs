@@ -279,6 +279,18 @@ fn nobody_waits_for_ever() {
 }
 
 #[test]
+fn no_limit_is_a_limit_too() {
+    run(async {
+        let double = Double::start(Script::of([error(503, "Busy", None), says("Hi")])).await.unwrap();
+        let for_ever = Duration::MAX;
+        let timeouts = Timeouts { connect: for_ever, begin: for_ever, idle: for_ever, total: for_ever };
+        let retry = Retry { tries: u32::MAX, first_wait: Duration::from_millis(1), max_wait: for_ever };
+        let config = ClientConfig { timeouts, retry, ..config(&double, Dialect::OpenAiChat) };
+        assert_eq!(ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap().text(), "Hi");
+    });
+}
+
+#[test]
 fn a_server_that_is_not_there_is_said() {
     run(async {
         let double = Double::start(Script::default()).await.unwrap();
