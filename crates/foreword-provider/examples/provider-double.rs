@@ -32,7 +32,7 @@ fn run() -> Result<(), String> {
     runtime.block_on(async {
         let double = Double::start_at(script, port).await.map_err(|error| format!("listening on port {port}: {error}"))?;
         for dialect in Dialect::ALL {
-            println!("{dialect:18} {}", double.base_url(dialect));
+            println!("{:18} {}", dialect.as_str(), double.base_url(dialect));
         }
         double.wait().await;
         Ok(())

@@ -2,6 +2,20 @@
 //!
 //! A request is tried again only while the model has not begun to answer; after that a second try could say something else. Whoever
 //! drops an [`Answer`] or the future that brings it ends the request.
+//!
+//! ```no_run
+//! # use foreword_provider::{client::*, dialect::Dialect, model::Model, render::Body, reply::Event};
+//! # async fn example(model: &Model, body: &Body) -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(ClientConfig::new(Dialect::Anthropic))?;
+//! let mut answer = client.send(model, body, Delivery::Stream).await?;
+//! while let Some(event) = answer.next().await? {
+//!     if let Event::Text(text) = event {
+//!         print!("{text}");
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 mod answer;
 mod caches;
@@ -76,6 +90,7 @@ impl Client {
     /// A client as configured. Nothing is sent yet, and the key is not looked for.
     pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
         let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
+        let (timeouts, retry) = (timeouts.bounded(), retry.bounded());
         let text = base_url.unwrap_or_else(|| config::default_base(dialect).to_owned());
         let base = config::parse_base(&text)?;
         let host = config::shown_host(&base);

@@ -131,7 +131,7 @@ async fn serve(mut socket: TcpStream, state: Arc<Mutex<State>>) {
     let Ok(request) = http::read(&mut socket).await else { return };
     let plan = lock(&state).plan(&request);
     tokio::time::sleep(plan.response.delay).await;
-    if let Some((model, prompt)) = plan.warms {
+    if let Some(Asked { model, prompt, .. }) = plan.asked {
         // Only now can others read what this request wrote.
         let mut state = lock(&state);
         let now = state.now();
@@ -145,12 +145,19 @@ async fn serve(mut socket: TcpStream, state: Arc<Mutex<State>>) {
 /// What is to be done about a request.
 struct Plan {
     response: Response,
-    warms: Option<(Model, PromptStream)>,
+    asked: Option<Asked>,
+}
+
+/// What the model was asked, and what of it the cache held.
+struct Asked {
+    model: Model,
+    prompt: PromptStream,
+    cache: CacheUse,
 }
 
 impl From<Response> for Plan {
     fn from(response: Response) -> Self {
-        Self { response, warms: None }
+        Self { response, asked: None }
     }
 }
 
@@ -193,18 +200,13 @@ impl State {
             return Response::json(404, &serde_json::json!({"error": "no such provider"})).into();
         };
         let plan = self.answer(dialect, path, request).unwrap_or_else(Plan::from);
-        let cache = plan.warms.as_ref().map(|(model, prompt)| self.look_up(model, prompt));
+        let cache = plan.asked.as_ref().map(|asked| asked.cache);
         if self.seen.len() == MAX_SEEN {
             self.seen.pop_front();
         }
         let (path, body) = (path.to_owned(), request.body.clone());
         self.seen.push_back(Seen { dialect, path, body, status: plan.response.status, cache, at: self.started.elapsed() });
         plan
-    }
-
-    /// What the cache would make of a prompt, without the prompt going into it.
-    fn look_up(&self, model: &Model, prompt: &PromptStream) -> CacheUse {
-        self.sim.clone().request(self.now(), prompt, model)
     }
 
     /// The answer; the refusal as an error.
@@ -236,21 +238,16 @@ impl State {
         };
         self.next += 1;
         self.serial += 1;
-        let told = wire::Told {
-            dialect,
-            model: &model,
-            reply: &scripted,
-            serial: self.serial,
-            cache: self.look_up(&model, &prompt),
-            body: &body,
-        };
+        // A look at the cache as it is; the prompt goes into it when the answer begins.
+        let cache = self.sim.clone().request(self.now(), &prompt, &model);
+        let told = wire::Told { dialect, model: &model, reply: &scripted, serial: self.serial, cache, body: &body };
         let mut response = if stream { Response::events(&wire::frames(&told)) } else { Response::json(200, &wire::whole(&told)) };
         response.delay = Duration::from_millis(scripted.delay_ms);
         response.pause = Duration::from_millis(scripted.pause_ms);
         if let Some(pieces) = scripted.cut_after {
             response.cut(pieces);
         }
-        Ok(Plan { response, warms: Some((model, prompt)) })
+        Ok(Plan { response, asked: Some(Asked { model, prompt, cache }) })
     }
 
     fn check_key(&self, dialect: Dialect, request: &Request) -> Result<(), Response> {

@@ -279,6 +279,18 @@ fn nobody_waits_for_ever() {
 }
 
 #[test]
+fn no_limit_is_a_limit_too() {
+    run(async {
+        let double = Double::start(Script::of([error(503, "Busy", None), says("Hi")])).await.unwrap();
+        let for_ever = Duration::MAX;
+        let timeouts = Timeouts { connect: for_ever, begin: for_ever, idle: for_ever, total: for_ever };
+        let retry = Retry { tries: u32::MAX, first_wait: Duration::from_millis(1), max_wait: for_ever };
+        let config = ClientConfig { timeouts, retry, ..config(&double, Dialect::OpenAiChat) };
+        assert_eq!(ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap().text(), "Hi");
+    });
+}
+
+#[test]
 fn a_server_that_is_not_there_is_said() {
     run(async {
         let double = Double::start(Script::default()).await.unwrap();
@@ -286,6 +298,20 @@ fn a_server_that_is_not_there_is_said() {
         drop(double);
         let failed = ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap_err();
         assert!(matches!(failed, SendError::Network { .. }), "{failed}");
+    });
+}
+
+#[test]
+fn a_proxy_is_asked_in_place_of_the_provider() {
+    run(async {
+        let double = Double::start(Script::of([says("Hi")])).await.unwrap();
+        let config = ClientConfig {
+            base_url: Some("http://provider.invalid/anthropic/v1".to_owned()),
+            proxy: Some(Secret::new(format!("http://me:secret@{}", host(&double)))),
+            ..config(&double, Dialect::Anthropic)
+        };
+        assert!(!format!("{config:?}").contains("secret"));
+        assert_eq!(ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap().text(), "Hi");
     });
 }
 

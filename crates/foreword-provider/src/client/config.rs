@@ -69,6 +69,16 @@ pub struct Timeouts {
     pub total: Duration,
 }
 
+/// No limit is longer: a clock cannot be asked for a time beyond all time.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+
+impl Timeouts {
+    pub(super) fn bounded(self) -> Self {
+        let Self { connect, begin, idle, total } = self;
+        Self { connect: connect.min(LONGEST), begin: begin.min(LONGEST), idle: idle.min(LONGEST), total: total.min(LONGEST) }
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -89,6 +99,12 @@ pub struct Retry {
     pub first_wait: Duration,
     /// The longest wait. A provider that asks for more is not waited for.
     pub max_wait: Duration,
+}
+
+impl Retry {
+    pub(super) fn bounded(self) -> Self {
+        Self { max_wait: self.max_wait.min(LONGEST), ..self }
+    }
 }
 
 impl Default for Retry {

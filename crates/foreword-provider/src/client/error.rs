@@ -38,11 +38,16 @@ pub enum Waited {
 }
 
 impl Waited {
-    fn words(self) -> (&'static str, &'static str) {
+    fn words(self, limit: Duration) -> String {
+        let seconds = limit.as_secs_f32();
         match self {
-            Self::Begin => ("did not begin to answer", "begin"),
-            Self::Next => ("fell silent in the middle of an answer", "idle"),
-            Self::Whole => ("was not done", "total"),
+            Self::Begin => {
+                format!("it did not begin to answer within {seconds} seconds; try again, or raise the `begin` timeout")
+            }
+            Self::Next => {
+                format!("it fell silent for {seconds} seconds within an answer; try again, or raise the `idle` timeout")
+            }
+            Self::Whole => format!("it was not done within {seconds} seconds; try again, or raise the `total` timeout"),
         }
     }
 }
@@ -62,7 +67,7 @@ pub enum SendError {
         why: String,
     },
     /// Too slow.
-    #[error("asking {host}: it {} within {} seconds; try again, or raise the `{}` timeout", waited.words().0, limit.as_secs_f32(), waited.words().1)]
+    #[error("asking {host}: {}", waited.words(*limit))]
     TooSlow {
         /// Whom.
         host: String,

@@ -29,7 +29,12 @@ impl Request {
 
     /// The dialect it is spoken in and the path behind its base.
     pub(super) fn route(&self) -> Option<(Dialect, &str)> {
-        let (dialect, rest) = self.target.strip_prefix('/')?.split_once('/')?;
+        // Who takes the double for a proxy gives the whole address.
+        let target = match self.target.strip_prefix("http://") {
+            Some(address) => address.split_once('/')?.1,
+            None => self.target.strip_prefix('/')?,
+        };
+        let (dialect, rest) = target.split_once('/')?;
         let path = rest.strip_prefix("v1beta/").or_else(|| rest.strip_prefix("v1/"))?;
         Some((dialect.parse().ok()?, path))
     }
