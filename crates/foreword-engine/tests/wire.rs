@@ -1,8 +1,6 @@
 //! Invariant 5 at the wire, and what providers refuse: random worlds in every dialect.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../foreword-provider/tests/validator/mod.rs"]
-mod validator;
 #[path = "../../foreword-core/tests/world/mod.rs"]
 #[allow(dead_code)]
 mod world;
@@ -12,10 +10,10 @@ use foreword_provider::cache::CacheSim;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::Capability;
 use foreword_provider::render::{BodyOptions, Next, Renderer, body};
+use foreword_provider::rules::{Endpoint, validate};
 use foreword_provider::table::ModelTable;
 use proptest::prelude::*;
 use std::sync::Arc;
-use validator::{Endpoint, validate};
 use world::{config, run, world};
 
 const MODELS: [(Dialect, &str); 6] = [
