@@ -6,6 +6,7 @@ use foreword_core::tokens::Tokens;
 use foreword_provider::diagnose::first_break;
 use foreword_store::{Store, StoreError};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::breaks::{cause, item};
 use super::inspect::Stored;
@@ -21,9 +22,9 @@ pub struct Difference {
     pub path: Option<String>,
     /// The item that stands there.
     pub item: Option<String>,
-    /// Its Version in the first request.
+    /// Its Version when the first was made; none where it was not there yet.
     pub before: Option<Hash>,
-    /// Its Version in the second.
+    /// Its Version when the second was made.
     pub after: Option<Hash>,
     /// Why.
     pub cause: String,
@@ -89,8 +90,8 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
         body_byte,
         path: Some(found.path.to_string()),
         item: item(&found),
-        before: old_text.as_ref().map(|text| Hash::of(text.as_bytes())),
-        after: new_text.as_ref().map(|text| Hash::of(text.as_bytes())),
+        before: version(store, first.0, &before, item(&found).as_deref())?,
+        after: version(store, second.0, &now, item(&found).as_deref())?,
         cause: why,
         tokens_lost: found.tokens_lost,
         cost_lost: lost,
@@ -105,6 +106,20 @@ fn epoch_cause(store: &dyn Store, (session, number): (&str, u64), before: &Store
     let until = requests.into_iter().filter(|request| request.number <= number);
     let mut began = until.rev().filter(|request| request.epoch > before.request.epoch).filter_map(|request| request.began);
     began.next()
+}
+
+/// The Version of an item that was attached last before a request; for what was never attached, the hash of its text there.
+fn version(store: &dyn Store, session: &str, stored: &Stored, item: Option<&str>) -> Result<Option<Hash>, StoreError> {
+    let Some(item) = item else { return Ok(None) };
+    let mut newest = None;
+    for entry in store.log_packed(session, 0)?.into_iter().take_while(|entry| entry.number < stored.request.input) {
+        let attached = entry.body.get("attached").and_then(Value::as_array).into_iter().flatten();
+        let same = attached.filter(|version| version.get("id").and_then(Value::as_str) == Some(item));
+        let hashes = same.filter_map(|version| serde_json::from_value(version.get("hash")?.clone()).ok());
+        newest = hashes.last().or(newest);
+    }
+    let text = || piece(stored, item.parse().ok().map(Origin::Item).as_ref()).map(|text| Hash::of(text.as_bytes()));
+    Ok(newest.or_else(text))
 }
 
 /// The newest text of an origin in a request.

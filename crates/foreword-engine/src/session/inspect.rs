@@ -7,7 +7,7 @@ use foreword_core::envelope::{ContextEntry, Envelope, LayerRecord, LeftOut, Note
 use foreword_core::hash::Hash;
 use foreword_core::item::ItemId;
 use foreword_core::layer::LayerId;
-use foreword_core::message::{Message, Origin, Role};
+use foreword_core::message::{Message, Origin, Piece, Role};
 use foreword_core::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
 use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
@@ -244,10 +244,8 @@ fn layers(stored: &Stored, read: Option<Tokens>) -> Vec<CachedLayer> {
         for piece in &message.pieces {
             let layer = if whole_layer { LayerId::L4 } else { piece.layer };
             *cached.entry(layer).or_default() += serve(piece.tokens);
-            if !whole_layer && !piece.text.trim().is_empty() {
-                let id = name(&piece.origin);
-                let segment = Segment { id, sha256: Hash::of(piece.text.as_bytes()), tokens: piece.tokens };
-                segments.entry(layer).or_default().push(segment);
+            if !whole_layer {
+                add(segments.entry(layer).or_default(), piece);
             }
         }
         let extra = if whole_layer { LayerId::L4 } else { LayerId::L3 };
@@ -279,6 +277,19 @@ fn layers(stored: &Stored, read: Option<Tokens>) -> Vec<CachedLayer> {
         }
     };
     std::iter::once(tools).chain(LayerId::ALL.map(of_layer)).collect()
+}
+
+/// Adds a piece as a segment; what introduces an item, a heading or a blank line, counts to it.
+fn add(segments: &mut Vec<Segment>, piece: &Piece) {
+    let id = name(&piece.origin);
+    let hash = Hash::of(piece.text.as_bytes());
+    match segments.last_mut().filter(|last| last.id == id) {
+        Some(last) => {
+            last.tokens += piece.tokens;
+            last.sha256 = if piece.text.trim().is_empty() { last.sha256 } else { hash };
+        }
+        None => segments.push(Segment { id, sha256: hash, tokens: piece.tokens }),
+    }
 }
 
 fn is_summary(message: &Message) -> bool {

@@ -302,6 +302,8 @@ fn a_difference_is_named_with_its_item_and_its_price() {
     let difference = diff(kept.store(), ("s", 1), ("s", 2)).unwrap();
     assert_eq!((difference.item.as_deref(), difference.cause.as_str()), (Some("note:B.md"), "library_grew"), "{difference:?}");
     assert!(difference.tokens_lost.0 > 0 && difference.cost_lost > 0.0);
+    let version = Version::note("B.md", None, &"text of B.md ".repeat(200), Vec::new()).hash;
+    assert_eq!((difference.before, difference.after), (Some(version), Some(version)), "it only moved");
     assert!(difference.path.as_deref().is_some_and(|path| path.starts_with("system")), "{difference:?}");
     let (body, first, second) =
         (difference.body_byte.unwrap(), wire(kept.store(), "s", 1).unwrap(), wire(kept.store(), "s", 2).unwrap());
