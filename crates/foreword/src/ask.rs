@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::{self, Answering};
+use crate::model::{Answering, ModelArgs};
 use crate::paint::{Paint, note, shown};
 use crate::places::places;
 use crate::tree::open;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long)]
     stdin: bool,
     #[command(flatten)]
-    model: model::Args,
+    model: ModelArgs,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
@@ -82,14 +82,14 @@ pub(crate) struct SessionArgs {
 
 impl SessionArgs {
     /// The session that is meant, opened or begun.
-    pub(crate) fn open(&self, place: &VaultArg, model: &model::Args) -> Result<Kept> {
+    pub(crate) fn open(&self, place: &VaultArg, model: &ModelArgs) -> Result<Kept> {
         match &self.session {
             Some(point) => go_on(place, point),
             None => self.begin(place, model),
         }
     }
 
-    fn begin(&self, place: &VaultArg, model: &model::Args) -> Result<Kept> {
+    fn begin(&self, place: &VaultArg, model: &ModelArgs) -> Result<Kept> {
         let Some((agent, problems)) = agent(&place.root()?, self.agent.as_deref()) else {
             bail!("there is no agent {:?} in Foreword/Agents of this vault", self.agent.as_deref().unwrap_or_default());
         };

@@ -21,7 +21,7 @@ use rustyline::{Context, Editor, Helper};
 use crate::ask::{self, SessionArgs, Status};
 use crate::inspect as request;
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::{self, Answering};
+use crate::model::{Answering, ModelArgs};
 use crate::paint::{Paint, note, shown};
 use crate::tree::open;
 
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     session: SessionArgs,
     #[command(flatten)]
-    model: model::Args,
+    model: ModelArgs,
 }
 
 /// Completes `[[` with the names of notes, and `/` with the commands.

@@ -15,7 +15,7 @@ use crate::progress;
 
 /// Options that choose a model.
 #[derive(ClapArgs)]
-pub(crate) struct Args {
+pub(crate) struct ModelArgs {
     /// The model of a new session, as the model table calls it; without it, the small one that comes with Foreword
     #[arg(long)]
     pub(crate) model: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Answering {
     pub(crate) stop: Stop,
 }
 
-impl Args {
+impl ModelArgs {
     /// Gets ready whoever answers in a session.
     pub(crate) fn answering(&self, kept: &mut Kept) -> Result<Answering> {
         let stop: Stop = Arc::new(AtomicBool::new(false));

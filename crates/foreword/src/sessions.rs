@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::ask;
 use crate::kept::{Vault, moment, now_ms};
-use crate::model;
+use crate::model::ModelArgs;
 use crate::paint::{Paint, note, one_line, shown};
 use crate::tree::open;
 
@@ -85,14 +85,14 @@ enum Command {
         /// The new words
         words: String,
         #[command(flatten)]
-        model: model::Args,
+        model: ModelArgs,
     },
     /// Answer the last turn anew
     Regenerate {
         /// Which session
         session: Point,
         #[command(flatten)]
-        model: model::Args,
+        model: ModelArgs,
     },
     /// Fold a session with its next turn: old runs become the summary
     Fold {
@@ -187,7 +187,7 @@ fn turns(store: &dyn Store, id: &str) -> Result<u64> {
 }
 
 /// Takes a session back to before a turn and sends it anew.
-fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &model::Args) -> Result<ExitCode> {
+fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     rewind(&mut store, id, turn - 1, now_ms())?;
     drop(store);
