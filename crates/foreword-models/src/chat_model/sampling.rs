@@ -22,6 +22,9 @@ impl Default for Sampling {
     }
 }
 
+/// A token this much below the best, at temperature 1, would come up once in 10^13 times: it is not weighed.
+const NEGLIGIBLE: f32 = 30.0;
+
 /// Makes the choices of one reply.
 pub(super) struct Sampler {
     sampling: Sampling,
@@ -40,14 +43,17 @@ impl Sampler {
         if !(temperature > 0.0) {
             return most_likely(scores);
         }
-        let mut candidates: Vec<(f32, u32)> = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token)).collect();
+        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let least = best - NEGLIGIBLE * temperature;
+        let candidates = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token));
+        let mut candidates: Vec<(f32, u32)> = candidates.filter(|(score, _)| *score >= least).collect();
         let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if top_k > 0 && top_k < candidates.len() {
             candidates.select_nth_unstable_by(top_k - 1, better);
             candidates.truncate(top_k);
         }
         candidates.sort_unstable_by(better);
-        let Some(&(best, first)) = candidates.first() else { return 0 };
+        let Some(&(_, first)) = candidates.first() else { return 0 };
         let mut total = 0.0;
         for (score, _) in &mut candidates {
             *score = ((*score - best) / temperature).exp();
