@@ -67,7 +67,7 @@ impl Packed {
         };
         let size = usize::try_from(encoding.block()?.1).ok()?;
         let blocks = inner / BLOCK;
-        if inner % BLOCK != 0 || rows.checked_mul(blocks)?.checked_mul(size)? != bytes.len() || bytes.is_empty() {
+        if !inner.is_multiple_of(BLOCK) || rows.checked_mul(blocks)?.checked_mul(size)? != bytes.len() || bytes.is_empty() {
             return None;
         }
         let panel = panel_width(arch);
@@ -141,7 +141,7 @@ impl Packed {
     }
 }
 
-/// A block of Q4_1: the word of its scale (scale below, minimum above) and those of its numbers, eight in each, the first one lowest.
+/// A block of `Q4_1`: the word of its scale (scale below, minimum above) and those of its numbers, eight in each, the first one lowest.
 fn four(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     let mut words = [0; BLOCK / 4];
     let (scale, numbers) = block.split_at(4);
@@ -154,7 +154,7 @@ fn four(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     (scale.filter(|scale| half(*scale).is_finite() && half(scale >> 16).is_finite()), words)
 }
 
-/// A block of Q8_0: the word of its scale and those of its numbers, four in each, moved from -128..128 to 0..256.
+/// A block of `Q8_0`: the word of its scale and those of its numbers, four in each, moved from -128..128 to 0..256.
 fn eight(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     let (scale, numbers) = block.split_at(2);
     let mut words = [0; BLOCK / 4];
@@ -362,8 +362,7 @@ fn tile<S: Simd, F: Format<PER>, const PER: usize, const ROWS: usize>(
         let mut sums = [[zero; WIDE]; ROWS];
         for (at, word) in words.iter().enumerate() {
             let left: [&[f32; PER]; ROWS] = std::array::from_fn(|row| &left[row][at]);
-            let mut index = 0;
-            for inner in 0..PER {
+            for (index, inner) in (0..).zip(0..PER) {
                 let mut numbers = [zero; WIDE];
                 for wide in 0..WIDE {
                     numbers[wide] = F::number(simd, word[wide], index);
@@ -374,7 +373,6 @@ fn tile<S: Simd, F: Format<PER>, const PER: usize, const ROWS: usize>(
                         sums[row][wide] = simd.mul_add_f32s(factor, numbers[wide], sums[row][wide]);
                     }
                 }
-                index += 1;
             }
         }
         for wide in 0..WIDE {

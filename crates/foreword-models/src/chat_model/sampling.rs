@@ -39,8 +39,7 @@ impl Sampler {
     /// The next token. Of equal ones the first; a score that is no number counts as the lowest.
     pub(super) fn choose(&mut self, scores: &[f32]) -> u32 {
         let Sampling { temperature, top_k, top_p, .. } = self.sampling;
-        // Also where the temperature is no number.
-        if !(temperature > 0.0) {
+        if temperature.is_nan() || temperature <= 0.0 {
             return most_likely(scores);
         }
         let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -60,7 +59,7 @@ impl Sampler {
             total += f64::from(*score);
         }
         // Scores that are all infinite leave nothing to weigh.
-        if !(total > 0.0) {
+        if total.is_nan() || total <= 0.0 {
             return first;
         }
         let mut kept = 0.0;
@@ -84,7 +83,7 @@ impl Sampler {
         candidates[..count].last().map_or(first, |(_, token)| *token)
     }
 
-    /// A number from 0 up to 1: SplitMix64.
+    /// A number from 0 up to 1, by `SplitMix64`.
     fn random(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.state;

@@ -40,7 +40,7 @@ impl Noise {
         self.0.to_le_bytes()[3]
     }
 
-    /// A matrix in Q4_1 or Q8_0 of numbers from about -0.25 to 0.25.
+    /// A matrix in `Q4_1` or `Q8_0` of numbers from about -0.25 to 0.25.
     fn matrix(&mut self, rows: usize, inner: usize, encoding: u32) -> (Vec<u8>, Vec<f64>) {
         let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
         for _ in 0..rows * inner / 32 {
