@@ -40,8 +40,8 @@ impl Pace {
             Crew::All => &mut self.all,
             Crew::One => &mut self.one,
         };
-        // One slow token is no reason to change.
-        *lately = Some(lately.map_or(time, |before| (3 * before + time) / 4));
+        // One slow token is no reason to change; one that was fast shows what can be done.
+        *lately = Some(lately.map_or(time, |before| time.min((3 * before + time) / 4)));
         self.tokens += 1;
     }
 }
