@@ -33,7 +33,7 @@ const HALF: f32 = f32::from_bits((127 + 112) << 23);
 /// A matrix whose rows are the columns of a product.
 pub(super) struct Packed {
     words: Aligned<u32>,
-    encoding: Bits,
+    bits: Bits,
     rows: usize,
     blocks: usize,
     panel: usize,
@@ -71,13 +71,8 @@ impl Packed {
             return None;
         }
         let panel = panel_width(arch);
-        let mut packed = Self {
-            words: Aligned::zeros(rows.next_multiple_of(panel) * blocks * bits.words()),
-            encoding: bits,
-            rows,
-            blocks,
-            panel,
-        };
+        let mut packed =
+            Self { words: Aligned::zeros(rows.next_multiple_of(panel) * blocks * bits.words()), bits, rows, blocks, panel };
         let mut finite = true;
         for (row, bytes) in bytes.chunks_exact(blocks * size).enumerate() {
             let start = row / panel * panel * blocks * bits.words() + row % panel;
@@ -114,12 +109,12 @@ impl Packed {
             out.fill(0.0);
             return;
         }
-        let words = self.encoding.words();
+        let words = self.bits.words();
         let start = row / self.panel * self.panel * self.blocks * words + row % self.panel;
         let mut places = self.words[start..].iter().step_by(self.panel);
         for out in out.as_chunks_mut::<BLOCK>().0 {
             let scale = places.next().copied().unwrap_or_default();
-            match self.encoding {
+            match self.bits {
                 Bits::Four => {
                     let (scale, least) = (half(scale), half(scale >> 16));
                     for (out, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(&mut places) {
@@ -212,7 +207,7 @@ impl WithSimd for Sums<'_> {
     }
 }
 
-/// One product: rows `first..first + rows` of `left` times the rows of `right` in `panels`.
+/// One product: some rows of the left side times some panels of the right.
 pub(super) struct PackedProduct<'a> {
     /// The left side.
     pub(super) left: &'a Left,
@@ -231,7 +226,7 @@ impl WithSimd for PackedProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        match (self.right.encoding, S::REGISTER_COUNT >= 32) {
+        match (self.right.bits, S::REGISTER_COUNT >= 32) {
             (Bits::Four, true) => run::<S, Four, 8, 12>(simd, self),
             (Bits::Four, false) => run::<S, Four, 8, 6>(simd, self),
             (Bits::Eight, true) => run::<S, Eight, 4, 12>(simd, self),
