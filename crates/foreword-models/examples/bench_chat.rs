@@ -17,11 +17,11 @@ use foreword_models::chat_model::{Chat, ChatModel, Prompt, Sampling};
 use serde_json::{Value, json};
 
 /// Tokens that are written after each prompt.
-const WRITTEN: usize = 64;
+const WRITTEN: usize = 32;
 /// The best of so many rounds counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// Words of the prompts.
-const WORDS: [usize; 3] = [10, 400, 1500];
+const WORDS: [usize; 2] = [5, 50];
 
 type Fault = Box<dyn std::error::Error>;
 

@@ -7,6 +7,7 @@
 mod cache;
 mod chat;
 mod layers;
+mod pace;
 mod packed;
 mod sampling;
 mod shape;
@@ -27,7 +28,6 @@ use pulp::Arch;
 use crate::bpe::{Bpe, VocabularyError};
 use crate::gguf::{self, GgufError};
 pub use chat::{Answer, Chat, End};
-use layers::Machine;
 pub use sampling::Sampling;
 use shape::Shape;
 use template::Template;
@@ -152,9 +152,5 @@ impl ChatModel {
     /// `messages` as the model's own template writes them, up to where it speaks. Special tokens that are written out in a message are text.
     pub fn prompt(&self, messages: &[(Role, &str)]) -> Prompt {
         Prompt(self.template.write(&self.bpe, messages))
-    }
-
-    fn machine(&self) -> Machine<'_> {
-        Machine { shape: &self.shape, weights: &self.weights, arch: self.arch, threads: self.threads.get() }
     }
 }

@@ -1,7 +1,7 @@
 //! Models that run in this process, without a network once their weights are there.
 //!
-//! [`weights`] fetches the weights by name. [`minilm`] turns texts into vectors, with [`wordpiece`] as its tokenizer. [`gguf`] and [`bpe`] read the
-//! embedded chat model's tokenizer from its file, which makes its budget exact; [`open`] joins the two.
+//! [`weights`] fetches the weights by name. [`minilm`] turns texts into vectors, with [`wordpiece`] as its tokenizer. [`chat_model`] is
+//! the embedded chat model; [`gguf`] reads its file and [`bpe`] is its tokenizer, which [`open`] gives alone, for exact budgets.
 //!
 //! A model file comes from outside. Reading one allocates no more than its own size and stated limits, and any fault in it is
 //! a typed error.

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use foreword_core::tokens::{Tokenizer, Tokens};
+use foreword_models::weights::SMOLLM2;
 
 #[test]
 fn ids_of_the_real_vocabulary() {
     let Some(folder) = std::env::var_os("FOREWORD_MODELS") else {
         return;
     };
-    let path = Path::new(&folder).join("SmolLM2-135M-Instruct.Q4_1.gguf");
-    if !path.exists() {
+    let Some(folder) = SMOLLM2.present(Path::new(&folder)) else {
         return;
-    }
-    let bpe = foreword_models::open(&path).unwrap();
+    };
+    let bpe = foreword_models::open(&folder.join(SMOLLM2.files[0].file_name())).unwrap();
     // `assistant` is two tokens where no space stands in front.
     assert_eq!(bpe.per_message(), Tokens(6));
     // From the `tokenizers` package with the file's vocabulary and merges.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use foreword_core::tokens::Tokens;
 
 use super::cache::Cache;
-use super::layers::Want;
+use super::layers::{Machine, Want};
+use super::pace::{Crew, Pace};
 use super::sampling::{Sampler, Sampling};
 use super::stream::Characters;
 use super::{ChatModel, Prompt};
@@ -52,12 +53,13 @@ pub struct Chat {
     cache: Cache,
     /// The tokens that the cache has.
     pub(super) evaluated: Vec<u32>,
+    pace: Pace,
 }
 
 impl Chat {
     /// Remembers nothing yet. Each token that it will remember takes 46 kB with the model in use.
     pub fn new(model: Arc<ChatModel>) -> Self {
-        Self { cache: Cache::new(&model.shape, model.arch), model, evaluated: Vec::new() }
+        Self { cache: Cache::new(&model.shape, model.arch), model, evaluated: Vec::new(), pace: Pace::default() }
     }
 
     /// The tokens of `prompt` that need not be evaluated again. The last one always is: it tells what comes next.
@@ -120,7 +122,7 @@ impl Chat {
             if self.evaluated.len() == self.model.shape.context {
                 break End::Context;
             }
-            scores = self.evaluate(&[token], Want::Next);
+            scores = self.go_on(token);
         };
         tell(characters.finish());
         answer.output_tokens = Tokens(tokens as u64);
@@ -140,9 +142,25 @@ impl Chat {
         Some(scores)
     }
 
+    /// Evaluates one token with as many threads as are of use.
+    fn go_on(&mut self, token: u32) -> Vec<f32> {
+        let crew = self.pace.next();
+        let threads = if crew == Crew::One { 1 } else { self.model.threads.get() };
+        let start = Instant::now();
+        let scores = self.evaluate_on(threads, &[token], Want::Next);
+        self.pace.took(crew, start.elapsed());
+        scores
+    }
+
     /// Evaluates tokens that follow on those before.
     pub(super) fn evaluate(&mut self, tokens: &[u32], want: Want) -> Vec<f32> {
-        let scores = self.model.machine().evaluate(&mut self.cache, tokens, self.evaluated.len(), want);
+        self.evaluate_on(self.model.threads.get(), tokens, want)
+    }
+
+    fn evaluate_on(&mut self, threads: usize, tokens: &[u32], want: Want) -> Vec<f32> {
+        let ChatModel { shape, weights, arch, .. } = &*self.model;
+        let machine = Machine { shape, weights, arch: *arch, threads };
+        let scores = machine.evaluate(&mut self.cache, tokens, self.evaluated.len(), want);
         self.evaluated.extend(tokens);
         scores
     }

@@ -33,7 +33,7 @@ const HALF: f32 = f32::from_bits((127 + 112) << 23);
 /// A matrix whose rows are the columns of a product.
 pub(super) struct Packed {
     words: Aligned<u32>,
-    encoding: Bits,
+    bits: Bits,
     rows: usize,
     blocks: usize,
     panel: usize,
@@ -67,17 +67,12 @@ impl Packed {
         };
         let size = usize::try_from(encoding.block()?.1).ok()?;
         let blocks = inner / BLOCK;
-        if inner % BLOCK != 0 || rows.checked_mul(blocks)?.checked_mul(size)? != bytes.len() || bytes.is_empty() {
+        if !inner.is_multiple_of(BLOCK) || rows.checked_mul(blocks)?.checked_mul(size)? != bytes.len() || bytes.is_empty() {
             return None;
         }
         let panel = panel_width(arch);
-        let mut packed = Self {
-            words: Aligned::zeros(rows.next_multiple_of(panel) * blocks * bits.words()),
-            encoding: bits,
-            rows,
-            blocks,
-            panel,
-        };
+        let mut packed =
+            Self { words: Aligned::zeros(rows.next_multiple_of(panel) * blocks * bits.words()), bits, rows, blocks, panel };
         let mut finite = true;
         for (row, bytes) in bytes.chunks_exact(blocks * size).enumerate() {
             let start = row / panel * panel * blocks * bits.words() + row % panel;
@@ -114,12 +109,12 @@ impl Packed {
             out.fill(0.0);
             return;
         }
-        let words = self.encoding.words();
+        let words = self.bits.words();
         let start = row / self.panel * self.panel * self.blocks * words + row % self.panel;
         let mut places = self.words[start..].iter().step_by(self.panel);
         for out in out.as_chunks_mut::<BLOCK>().0 {
             let scale = places.next().copied().unwrap_or_default();
-            match self.encoding {
+            match self.bits {
                 Bits::Four => {
                     let (scale, least) = (half(scale), half(scale >> 16));
                     for (out, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(&mut places) {
@@ -141,7 +136,7 @@ impl Packed {
     }
 }
 
-/// A block of Q4_1: the word of its scale (scale below, minimum above) and those of its numbers, eight in each, the first one lowest.
+/// A block of `Q4_1`: the word of its scale (scale below, minimum above) and those of its numbers, eight in each, the first one lowest.
 fn four(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     let mut words = [0; BLOCK / 4];
     let (scale, numbers) = block.split_at(4);
@@ -154,7 +149,7 @@ fn four(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     (scale.filter(|scale| half(*scale).is_finite() && half(scale >> 16).is_finite()), words)
 }
 
-/// A block of Q8_0: the word of its scale and those of its numbers, four in each, moved from -128..128 to 0..256.
+/// A block of `Q8_0`: the word of its scale and those of its numbers, four in each, moved from -128..128 to 0..256.
 fn eight(block: &[u8]) -> (Option<u32>, [u32; BLOCK / 4]) {
     let (scale, numbers) = block.split_at(2);
     let mut words = [0; BLOCK / 4];
@@ -212,7 +207,7 @@ impl WithSimd for Sums<'_> {
     }
 }
 
-/// One product: rows `first..first + rows` of `left` times the rows of `right` in `panels`.
+/// One product: some rows of the left side times some panels of the right.
 pub(super) struct PackedProduct<'a> {
     /// The left side.
     pub(super) left: &'a Left,
@@ -231,7 +226,7 @@ impl WithSimd for PackedProduct<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        match (self.right.encoding, S::REGISTER_COUNT >= 32) {
+        match (self.right.bits, S::REGISTER_COUNT >= 32) {
             (Bits::Four, true) => run::<S, Four, 8, 12>(simd, self),
             (Bits::Four, false) => run::<S, Four, 8, 6>(simd, self),
             (Bits::Eight, true) => run::<S, Eight, 4, 12>(simd, self),
@@ -362,8 +357,7 @@ fn tile<S: Simd, F: Format<PER>, const PER: usize, const ROWS: usize>(
         let mut sums = [[zero; WIDE]; ROWS];
         for (at, word) in words.iter().enumerate() {
             let left: [&[f32; PER]; ROWS] = std::array::from_fn(|row| &left[row][at]);
-            let mut index = 0;
-            for inner in 0..PER {
+            for (index, inner) in (0..).zip(0..PER) {
                 let mut numbers = [zero; WIDE];
                 for wide in 0..WIDE {
                     numbers[wide] = F::number(simd, word[wide], index);
@@ -374,7 +368,6 @@ fn tile<S: Simd, F: Format<PER>, const PER: usize, const ROWS: usize>(
                         sums[row][wide] = simd.mul_add_f32s(factor, numbers[wide], sums[row][wide]);
                     }
                 }
-                index += 1;
             }
         }
         for wide in 0..WIDE {

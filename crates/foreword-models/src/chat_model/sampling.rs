@@ -22,6 +22,9 @@ impl Default for Sampling {
     }
 }
 
+/// A token this much below the best, at temperature 1, would come up once in 10^13 times: it is not weighed.
+const NEGLIGIBLE: f32 = 30.0;
+
 /// Makes the choices of one reply.
 pub(super) struct Sampler {
     sampling: Sampling,
@@ -36,25 +39,27 @@ impl Sampler {
     /// The next token. Of equal ones the first; a score that is no number counts as the lowest.
     pub(super) fn choose(&mut self, scores: &[f32]) -> u32 {
         let Sampling { temperature, top_k, top_p, .. } = self.sampling;
-        // Also where the temperature is no number.
-        if !(temperature > 0.0) {
+        if temperature.is_nan() || temperature <= 0.0 {
             return most_likely(scores);
         }
-        let mut candidates: Vec<(f32, u32)> = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token)).collect();
+        let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let least = best - NEGLIGIBLE * temperature;
+        let candidates = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token));
+        let mut candidates: Vec<(f32, u32)> = candidates.filter(|(score, _)| *score >= least).collect();
         let better = |a: &(f32, u32), b: &(f32, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
         if top_k > 0 && top_k < candidates.len() {
             candidates.select_nth_unstable_by(top_k - 1, better);
             candidates.truncate(top_k);
         }
         candidates.sort_unstable_by(better);
-        let Some(&(best, first)) = candidates.first() else { return 0 };
+        let Some(&(_, first)) = candidates.first() else { return 0 };
         let mut total = 0.0;
         for (score, _) in &mut candidates {
             *score = ((*score - best) / temperature).exp();
             total += f64::from(*score);
         }
         // Scores that are all infinite leave nothing to weigh.
-        if !(total > 0.0) {
+        if total.is_nan() || total <= 0.0 {
             return first;
         }
         let mut kept = 0.0;
@@ -78,7 +83,7 @@ impl Sampler {
         candidates[..count].last().map_or(first, |(_, token)| *token)
     }
 
-    /// A number from 0 up to 1: SplitMix64.
+    /// A number from 0 up to 1, by `SplitMix64`.
     fn random(&mut self) -> f64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.state;

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 
 use super::layers::Want;
+use super::template::CHATML;
 use super::{Answer, Chat, ChatModel, End, Prompt, Sampling};
 use crate::compute::arches;
 use crate::gguf::tests::Writer;
@@ -27,9 +28,7 @@ const LAYERS: usize = 2;
 const CONTEXT: usize = 300;
 const WORDS: usize = 40;
 
-const TEMPLATE: &str = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
-
-/// Numbers from -1 to 1, and bytes, that look random.
+/// Bytes that look random.
 struct Noise(u64);
 
 impl Noise {
@@ -40,7 +39,7 @@ impl Noise {
         self.0.to_le_bytes()[3]
     }
 
-    /// A matrix in Q4_1 or Q8_0 of numbers from about -0.25 to 0.25.
+    /// A matrix in `Q4_1` or `Q8_0` of numbers from about -0.25 to 0.25.
     fn matrix(&mut self, rows: usize, inner: usize, encoding: u32) -> (Vec<u8>, Vec<f64>) {
         let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
         for _ in 0..rows * inner / 32 {
@@ -96,7 +95,7 @@ fn entries() -> Writer {
         .texts("tokenizer.ggml.tokens", &tokens)
         .ints("tokenizer.ggml.token_type", &types)
         .texts("tokenizer.ggml.merges", &[])
-        .text("tokenizer.chat_template", TEMPLATE)
+        .text("tokenizer.chat_template", CHATML)
 }
 
 fn tiny() -> Tiny {
@@ -285,7 +284,7 @@ fn reply(chat: &mut Chat, tokens: Vec<u32>, sampling: &Sampling) -> Answer {
     answer
 }
 
-/// A model that never ends by itself soon: with a temperature that makes all tokens alike but few of them special.
+/// The tiny model, always at its most likely token, goes on for long.
 fn endless(max_tokens: usize) -> Sampling {
     Sampling { temperature: 0.0, max_tokens, ..Sampling::default() }
 }

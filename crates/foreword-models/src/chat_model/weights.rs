@@ -53,7 +53,7 @@ pub(super) struct Layer {
 
 enum Part {
     Tokens(Packed),
-    Layer(usize, Layer),
+    Layer(usize, Box<Layer>),
 }
 
 impl Weights {
@@ -78,7 +78,7 @@ impl Weights {
                 // The vectors of tokens take longest, so they come first.
                 match next.fetch_add(1, Ordering::Relaxed) {
                     0 => parts.push(Part::Tokens(reader.matrix("token_embd", shape.words, shape.width)?)),
-                    part if part <= shape.layers => parts.push(Part::Layer(part, layer(&mut reader, shape, part - 1)?)),
+                    part if part <= shape.layers => parts.push(Part::Layer(part, Box::new(layer(&mut reader, shape, part - 1)?))),
                     _ => return Ok(parts),
                 }
             }
@@ -96,7 +96,7 @@ impl Weights {
         layers.sort_by_key(|(at, _)| *at);
         let norm = Reader::new(path, table, arch)?.vector("output_norm", shape.width)?;
         let tokens = tokens.ok_or(Fault::Tensors { found: 0, expected })?;
-        Ok(Self { tokens, norm, layers: layers.into_iter().map(|(_, layer)| layer).collect() })
+        Ok(Self { tokens, norm, layers: layers.into_iter().map(|(_, layer)| *layer).collect() })
     }
 }
 

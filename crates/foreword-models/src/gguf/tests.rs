@@ -80,7 +80,7 @@ impl Writer {
         self.table.extend((name.len() as u64).to_le_bytes());
         self.table.extend(name.as_bytes());
         self.table.extend(u32::try_from(shape.len()).unwrap().to_le_bytes());
-        shape.iter().for_each(|side| self.table.extend(side.to_le_bytes()));
+        self.table.extend(shape.iter().flat_map(|side| side.to_le_bytes()));
         self.table.extend(encoding.to_le_bytes());
         self.table.extend(start.to_le_bytes());
         self
