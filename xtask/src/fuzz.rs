@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::cargo::Cargo;
+use crate::cargo::{Cargo, is_installed};
 use crate::step::Steps;
 
-const TARGETS: [&str; 6] = ["markdown", "frontmatter", "links", "query", "transcript", "import"];
+const TARGETS: [&str; 7] = ["markdown", "frontmatter", "links", "query", "transcript", "import", "session"];
 
 /// What makes the compiler count which branches an input takes.
 const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -30,6 +30,13 @@ pub(crate) struct Args {
 
 /// Builds the targets and runs them, each from the checked-in corpus, the example vault and what earlier runs found.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
+    // Told here, because the build would end in the middle of other lines, and speak of `c++` only.
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+    if !is_installed(&compiler) {
+        bail!(
+            "fuzzing needs a C++ compiler, and `{compiler} --version` does not run; install g++ or clang, or name yours in CXX"
+        );
+    }
     let triple = host(cargo)?;
     let target_folder = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| cargo.root().join("fuzz/target"), |folder| PathBuf::from(folder).join("fuzz"));

@@ -1,10 +1,13 @@
 //! What an attachment would put into a prompt.
 
+use std::collections::BTreeSet;
+
 use foreword_core::hash::Hash;
-use foreword_core::item::ItemId;
+use foreword_core::item::{ItemId, Kind};
 use foreword_core::text::fence::Fence;
 use foreword_core::tokens::{Chars, Tokenizer as _};
-use foreword_core::version::{Dress, Version};
+use foreword_core::version::{Detail, Dress, Version};
+use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::attach::{Attachment, Limits};
 use foreword_vault::folder::Problem;
 use foreword_vault::helpers::Own;
@@ -32,7 +35,7 @@ pub struct Shown {
 /// What was attached, and what was not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attached {
-    /// Each item once, in the order of the attachments.
+    /// Each item once, in the order of the attachments; then the rules that come along.
     pub items: Vec<Shown>,
     /// What a person should know.
     pub problems: Vec<Problem>,
@@ -72,6 +75,7 @@ pub async fn gather(
     let fetcher = Fetcher::new(config, Some(places.pages()))?;
     let own = Own::new(vault, now.clone());
     let mut gathered = Gathered::default();
+    let mut paths = BTreeSet::new();
     for attachment in attachments {
         let (versions, problems) = match attachment {
             Attachment::Url(url) => page(&fetcher, url, now, pages).await,
@@ -83,9 +87,17 @@ pub async fn gather(
         gathered.empty += usize::from(versions.is_empty());
         gathered.problems.extend(problems);
         for version in versions {
+            if let Detail::Note { path, .. } | Detail::Selection { path, .. } = &version.detail {
+                paths.insert(path.clone());
+            }
             if !gathered.versions.iter().any(|known| known.id == version.id) {
                 gathered.versions.push(version);
             }
+        }
+    }
+    for rule in rules_for(vault, &paths) {
+        if !gathered.versions.iter().any(|known| known.id == rule.id) {
+            gathered.versions.push(rule);
         }
     }
     Ok(gathered)
@@ -103,6 +115,18 @@ pub async fn attach(
     let mut fence = Fence::new();
     let items = versions.iter().map(|version| shown(&mut fence, version)).collect();
     Ok(Attached { items, problems, empty })
+}
+
+/// The rules that belong to some files only (of Cursor, of an `AGENTS.md` in a folder), where these are among them.
+fn rules_for(vault: &Vault, paths: &BTreeSet<String>) -> Vec<Version> {
+    let Some(files) = OnDisk::new(vault.root()).ok().filter(|_| !paths.is_empty()) else { return Vec::new() };
+    let mut imported = Loaded::default();
+    imported.join(agents::import(&files, vault.notes().map(|listed| listed.facts.path.as_str())));
+    let rules = imported.scopes.iter().filter(|scope| scope.holds_for(paths)).filter_map(|scope| {
+        let rule = imported.agent.find(&ItemId::new(Kind::Rule, &scope.rule))?;
+        Some(Version::catalogued(&rule))
+    });
+    rules.collect()
 }
 
 async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {

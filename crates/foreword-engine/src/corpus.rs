@@ -1,4 +1,5 @@
-//! All that can be searched in a vault: its notes and its agents' items, by words at once and by meaning as far as it is ready.
+//! All that can be searched in a vault: its notes, its canvases and PDFs, and its agents' items, by words at once and by meaning as far as it
+//! is ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -13,6 +14,7 @@ use foreword_search::index::{Document, Index};
 use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::folder::{OpenError, Problem};
 use foreword_vault::index::{Changes, Listed, Vault};
+use foreword_vault::note::FileFacts;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -20,9 +22,11 @@ use jiff::tz::TimeZone;
 use crate::places::Places;
 use crate::vectors::{self, Embedding};
 
+mod files;
 mod kept;
 
-use kept::Kept;
+use files::Indexed;
+use kept::{Kept, Stored};
 
 /// A vault and what finds things in it.
 pub struct Corpus {
@@ -30,6 +34,8 @@ pub struct Corpus {
     index: Index,
     /// Which text of each note is in the index.
     texts: BTreeMap<String, Hash>,
+    /// Which canvases and PDFs are in the index.
+    files: BTreeMap<String, Indexed>,
     /// Items of agents in the index.
     items: BTreeSet<ItemId>,
     kept: Kept,
@@ -47,6 +53,8 @@ pub struct Corpus {
 pub struct Extent {
     /// Notes.
     pub notes: usize,
+    /// Canvases and PDFs.
+    pub files: usize,
     /// Rules and references of agents.
     pub items: usize,
     /// Chunks of both.
@@ -62,11 +70,12 @@ impl Corpus {
         let folder = places.vault(&root);
         let opened = Vault::open(&root, Some(&folder))?;
         let kept = Kept::new(&folder);
-        let (index, texts) = kept.load();
+        let Stored { index, texts, files } = kept.load();
         let mut corpus = Self {
             vault: opened.vault,
             index,
             texts,
+            files,
             items: BTreeSet::new(),
             kept,
             embeddings: places.embeddings(),
@@ -104,7 +113,7 @@ impl Corpus {
 
     /// Keeps what was indexed for the next time. Failing costs time then and nothing else, so it is only told.
     pub fn save(&mut self) {
-        let index = self.kept.save(&self.index, &self.texts).err();
+        let index = self.kept.save(&self.index, &self.texts, &self.files).err();
         let vault = self.vault.save().err().map(|error| error.to_string());
         self.not_kept = [index, vault].into_iter().flatten().collect();
     }
@@ -121,7 +130,8 @@ impl Corpus {
 
     /// What could not be read, or not whole.
     pub fn problems(&self) -> Vec<Problem> {
-        let unread = self.unread.iter().map(|(path, what)| Problem::new(path, what));
+        let of_files = self.files.iter().filter_map(|(path, indexed)| Some((path, indexed.fault.as_ref()?)));
+        let unread = self.unread.iter().chain(of_files).map(|(path, what)| Problem::new(path, what));
         self.vault.problems().into_iter().chain(unread).chain(self.agent_problems.iter().cloned()).collect()
     }
 
@@ -133,7 +143,7 @@ impl Corpus {
     /// How far the index is.
     pub fn extent(&self) -> Extent {
         let (chunks, embedded) = self.index.chunks();
-        Extent { notes: self.texts.len(), items: self.items.len(), chunks, embedded }
+        Extent { notes: self.texts.len(), files: self.files.len(), items: self.items.len(), chunks, embedded }
     }
 
     /// Makes what can be found by meaning: first from what was embedded before, anywhere, then with the model, until all is done or
@@ -151,6 +161,12 @@ impl Corpus {
         for path in gone {
             self.index.remove(&ItemId::note(&path));
             self.texts.remove(&path);
+            differs = true;
+        }
+        let gone: Vec<String> = self.files.keys().filter(|path| self.vault.file(path).is_none()).cloned().collect();
+        for path in gone {
+            self.index.remove(&ItemId::note(&path));
+            self.files.remove(&path);
             differs = true;
         }
         let stale =
@@ -242,8 +258,13 @@ pub fn agent_documents(agent: &Agent) -> Vec<Document> {
 fn date_of(listed: &Listed, zone: &TimeZone) -> Option<Date> {
     let fields = ["date", "created", "day"].into_iter().filter_map(|key| listed.note.frontmatter.get(key));
     let said = fields.filter_map(serde_json::Value::as_str).find_map(leading_date);
-    said.or_else(|| leading_date(&listed.title)).or_else(|| {
-        let changed = Timestamp::from_millisecond(listed.facts.modified).ok()?;
+    said.or_else(|| file_date(&listed.title, &listed.facts, zone))
+}
+
+/// The day a file's name begins with, else the day of its last change.
+fn file_date(name: &str, facts: &FileFacts, zone: &TimeZone) -> Option<Date> {
+    leading_date(name).or_else(|| {
+        let changed = Timestamp::from_millisecond(facts.modified).ok()?;
         Some(changed.to_zoned(zone.clone()).date())
     })
 }

@@ -19,7 +19,7 @@ pub use note::note_chunks;
 /// The id of [`seed_chunks`].
 pub const SEED_CHUNKER: &str = "seed-1";
 /// The id of [`item_chunks`].
-pub const ITEM_CHUNKER: &str = "item-2";
+pub const ITEM_CHUNKER: &str = "item-3";
 /// The id of [`note_chunks`].
 pub const NOTE_CHUNKER: &str = "note-1";
 

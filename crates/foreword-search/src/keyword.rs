@@ -89,6 +89,8 @@ pub struct KeywordScores {
     pub best: f32,
     /// What a chunk would get that consists of the query's words: the measure for how much of a query is found.
     pub ideal: f32,
+    /// Whether the query has no word that says what it is about.
+    pub says_nothing: bool,
 }
 
 /// Why a stored index cannot be used.
@@ -209,7 +211,8 @@ impl KeywordIndex {
             }
         });
         // "To be or not to be" has nothing else to go by.
-        if asked.iter().any(|(_, stop)| !stop) {
+        let says_nothing = asked.iter().all(|(_, stop)| *stop);
+        if !says_nothing {
             asked.retain(|(_, stop)| !stop);
         }
         let mut terms: Vec<(f32, &[Posting])> = asked
@@ -226,7 +229,7 @@ impl KeywordIndex {
         terms.sort_by(|a, b| b.0.total_cmp(&a.0));
         terms.truncate(MAX_QUERY_WORDS);
 
-        let mut scores = KeywordScores { rows: vec![0.0; self.rows.len()], best: 0.0, ideal: 0.0 };
+        let mut scores = KeywordScores { rows: vec![0.0; self.rows.len()], best: 0.0, ideal: 0.0, says_nothing };
         let mean = (self.length as f32 / self.live.max(1) as f32).max(1.0);
         for (rarity, postings) in terms {
             scores.ideal += rarity * (K1 + 1.0);

@@ -11,6 +11,9 @@ use unicode_normalization::UnicodeNormalization;
 /// Longer words are blobs; what stands behind this many characters is not looked at.
 const MAX_CHARS: usize = 64;
 
+/// Fewer letters before a number are part of a name (`mp3`, `h264`), not a word of their own.
+const MIN_NUMBERED: usize = 3;
+
 /// Words that hold a sentence together, sorted. In a corpus of tool descriptions "me" is rare; that does not make it telling.
 #[rustfmt::skip]
 const STOP_WORDS: [&str; 119] = [
@@ -66,13 +69,14 @@ pub fn words(text: &str) -> Vec<String> {
 pub fn spoken(name: &str) -> String {
     let mut spoken = String::with_capacity(name.len() + 8);
     let mut before = None;
-    let mut chars = name.chars().peekable();
+    let mut chars = name.chars();
     while let Some(c) = chars.next() {
         if matches!(c, '_' | '.' | '-' | '/' | ':') || c.is_whitespace() {
             before = None;
             continue;
         }
-        let starts = before.is_none_or(|before| is_boundary(before, c, chars.peek().copied()));
+        let mut rest = chars.clone();
+        let starts = before.is_none_or(|before| is_boundary(before, c, [rest.next(), rest.next()]));
         if starts && !spoken.is_empty() {
             spoken.push(' ');
         }
@@ -111,8 +115,11 @@ fn is_cjk(c: char) -> bool {
     matches!(u32::from(c), 0x3040..=0x30ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }
 
-fn is_boundary(before: char, c: char, behind: Option<char>) -> bool {
-    c.is_uppercase() && (!before.is_uppercase() || behind.is_some_and(char::is_lowercase))
+/// Whether a word begins with `c`. The last capital of a row begins one (`HTTPServer`), unless only the `s` of a plural follows (`URLs`).
+fn is_boundary(before: char, c: char, behind: [Option<char>; 2]) -> bool {
+    let is_lower = |c: Option<char>| c.is_some_and(char::is_lowercase);
+    let plural = behind[0] == Some('s') && !is_lower(behind[1]);
+    c.is_uppercase() && (!before.is_uppercase() || (is_lower(behind[0]) && !plural))
 }
 
 /// An ASCII run: its parts, and all of it joined where there are several.
@@ -123,11 +130,11 @@ fn identifier(run: &str, buffer: &mut String, found: &mut impl FnMut(&str)) {
     let mut parts = 0;
     for (at, byte) in bytes.iter().enumerate() {
         let c = char::from(*byte);
-        let before = at.checked_sub(1).and_then(|at| bytes.get(at)).map(|byte| char::from(*byte));
-        let behind = bytes.get(at + 1).map(|byte| char::from(*byte));
-        let ends = c == '_' || before.is_some_and(|before| before != '_' && is_boundary(before, c, behind));
+        let near = |at: Option<usize>| at.and_then(|at| bytes.get(at)).map(|byte| char::from(*byte));
+        let behind = [near(at.checked_add(1)), near(at.checked_add(2))];
+        let ends = c == '_' || near(at.checked_sub(1)).is_some_and(|before| before != '_' && is_boundary(before, c, behind));
         if ends && part < buffer.len() {
-            found(&buffer[part..]);
+            numbered(&buffer[part..], found);
             part = buffer.len();
             parts += 1;
         }
@@ -136,12 +143,21 @@ fn identifier(run: &str, buffer: &mut String, found: &mut impl FnMut(&str)) {
         }
     }
     if part < buffer.len() {
-        found(&buffer[part..]);
+        numbered(&buffer[part..], found);
         parts += 1;
     }
     if parts > 1 {
         found(buffer);
     }
+}
+
+/// A part of an identifier; where a number ends it, also without: `server2` is a server.
+fn numbered(part: &str, found: &mut impl FnMut(&str)) {
+    let word = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    if word.len() < part.len() && word.len() >= MIN_NUMBERED {
+        found(word);
+    }
+    found(part);
 }
 
 fn other_scripts(run: &str, buffer: &mut String, found: &mut impl FnMut(&str)) {
@@ -198,7 +214,12 @@ mod tests {
         check("Reads the files.", "read the file");
         check("readFile", "read file readfil");
         check("read_file", "read file readfil");
-        check("HTTPServer2", "http server2 httpserver2");
+        check("HTTPServer2", "http server server2 httpserver2");
+        check("getURLs", "get url geturl");
+        check("URLs", "url");
+        check("listIDsOf", "list id of listidsof");
+        check("DNSsec MySQLServer", "dn ssec dnssec my sql server mysqlserv");
+        check("step12 mp3 f28", "step step12 mp3 f28");
         check("fs.readFile", "fs read file readfil");
         check("__init__", "init");
         check("Anna's don't o'clock", "anna don o clock");
@@ -218,6 +239,7 @@ mod tests {
             ("readFile", "read file"),
             ("todo_manager.handle-action", "todo manager handle action"),
             ("HTTPServer", "http server"),
+            ("getURLs", "get urls"),
             ("Payment_1_MakePayment", "payment 1 make payment"),
             ("plain words", "plain words"),
         ] {

@@ -318,7 +318,7 @@ fn is_tag_within(has: &str, tag: &str) -> bool {
     has.to_lowercase().strip_prefix(tag).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn matcher(glob: &str) -> Result<GlobMatcher, String> {
+pub(crate) fn matcher(glob: &str) -> Result<GlobMatcher, String> {
     /// A longer one is nobody's wish.
     const MOST_BYTES: usize = 1_000;
     if glob.len() > MOST_BYTES {

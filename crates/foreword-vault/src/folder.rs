@@ -279,9 +279,11 @@ pub(crate) fn stem_of(path: &str) -> &str {
 
 /// By what a file is recognised as unchanged, or as the same under another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Stamp {
-    /// Last change in nanoseconds since 1970.
+pub struct Stamp {
+    /// Last change of its content in nanoseconds since 1970, as far as whoever changed it lets it be known.
     pub(crate) modified: i64,
+    /// Last change of anything about it, which nobody can set back; where the system tells none, as `modified`.
+    pub(crate) touched: i64,
     /// Its number on the disk with its creation in nanoseconds, where both are known.
     pub(crate) identity: Option<(u64, i64)>,
 }
@@ -297,18 +299,21 @@ fn facts(path: String, metadata: &Metadata) -> (FileFacts, Stamp) {
         modified: modified.div_euclid(NANOS_PER_MILLI),
         created: created.unwrap_or(modified).div_euclid(NANOS_PER_MILLI),
     };
-    (facts, Stamp { modified, identity: number(metadata).zip(created) })
+    let (number, touched) = inode(metadata);
+    (facts, Stamp { modified, touched: touched.unwrap_or(modified), identity: number.zip(created) })
 }
 
+/// What only some systems tell: a file's number on the disk, and when anything about it last changed.
 #[cfg(unix)]
-#[allow(clippy::unnecessary_wraps, reason = "other systems do not tell it")]
-fn number(metadata: &Metadata) -> Option<u64> {
-    Some(std::os::unix::fs::MetadataExt::ino(metadata))
+fn inode(metadata: &Metadata) -> (Option<u64>, Option<i64>) {
+    use std::os::unix::fs::MetadataExt;
+    let touched = metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec());
+    (Some(metadata.ino()), Some(touched))
 }
 
 #[cfg(not(unix))]
-fn number(_metadata: &Metadata) -> Option<u64> {
-    None
+fn inode(_metadata: &Metadata) -> (Option<u64>, Option<i64>) {
+    (None, None)
 }
 
 /// Nanoseconds since 1970; the nearest that can be told for times further away than 292 years.

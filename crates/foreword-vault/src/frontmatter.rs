@@ -15,6 +15,8 @@ mod tests;
 
 /// Longer frontmatter is data that someone pasted; it is read line by line instead of as YAML.
 const YAML_LIMIT: usize = 256 << 10;
+/// Deeper YAML is broken YAML: each level takes a piece of the stack, a large one in a build without optimisation.
+pub(crate) const MAX_DEPTH: usize = 16;
 /// Most keys that are saved from broken YAML.
 const SAVED_KEYS: usize = 10_000;
 /// Most characters of a YAML error that are passed on.
@@ -72,7 +74,7 @@ fn options() -> Options {
         strict_booleans: true, // `no` is an answer, not false
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         with_snippet: false,
-        budget: serde_saphyr::budget! { max_events: 200_000, max_nodes: 100_000, max_depth: 64, max_documents: 1, max_total_scalar_bytes: 4 << 20 },
+        budget: serde_saphyr::budget! { max_events: 200_000, max_nodes: 100_000, max_depth: MAX_DEPTH, max_documents: 1, max_total_scalar_bytes: 4 << 20 },
     }
 }
 

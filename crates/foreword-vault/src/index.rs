@@ -64,7 +64,8 @@ pub struct OtherFile {
     pub facts: FileFacts,
     /// What it is.
     pub kind: FileKind,
-    stamp: Stamp,
+    /// Another one tells that it changed.
+    pub stamp: Stamp,
 }
 
 /// A vault, opened.
@@ -311,7 +312,8 @@ impl Vault {
 
     fn is_current(&self, found: &Found) -> bool {
         self.get(&found.facts.path).is_some_and(|listed| {
-            listed.settled && listed.facts.size == found.facts.size && listed.stamp.modified == found.stamp.modified
+            let same = |stamp: Stamp| (stamp.modified, stamp.touched);
+            listed.settled && listed.facts.size == found.facts.size && same(listed.stamp) == same(found.stamp)
         })
     }
 
@@ -425,7 +427,7 @@ fn read_one(folder: &Folder, found: &Found) -> Result<Listed, ReadError> {
         title: stem_of(&found.facts.path).to_owned(),
         fault: fault.map(str::to_owned),
         stamp: found.stamp,
-        settled: found.stamp.modified < now.saturating_sub(RACY_NANOS),
+        settled: found.stamp.modified.max(found.stamp.touched) < now.saturating_sub(RACY_NANOS),
     })
 }
 

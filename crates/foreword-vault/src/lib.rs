@@ -7,22 +7,27 @@
 //! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
 
 pub mod agents;
+#[cfg(any(feature = "pdf", feature = "web"))]
 mod apart;
 pub mod attach;
 pub mod canvas;
 pub mod config;
 pub mod folder;
 pub mod frontmatter;
+#[cfg(feature = "pdf")]
 pub mod helpers;
 pub mod index;
 pub mod links;
 pub mod markdown;
 pub mod note;
 mod own;
+#[cfg(feature = "pdf")]
 pub mod pdf;
 pub mod query;
 pub mod render;
 pub mod transcript;
 pub mod tree;
+#[cfg(feature = "watch")]
 pub mod watch;
+#[cfg(feature = "web")]
 pub mod web;

@@ -15,6 +15,7 @@
 //! is cut to fit is still well formed.
 
 mod images;
+mod page;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -26,8 +27,7 @@ use crate::folder::{FileKind, Problem, stem_of};
 use crate::index::Vault;
 use crate::links::Resolved;
 use crate::note::{Link, Note, Part, QueryBlock};
-use crate::own;
-use crate::{markdown, pdf};
+use crate::{markdown, own};
 use images::Images;
 
 /// Of one embedded file, no more is shown.
@@ -288,7 +288,7 @@ impl<'a> Rendering<'a> {
         if kind != FileKind::Note {
             let text = self.other(to, kind)?;
             return match page_asked(to, part) {
-                Some(page) => pdf::page(&text, page).map(str::to_owned).ok_or_else(|| format!("it has no page {page}")),
+                Some(page) => page::page(&text, page).map(str::to_owned).ok_or_else(|| format!("it has no page {page}")),
                 None => Ok(text),
             };
         }

@@ -10,12 +10,13 @@ use foreword_engine::attach::{Pages, Shown, attach};
 use jiff::Zoned;
 use serde_json::json;
 
-use crate::paint::note;
+use crate::paint::{count, note};
 use crate::places::places;
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Show what an attachment would put into a prompt, block by block: embedded notes expanded, query blocks answered, images found.
+Show what an attachment would put into a prompt, block by block: embedded notes expanded, query blocks answered, images found. \
+Rules that belong to the attached files (Cursor's globs, an AGENTS.md in their folder) come along.
 
 Nothing is sent anywhere, except that an address is fetched: only from the public internet, unless `[web] allow = [\"host\"]` in the vault's \
 foreword.toml names the host.";
@@ -75,7 +76,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if !args.json {
         let tokens: u64 = shown.items.iter().map(|item| item.tokens).sum();
         let images: usize = shown.items.iter().map(|item| item.images.len()).sum();
-        eprintln!("{} items, about {tokens} tokens, {images} images", shown.items.len());
+        eprintln!("{}, about {tokens} tokens, {}", count(shown.items.len(), "item"), count(images, "image"));
     }
     Ok(ExitCode::from(u8::from(shown.empty > 0)))
 }

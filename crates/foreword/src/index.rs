@@ -15,13 +15,13 @@ use foreword_engine::vault::{Changes, Watched, Watcher};
 use jiff::Zoned;
 use serde_json::json;
 
-use crate::paint::{note, shown};
+use crate::paint::{count, note, shown};
 use crate::places::places;
 use crate::progress::{self, Bar};
 use crate::search::Offline;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Read a vault and make all of it searchable: notes and agents' items, by words and by meaning.
+Read a vault and make all of it searchable: notes, canvases, PDFs and agents' items, by words and by meaning.
 
 Only what changed since the last time is read and embedded; a renamed note keeps its vectors. The index is kept in the cache folder, \
 never in the vault. Files that could not be read are named.";
@@ -57,7 +57,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let (tell, told) = mpsc::channel();
     let _watcher =
         if args.watch { Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?) } else { None };
-    let mut notes = embed(&mut corpus, &meaning);
+    let mut notes = fill(&mut corpus, &meaning);
     notes.extend(corpus.not_kept().iter().cloned());
     report(args, &corpus, started, &notes)?;
     if args.watch {
@@ -69,7 +69,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
                 Watched::All => corpus.refresh(),
             };
             if !changes.is_empty() {
-                embed(&mut corpus, &meaning).iter().for_each(note);
+                fill(&mut corpus, &meaning).iter().for_each(note);
                 corpus.save();
                 followed(args, &changes, started)?;
             }
@@ -81,7 +81,19 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What to say about it.
+/// Reads and embeds what is not in the index yet; what to say about it.
+fn fill(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
+    let left = read_files(corpus, None);
+    left.into_iter().chain(embed(corpus, meaning)).collect()
+}
+
+/// Reads canvases and PDFs up to a moment; what to say about it.
+pub(crate) fn read_files(corpus: &mut Corpus, until: Option<Instant>) -> Option<String> {
+    let mut bar = Bar::of_things("reading canvases and PDFs");
+    let left = corpus.read_files(until, &mut |done, total| bar.at(done as u64, total as u64));
+    (left > 0).then(|| format!("{} not read yet; `foreword index` does it", count(left, "canvas or PDF file")))
+}
+
 fn embed(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
     let model = match meaning.load(&mut progress::fetching("the embedding model")) {
         Ok(model) => model,
@@ -102,7 +114,7 @@ fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> R
         let problems: Vec<_> =
             corpus.problems().iter().map(|problem| json!({"path": problem.path, "what": problem.what})).collect();
         let line = json!({
-            "notes": extent.notes, "items": extent.items, "chunks": extent.chunks, "embedded": extent.embedded,
+            "notes": extent.notes, "files": extent.files, "items": extent.items, "chunks": extent.chunks, "embedded": extent.embedded,
             "problems": problems, "remarks": notes,
         });
         writeln!(out, "{line}")?;
@@ -114,10 +126,11 @@ fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> R
     notes.iter().for_each(note);
     writeln!(
         out,
-        "{} notes, {} rules and references, {} chunks, {} of them found by meaning ({:.1} s)",
-        extent.notes,
-        extent.items,
-        extent.chunks,
+        "{}, {}, {} of agents, {}, {} of them found by meaning ({:.1} s)",
+        count(extent.notes, "note"),
+        count(extent.files, "canvas or PDF file"),
+        count(extent.items, "item"),
+        count(extent.chunks, "chunk"),
         extent.embedded,
         started.elapsed().as_secs_f64()
     )?;

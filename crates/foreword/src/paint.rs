@@ -35,6 +35,11 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
     if line.chars().count() <= limit { line } else { line.chars().take(limit.saturating_sub(1)).chain(['…']).collect() }
 }
 
+/// `1 note`, `2 notes`.
+pub(crate) fn count(number: usize, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Says something beside the result, on stderr.
 pub(crate) fn note(text: impl Display) {
     eprintln!("{} {text}", Paint::stderr().with("33", "note:"));

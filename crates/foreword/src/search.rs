@@ -18,7 +18,8 @@ use jiff::civil::{Date, Weekday};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::paint::{Paint, note, one_line, shown};
+use crate::index::read_files;
+use crate::paint::{Paint, count, note, one_line, shown};
 use crate::places::places;
 use crate::progress::{self, Bar};
 
@@ -27,7 +28,7 @@ foreword search [OPTIONS] [VAULT] <QUERY>
        foreword search [OPTIONS] --catalog <ITEMS.jsonl> --queries <QUERIES.jsonl>";
 
 pub(crate) const LONG_ABOUT: &str = "\
-Find the notes of a vault, and the rules and references of its agents, that answer a question: by words and by meaning, on this machine.
+Find the notes, canvases and PDFs of a vault, and the rules and references of its agents, that answer a question: by words and by meaning, on this machine.
 
 The first search fetches a small embedding model (about 90 MB, once). Where it cannot be had, the search goes by words and says so. \
 Searching never waits for a full index: notes that have no vectors yet are found by their words, and `foreword index` makes the rest.
@@ -79,9 +80,9 @@ pub(crate) struct Args {
     /// How many results are wanted
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// How long to make vectors before answering, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
-    wait: f64,
+    /// How long to read files and make vectors before answering, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    wait: Duration,
     /// Search the items of this file instead of a vault
     #[arg(long, value_name = "ITEMS.jsonl")]
     catalog: Option<PathBuf>,
@@ -135,6 +136,14 @@ impl From<How> for Strategy {
             How::Keyword => Self::Keyword,
         }
     }
+}
+
+/// A time that can be waited.
+fn seconds(text: &str) -> Result<Duration, String> {
+    /// A day: who waits longer wants `foreword index`.
+    const MOST: f64 = 86_400.0;
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("give a number of seconds from 0 to {MOST}"))
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
@@ -242,12 +251,15 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let now = Zoned::now();
     let mut corpus = Corpus::open(vault, &places, now.time_zone().clone())?;
     let meaning = Meaning::new(&places.models, args.offline.fetch());
-    let mut notes: Vec<String> = Vec::new();
+    // Notes come first: at least half of the time is theirs.
+    let started = Instant::now();
+    let mut notes: Vec<String> = read_files(&mut corpus, Some(started + args.wait / 2)).into_iter().collect();
+    let wait = args.wait.saturating_sub(started.elapsed());
     let mut model = None;
     if !matches!(args.strategy, How::Keyword) {
         match meaning.load(&mut progress::fetching("the embedding model")) {
             Ok(loaded) => {
-                notes.extend(embed_for(&mut corpus, loaded, Duration::try_from_secs_f64(args.wait).unwrap_or_default()));
+                notes.extend(embed_for(&mut corpus, loaded, wait));
                 model = Some(loaded);
             }
             Err(error) => notes.push(format!("{error}. Searching by words alone.")),
@@ -322,7 +334,8 @@ fn embed_for(corpus: &mut Corpus, model: &dyn foreword_engine::search::Embedder,
     });
     let extent = corpus.extent();
     let unfinished = (made.left > 0).then(|| {
-        format!("{} of {} chunks are found by their words only so far; `foreword index` makes the rest", made.left, extent.chunks)
+        let of = count(extent.chunks, "chunk");
+        format!("{} of {of} found by words only so far; `foreword index` makes the rest", made.left)
     });
     let failed = made.failed.map(|error| error.to_string());
     [unfinished, failed, made.not_kept].into_iter().flatten().collect()
@@ -353,7 +366,7 @@ fn print(out: &mut impl Write, paint: Paint, args: &Args, answer: &Answer) -> io
         }
     }
     if left_out > 0 {
-        writeln!(out, "{}", paint.with("2", format!("{left_out} others left out")))?;
+        writeln!(out, "{}", paint.with("2", format!("{} left out", count(left_out, "other"))))?;
     }
     Ok(())
 }

@@ -134,6 +134,40 @@ mod attach {
     }
 
     #[test]
+    fn rules_come_along_with_the_files_they_are_for() {
+        let place = Place::new(&[
+            (".cursor/rules/minutes.mdc", "---\nglobs: Meeting*.md, Plans/**\n---\nDecisions first.\n"),
+            (".cursor/rules/all.mdc", "---\nalwaysApply: true\nglobs: *.md\n---\nBe kind.\n"),
+            ("Work/AGENTS.md", "Say who does it.\n"),
+            ("Work/Meeting 1.md", "a\nb\n"),
+            ("Plans/x/y.md", "a\n"),
+            ("Other.md", "a\n"),
+        ]);
+        let ids = |what: &[&str]| {
+            let rows = rows(&place.run(&[&["attach", place.root(), "--json", "--show"], what].concat(), Model::None));
+            rows.iter().map(|row| row["item"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&["Other"]), ["note:Other.md"]);
+        assert_eq!(ids(&["Plans/x/y.md"]), ["note:Plans/x/y.md", "rule:minutes"]);
+        let lines = "selection:Work/Meeting 1.md#L1-L1";
+        assert_eq!(ids(&["Work/Meeting 1.md:1-1", "Plans/"]), [lines, "note:Plans/x/y.md", "rule:Work/AGENTS", "rule:minutes"]);
+    }
+
+    #[test]
+    fn counts_of_one_were_plural() {
+        let place = place();
+        let output = place.run(&["attach", place.root(), "--show", "trap"], Model::None);
+        assert!(stderr(&output).starts_with("1 item, about "), "{}", stderr(&output));
+        let one = Place::new(&[("a.md", "alpha")]);
+        let output = one.run(&["index", one.root(), "--offline"], Model::None);
+        assert!(
+            stdout(&output).starts_with("1 note, 0 canvas or PDF files, 0 items of agents, 2 chunks, "),
+            "{}",
+            stdout(&output)
+        );
+    }
+
+    #[test]
     fn embeds_and_queries_are_shown() {
         check(
             &["Lesson 2"],
@@ -247,6 +281,43 @@ mod search {
     }
 
     #[test]
+    fn canvases_and_pdfs_are_found_and_what_could_not_be_read_is_named() {
+        let place = place();
+        place.write("Boards/Trip.canvas", r#"{"nodes": [{"id": "1", "type": "text", "text": "Ferry to Skye", "x": 0, "y": 0}]}"#);
+        place.write("Bad.canvas", "no canvas");
+        let pdf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../foreword-vault/tests/pdf");
+        fs::copy(pdf.join("owner-locked.pdf"), place.vault.path().join("Lease.pdf")).unwrap();
+        fs::copy(pdf.join("encrypted.pdf"), place.vault.path().join("Secret plan.pdf")).unwrap();
+        let ask = |words: &str, wait: &str| {
+            let output = place.run(&["search", place.root(), words, "--offline", "--json", "--wait", wait], Model::None);
+            rows(&output).remove(0)
+        };
+        let none = ask("ferry", "0");
+        assert_eq!(items(&none), [""; 0]);
+        assert!(none["notes"][0].as_str().unwrap().starts_with("4 canvas or PDF files not read yet"), "{none}");
+        for _ in 0..2 {
+            for (words, expect) in [
+                ("ferry", "note:Boards/Trip.canvas"),
+                ("readable without password", "note:Lease.pdf"),
+                ("secret plan", "note:Secret plan.pdf"),
+            ] {
+                let row = ask(words, "60");
+                assert_eq!(items(&row).first(), Some(&expect), "{words}: {row}");
+            }
+        }
+        let row = rows(&place.run(&["index", place.root(), "--offline", "--json"], Model::None)).remove(0);
+        assert_eq!(row["files"], 4, "{row}");
+        let problem = |path: &str| row["problems"].as_array().unwrap().iter().find(|problem| problem["path"] == path);
+        assert!(problem("Secret plan.pdf").unwrap()["what"].as_str().unwrap().contains("password"), "{row}");
+        assert!(problem("Bad.canvas").is_some() && problem("Lease.pdf").is_none(), "{row}");
+        place.write("Boards/Trip.canvas", r#"{"nodes": [{"id": "1", "type": "text", "text": "Train to Skye", "x": 0, "y": 0}]}"#);
+        fs::remove_file(place.vault.path().join("Lease.pdf")).unwrap();
+        assert_eq!(items(&ask("ferry", "60")), [""; 0]);
+        assert_eq!(items(&ask("train", "60")), ["note:Boards/Trip.canvas"]);
+        assert_eq!(items(&ask("readable without password", "60")), [""; 0]);
+    }
+
+    #[test]
     fn kinds_and_times_narrow_it() {
         let place = place();
         let run = |arguments: &[&str]| {
@@ -351,6 +422,9 @@ mod search {
         for (arguments, says) in [
             (vec!["search", "/no/such/folder", "x", "--offline"], "/no/such/folder"),
             (vec!["search", place.root(), "x", "--top", "0"], "from 1"),
+            (vec!["search", place.root(), "x", "--wait", "nan"], "number of seconds"),
+            (vec!["search", place.root(), "x", "--wait=-1"], "number of seconds"),
+            (vec!["search", place.root(), "x", "--wait", "1e300"], "number of seconds"),
             (vec!["search"], "required"),
             (vec!["search", "--catalog", "x.jsonl"], "--queries"),
         ] {

@@ -7,12 +7,22 @@ use std::path::{Path, PathBuf};
 use foreword_core::hash::Hash;
 use foreword_search::index::Index;
 
+use super::files::Indexed;
+
 /// Changes when the bytes below, the chunks or the words mean something else: an older file is then made anew.
-const VERSION: &[u8] = b"foreword search index 1\n";
+const VERSION: &[u8] = b"foreword search index 2\n";
 
 #[derive(Debug)]
 pub(super) struct Kept {
     file: PathBuf,
+}
+
+/// The index, and which notes and files it is of.
+#[derive(Default)]
+pub(super) struct Stored {
+    pub(super) index: Index,
+    pub(super) texts: BTreeMap<String, Hash>,
+    pub(super) files: BTreeMap<String, Indexed>,
 }
 
 impl Kept {
@@ -21,25 +31,30 @@ impl Kept {
     }
 
     /// What was kept; nothing where there is none that can be used.
-    pub(super) fn load(&self) -> (Index, BTreeMap<String, Hash>) {
+    pub(super) fn load(&self) -> Stored {
         self.read().unwrap_or_default()
     }
 
-    fn read(&self) -> Option<(Index, BTreeMap<String, Hash>)> {
+    fn read(&self) -> Option<Stored> {
         let bytes = fs::read(&self.file).ok()?;
         let body = bytes.strip_prefix(VERSION)?;
         let (sum, body) = body.split_at_checked(32)?;
         if Hash::of(body).bytes() != sum {
             return None;
         }
-        let (texts, index) = postcard::take_from_bytes(body).ok()?;
-        Some((Index::load(index).ok()?, texts))
+        let ((texts, files), index) = postcard::take_from_bytes(body).ok()?;
+        Some(Stored { index: Index::load(index).ok()?, texts, files })
     }
 
     /// Replaces what was kept, all at once.
-    pub(super) fn save(&self, index: &Index, texts: &BTreeMap<String, Hash>) -> Result<(), String> {
+    pub(super) fn save(
+        &self,
+        index: &Index,
+        texts: &BTreeMap<String, Hash>,
+        files: &BTreeMap<String, Indexed>,
+    ) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| format!("the index cannot be kept in {}: {error}", self.file.display());
-        let mut body = postcard::to_stdvec(texts).map_err(|error| failed(&error))?;
+        let mut body = postcard::to_stdvec(&(texts, files)).map_err(|error| failed(&error))?;
         body.extend(index.save());
         let bytes = [VERSION, Hash::of(&body).bytes(), &body].concat();
         let written = || {

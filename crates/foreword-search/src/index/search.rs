@@ -23,6 +23,8 @@ const MIN_PROMISING: usize = 256;
 const NEIGHBOUR_SHARE: f32 = 0.15;
 /// How many documents are accounted for one by one; the others are counted.
 const MAX_CANDIDATES: usize = 200;
+/// No answer to "what is it with this" can be trusted, however well it fits: below what counts as noise.
+const MAX_IDLE_SCORE: f64 = 0.15;
 
 /// How to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -191,6 +193,7 @@ impl Index {
         let most = MAX_CANDIDATES.max(query.top_k).max(query.top_n.saturating_mul(4));
         let wanted = query.wanted();
         let ideal = probes.first().map_or(0.0, |whole| whole.keyword.ideal);
+        let says_nothing = probes.first().is_some_and(|whole| whole.keyword.says_nothing);
         let promising = self.promising(&probes, wanted, most.max(MIN_PROMISING));
         let mut candidates = candidates(&promising, probes.len());
         if query.strategy == Strategy::Hybrid {
@@ -202,7 +205,7 @@ impl Index {
             let scores = |candidate: &Candidate<'_>| candidate.scores.iter().map(|score| f64::from(*score)).collect();
             candidates.iter().map(|candidate| (candidate.id.clone(), scores(candidate))).collect()
         } else {
-            calibrated(&candidates, ideal)
+            calibrated(&candidates, ideal, if says_nothing { MAX_IDLE_SCORE } else { 1.0 })
         };
         let selection = select(&settings(query, by_meaning_alone), &scored);
         let hits = selection.chosen.iter().filter_map(|(id, score)| {
@@ -316,12 +319,13 @@ fn candidates<'a>(promising: &'a [Promising<'a>], probes: usize) -> Vec<Candidat
     candidates
 }
 
-/// Scores that mean the same for every query: the best candidate's is our confidence in it, the others stand in proportion.
-fn calibrated(candidates: &[Candidate<'_>], ideal: f32) -> Vec<(ItemId, Vec<f64>)> {
+/// Scores that mean the same for every query: the best candidate's is our confidence in it, the others stand in proportion. None is above
+/// `most`.
+fn calibrated(candidates: &[Candidate<'_>], ideal: f32, most: f64) -> Vec<(ItemId, Vec<f64>)> {
     let Some((best, evidence)) = candidates.first().and_then(|best| Some((best, best.best.evidence.first()?))) else {
         return Vec::new();
     };
-    let confidence = confidence(evidence.semantic, share(evidence.keyword, ideal));
+    let confidence = confidence(evidence.semantic, share(evidence.keyword, ideal)) * most;
     let score = |fused: f32| if best.score > 0.0 { f64::from(fused) / f64::from(best.score) * confidence } else { 0.0 };
     candidates.iter().map(|candidate| (candidate.id.clone(), vec![score(candidate.score)])).collect()
 }

@@ -69,6 +69,18 @@ fn check(documents: &[(&str, &str)], query: Query<'_>, expect: &[&str]) {
 const NOTES: &[(&str, &str)] = &[("note:a.md", "zebra cake"), ("note:b.md", "piano lesson"), ("note:c.md", "pear tart")];
 
 #[test]
+fn a_query_of_stop_words_looked_confident() {
+    let index = index(&[("note:a.md", "to be or not to be"), ("note:b.md", "a day of the week")]);
+    for strategy in [Strategy::Hybrid, Strategy::Keyword] {
+        let query = Query { embedder: Some(&Letters::default()), strategy, floor: Some(0.0), ..Query::new("to be or not") };
+        let hits = index.search(&query).hits;
+        assert!(hits[0].id.name() == "a.md" && hits[0].score > 0.0 && hits[0].score < 0.2, "{hits:?}");
+    }
+    let day = index.search(&Query { floor: Some(0.0), ..Query::new("the day") });
+    assert!(day.hits[0].score > 0.5, "{:?}", day.hits);
+}
+
+#[test]
 fn strategies() {
     check(NOTES, Query { strategy: Strategy::Keyword, ..Query::new("lessons") }, &["note:b.md"]);
     check(NOTES, Query { strategy: Strategy::Semantic, top_n: 1, ..Query::new("zoo cup") }, &["note:a.md"]);

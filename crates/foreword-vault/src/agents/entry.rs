@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 
 use super::Problems;
+use crate::frontmatter::MAX_DEPTH;
 
 const MAX_NAME_CHARS: usize = 200;
 
@@ -53,7 +54,7 @@ pub(super) fn yaml(text: &str) -> Result<Map<String, Value>, String> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins,
-        budget: serde_saphyr::budget! { max_nodes: 2_000_000, max_events: 4_000_000 },
+        budget: serde_saphyr::budget! { max_nodes: 2_000_000, max_events: 4_000_000, max_depth: MAX_DEPTH },
     };
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(Value::Object(fields)) => Ok(fields),
@@ -177,6 +178,8 @@ mod tests {
         check("---\npriority: 1\n---", None, 1);
         check("---\nno end\n", Some(("---\nno end", 500, Include::Manual)), 0);
         check("", None, 1);
+        check(&format!("---\na: {}\n---\nx", "[".repeat(10_000)), Some(("x", 500, Include::Manual)), 1);
+        check(&format!("---\na: {}{}\n---\nx", "[".repeat(1_000), "]".repeat(1_000)), Some(("x", 500, Include::Manual)), 1);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::{Files, Problem, Problems, Scope};
 
 const MAX_RULES: usize = 500;
 const MAX_SKILLS: usize = 500;
+const MAX_GLOBS: usize = 32;
 const MAX_BESIDE: usize = 100;
 const MAX_DEPTH: usize = 4;
 
@@ -196,7 +197,7 @@ fn globs(value: Option<&Value>) -> Vec<String> {
         _ => Vec::new(),
     };
     let each = texts.into_iter().flat_map(outside_braces).map(|glob| glob.trim().trim_matches(['"', '\'']).to_owned());
-    each.filter(|glob| !glob.is_empty()).collect()
+    each.filter(|glob| !glob.is_empty()).take(MAX_GLOBS).collect()
 }
 
 /// Parts between commas; those inside `{…}` belong to a glob.

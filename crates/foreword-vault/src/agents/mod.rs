@@ -17,6 +17,8 @@ use foreword_core::select::Select;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::attach;
+
 pub use self::files::{Files, Listed, MAX_FILE_BYTES, OnDisk};
 pub use self::import::{Imported, import};
 pub use self::servers::{ServerSpec, ToolSpec, Transport, Withheld};
@@ -81,13 +83,23 @@ pub enum Asking {
     Tool,
 }
 
-/// Where a rule belongs: the core has no such thing, so whoever attaches notes can bring the rule along when one of them matches.
+/// Where a rule belongs: it comes along when a file that matches is attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// The rule's name.
     pub rule: String,
     /// Globs over paths in the vault; one match is enough.
     pub globs: Vec<String>,
+}
+
+impl Scope {
+    /// Whether the rule belongs to one of the files at `paths`. A glob without a folder is for files in any, as Cursor has it.
+    pub fn holds_for(&self, paths: &BTreeSet<String>) -> bool {
+        self.globs.iter().any(|glob| {
+            let glob = if glob.contains('/') { glob.trim_start_matches('/').to_owned() } else { format!("**/{glob}") };
+            attach::matcher(&glob).is_ok_and(|glob| paths.iter().any(|path| glob.is_match(path)))
+        })
+    }
 }
 
 /// An agent and all that was said about it.

@@ -84,6 +84,17 @@ fn broken_yaml_is_saved_key_by_key() {
 }
 
 #[test]
+fn the_deepest_yaml_fits_half_a_usual_stack() {
+    let deep = |levels: usize| format!("---\na: {}x{}\n---\n", "[".repeat(levels), "]".repeat(levels));
+    let reading = move || {
+        let fits = read(&deep(super::MAX_DEPTH - 2));
+        assert_eq!((fits.fields.len(), fits.fault), (1, None));
+        assert!(read(&deep(super::MAX_DEPTH + 1)).fault.is_some());
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(reading).unwrap().join().unwrap();
+}
+
+#[test]
 fn hostile_yaml_is_bounded() {
     let bomb = (1..12).fold("a0: &a0 [x, x, x, x, x, x, x, x, x, x]".to_owned(), |yaml, n| {
         let refs = vec![format!("*a{}", n - 1); 10].join(", ");

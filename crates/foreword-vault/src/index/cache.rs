@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use super::{Listed, OtherFile};
 
 /// Raised whenever notes are read differently or stored differently.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A larger file is not an index.
 const MOST_BYTES: u64 = 4 << 30;

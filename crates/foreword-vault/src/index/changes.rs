@@ -114,8 +114,10 @@ impl Tally {
         for (from, old, key) in went {
             let Some(to) = came.get_mut(&key).and_then(Vec::pop) else { continue };
             self.removed.remove(&from);
+            // Renaming touches a file.
+            let content = |trace: &Trace| (trace.size, trace.stamp.modified, trace.stamp.identity);
             if let Some(new) = self.added.remove(&to)
-                && (new.hash != old.hash || (new.hash.is_none() && (new.size, new.stamp) != (old.size, old.stamp)))
+                && (new.hash != old.hash || (new.hash.is_none() && content(&new) != content(&old)))
             {
                 self.changed.insert(to.clone());
             }

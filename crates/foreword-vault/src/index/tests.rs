@@ -127,6 +127,23 @@ fn a_change_that_keeps_size_and_time_is_seen_if_the_file_was_young() {
     assert_eq!(show(&bench.open().changes), "~a.md");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_change_that_keeps_size_and_time_was_missed_in_an_old_file() {
+    let bench = Bench::new(&[("a.md", "one"), ("b.canvas", "one")]);
+    let mut vault = bench.open().vault;
+    vault.notes.get_mut("a.md").unwrap().settled = true;
+    assert_eq!(show(&vault.refresh()), "");
+    for path in ["a.md", "b.canvas"] {
+        let file = bench.dir.path().join(path);
+        let time = fs::metadata(&file).unwrap().modified().unwrap();
+        std::thread::sleep(Duration::from_millis(20)); // the clock of a disk is coarse
+        bench.write(path, "two");
+        fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
+    }
+    assert_eq!(show(&vault.refresh()), "~a.md ~b.canvas");
+}
+
 #[test]
 fn a_broken_cache_is_made_anew() {
     fn check(break_it: impl Fn(&Path)) {

@@ -43,8 +43,8 @@ pub enum PdfError {
     #[error("reading a PDF: it could not be understood ({0}); it may be damaged, try saving it again with another program")]
     Malformed(String),
     /// Too slow.
-    #[error("reading a PDF: it took longer than {} seconds; attach a part of it", TIME.as_secs())]
-    TooSlow,
+    #[error("reading a PDF: it took longer than {0:.0?}; attach a part of it")]
+    TooSlow(Duration),
     /// Others are still at work.
     #[error("reading a PDF: {MAX_LEFT_BEHIND} earlier files that took too long are still at work; try again later")]
     Busy,
@@ -52,30 +52,22 @@ pub enum PdfError {
 
 /// The text of a PDF, page by page, each under a `[Page n]` line. Blocks for up to [`TIME`].
 pub fn text(bytes: &[u8]) -> Result<String, PdfError> {
+    text_within(bytes, TIME)
+}
+
+/// The same in less time.
+pub fn text_within(bytes: &[u8], time: Duration) -> Result<String, PdfError> {
     if bytes.len() > MAX_BYTES {
         return Err(PdfError::TooLarge { found: bytes.len() });
     }
     let bytes = bytes.to_vec();
-    apart::run(TIME, move |stop| read(bytes, stop)).unwrap_or_else(|fault| {
+    apart::run(time, move |stop| read(bytes, stop)).unwrap_or_else(|fault| {
         Err(match fault {
             Fault::Panicked => PdfError::Malformed("its structure is inconsistent".to_owned()),
-            Fault::TooSlow => PdfError::TooSlow,
+            Fault::TooSlow => PdfError::TooSlow(time),
             Fault::Busy => PdfError::Busy,
         })
     })
-}
-
-/// One page out of what [`text`] gave, its `[Page n]` line included.
-pub fn page(text: &str, number: u32) -> Option<&str> {
-    let (head, next) = (format!("[Page {number}]"), format!("\n[Page {}]\n", number.checked_add(1)?));
-    let is_line = |at: &usize| {
-        (*at == 0 || text[..*at].ends_with('\n')) && text[at + head.len()..].chars().next().is_none_or(|c| c == '\n')
-    };
-    let start = text.match_indices(&head).map(|(at, _)| at).find(is_line)?;
-    let page = &text[start..];
-    // The last page may be empty and end the text.
-    let end = page.find(&next).or_else(|| page.ends_with(next.trim_end()).then(|| page.len() - next.trim_end().len()));
-    Some(page[..end.unwrap_or(page.len())].trim_end())
 }
 
 fn read(mut bytes: Vec<u8>, stop: &AtomicBool) -> Result<String, PdfError> {

@@ -125,16 +125,3 @@ fn broken_files_never_panic_a_reader() {
 fn pages_are_tidied() {
     assert_eq!(tidy("  a \n\n\n\n b\u{a0}c \u{1}ﬁne\n\n"), "a\n\nb c fine");
 }
-
-#[test]
-fn one_page_alone() {
-    fn check(number: u32, expect: Option<&str>) {
-        assert_eq!(super::page("[Page 1]\n\na\n\n[Page 2]\n\nb [Page 3]\n\n[Page 3]", number), expect);
-    }
-    check(0, None);
-    check(1, Some("[Page 1]\n\na"));
-    check(2, Some("[Page 2]\n\nb [Page 3]"));
-    check(3, Some("[Page 3]"));
-    check(4, None);
-    check(u32::MAX, None);
-}

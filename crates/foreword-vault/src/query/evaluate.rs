@@ -273,15 +273,22 @@ impl<'p> Evaluator<'p> {
     /// The order of values: null first, then by type, then by value. Total, so that sorting is safe.
     pub(super) fn compare(&self, a: &Value, b: &Value) -> Eval<Ordering> {
         self.spend(1)?;
+        let by_kind = || a.kind().cmp(b.kind());
         Ok(match (a, b) {
             (Value::Null, Value::Null) => Ordering::Equal,
             (Value::Null, _) => Ordering::Less,
             (_, Value::Null) => Ordering::Greater,
             (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
             (Value::Number(a), Value::Number(b)) => compare_numbers(*a, *b),
+            (Value::Number(a), Value::Text(b)) => padded(b).map_or_else(by_kind, |b| compare_numbers(*a, b)),
+            (Value::Text(a), Value::Number(b)) => padded(a).map_or_else(by_kind, |a| compare_numbers(a, *b)),
             (Value::Text(a), Value::Text(b)) => {
                 self.spend(a.len().min(b.len()) / 64)?;
-                super::operators::compare_texts(a, b)
+                let numbers = match (padded(a), padded(b)) {
+                    (Some(a), Some(b)) => compare_numbers(a, b),
+                    (a, b) => b.is_some().cmp(&a.is_some()), // as numbers stand before texts
+                };
+                numbers.then_with(|| super::operators::compare_texts(a, b))
             }
             (Value::Date(a), Value::Date(b)) => a.cmp(b),
             (Value::Duration(a), Value::Duration(b)) => compare_numbers(a.millis_in_all(), b.millis_in_all()),
@@ -302,7 +309,7 @@ impl<'p> Evaluator<'p> {
                 a.items.len().cmp(&b.items.len())
             }
             (Value::Object(a), Value::Object(b)) => return self.compare_objects(a, b),
-            _ => a.kind().cmp(b.kind()),
+            _ => by_kind(),
         })
     }
 
@@ -357,6 +364,12 @@ fn merge<T>(left: Vec<T>, right: Vec<T>, order: &dyn Fn(&T, &T) -> Eval<Ordering
     all.extend(left);
     all.extend(right);
     Ok(all)
+}
+
+/// The number in `01`: frontmatter keeps it as it is written, and YAML means a number.
+fn padded(text: &str) -> Option<f64> {
+    let is_padded = text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_padded { text.parse().ok() } else { None }
 }
 
 fn compare_numbers(a: f64, b: f64) -> Ordering {

@@ -1,6 +1,8 @@
 //! Commands and what they print.
 
-use super::{ask, check, check_unanswered, vault};
+use serde_json::json;
+
+use super::{Vault, ask, check, check_unanswered, vault};
 
 const DUNE: &str = "- [[Books/Dune.md|Dune]]";
 const EMMA: &str = "- [[Books/Emma.md|Emma]]";
@@ -41,6 +43,24 @@ fn sources() {
     ] {
         check_list(&format!("LIST FROM {from}"), lines);
     }
+}
+
+#[test]
+fn zero_padded_numbers_were_compared_as_texts() {
+    let mut vault = Vault::default();
+    for (name, order) in [("c", json!("010")), ("a", json!("02")), ("d", json!("later")), ("b", json!(9)), ("e", json!(11))] {
+        vault.add(&format!("{name}.md"), &json!({"order": order}), &[]);
+    }
+    let names = |query: &str| {
+        let answer = ask(&vault, query).unwrap().markdown;
+        answer.lines().filter_map(|line| line.split("[[").nth(1)?.chars().next()).collect::<String>()
+    };
+    assert_eq!(names("LIST SORT order"), "abced");
+    assert_eq!(names("LIST WHERE order < 10"), "ab");
+    assert_eq!(names("LIST WHERE order = 10"), "c");
+    assert_eq!(names("LIST WHERE order = \"010\""), "c");
+    assert_eq!(names("LIST WHERE order = \"10\""), "");
+    assert!(ask(&vault, "TABLE order").unwrap().markdown.contains("| 010 |"), "as written");
 }
 
 #[test]

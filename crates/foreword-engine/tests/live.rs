@@ -1,0 +1,133 @@
+//! A session that speaks to a provider over HTTP: the double of every dialect, which enforces its ordering rules and accounts its cache.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use foreword_core::session::TurnInput;
+use foreword_core::version::Version;
+use foreword_engine::Layout;
+use foreword_engine::session::{
+    ClientConfig, Event, Kept, NoHands, Question, Remote, Setup, Sqlite, Stop, TurnError, inspect, verify,
+};
+use foreword_engine::vault::agent;
+use foreword_provider::client::{KeySource, Secret};
+use foreword_provider::dialect::Dialect;
+use foreword_provider::double::{Double, Script};
+use tempfile::TempDir;
+
+const MODELS: [(Dialect, &str); 5] = [
+    (Dialect::OpenAiChat, "gpt-5.4"),
+    (Dialect::OpenAiResponses, "gpt-6.1-sol"),
+    (Dialect::Anthropic, "claude-sonnet-5"),
+    (Dialect::Gemini, "gemini-3.8-flash"),
+    (Dialect::LlamaCpp, "llama.cpp"),
+];
+
+/// A double in a thread of its own, until the process ends.
+fn double(script: &str) -> Arc<Double> {
+    let script = Script::from_json(script).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            send.send(Arc::new(Double::start(script).await.unwrap())).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    receive.recv().unwrap()
+}
+
+fn session(folder: &TempDir, model: &str) -> Kept {
+    let (agent, _) = agent(folder.path(), None).unwrap();
+    let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
+    let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
+    Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap()
+}
+
+fn speaker(double: &Double, kept: &Kept, stop: &Stop) -> Remote {
+    let dialect = kept.setup().dialect;
+    let key = KeySource::Given(Secret::new("test-key"));
+    let config = ClientConfig { base_url: Some(double.base_url(dialect)), key, ..ClientConfig::new(dialect) };
+    Remote::new(config, Arc::clone(stop)).unwrap()
+}
+
+fn question(words: &str) -> Question {
+    let attached =
+        vec![Version::note("Garden.md", None, &"Prune the trees in March, before the buds open. ".repeat(400), Vec::new())];
+    Question { turn: TurnInput { words: words.to_owned(), attached, ..TurnInput::default() }, ..Question::default() }
+}
+
+#[test]
+fn every_dialect_answers_reads_its_cache_and_is_on_record() {
+    let script = r#"{"replies": [{"text": "In March."}, {"text": "Before the buds."}, {"text": "No."}]}"#;
+    for (dialect, model) in MODELS {
+        let folder = TempDir::new().unwrap();
+        let double = double(script);
+        let mut kept = session(&folder, model);
+        assert_eq!(kept.setup().dialect, dialect);
+        let stop = Stop::new(AtomicBool::new(false));
+        let mut speaker = speaker(&double, &kept, &stop);
+        let clock = Cell::new(0);
+        let now = || {
+            clock.set(clock.get() + 1000);
+            clock.get()
+        };
+        for (words, expect) in [("When?", "In March."), ("When exactly?", "Before the buds."), ("Later?", "No.")] {
+            let mut shown = String::new();
+            let mut each = |event: Event<'_>| {
+                if let Event::Part(part) = event {
+                    shown.push_str(part);
+                }
+            };
+            let said = kept.send(question(words), &mut speaker, &mut NoHands, &now, &mut each).unwrap();
+            assert_eq!((said.text.as_str(), shown.as_str()), (expect, expect), "{model}");
+        }
+        assert_eq!(kept.take_failures(), []);
+        let used = inspect(kept.store(), "s", 2).unwrap().usage.unwrap();
+        let share = used.read as f64 / (used.read + used.write + used.uncached) as f64;
+        assert!(share > 0.8 && used.output > 0, "{model}: {used:?}");
+        assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
+    }
+}
+
+#[test]
+fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
+    let script = r#"{"replies": [
+        {"error": {"status": 400, "message": "no such model"}},
+        {"text": "This answer is cut before its end.", "piece": 4, "cut_after": 5},
+        {"text": "Whole."}]}"#;
+    let folder = TempDir::new().unwrap();
+    let double = double(script);
+    let mut kept = session(&folder, "claude-sonnet-5");
+    let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false)));
+    let mut send = |kept: &mut Kept, words: &str| kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {});
+    let refused = send(&mut kept, "a").unwrap_err();
+    assert!(matches!(&refused, TurnError::Speak(error) if error.0.contains("no such model")), "{refused}");
+    assert!(matches!(send(&mut kept, "b"), Err(TurnError::Speak(_))));
+    assert_eq!(send(&mut kept, "c").unwrap().text, "Whole.");
+    let log = kept.store().log("s", 0).unwrap();
+    let kinds: Vec<_> = log.iter().map(|entry| (entry.kind.as_str(), entry.cut_off)).collect();
+    assert_eq!(kinds, [("turn", false), ("turn", false), ("assistant", true), ("turn", false), ("assistant", false)]);
+    assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
+}
+
+#[test]
+fn a_stopped_answer_keeps_what_was_shown() {
+    let folder = TempDir::new().unwrap();
+    let double = double(r#"{"replies": [{"text": "one two three four five six seven eight", "piece": 4, "pause_ms": 60}]}"#);
+    let mut kept = session(&folder, "gpt-5.4");
+    let stop = Stop::new(AtomicBool::new(false));
+    let mut speaker = speaker(&double, &kept, &stop);
+    let mut each = |event: Event<'_>| {
+        if let Event::Part(part) = event
+            && part.contains("tw")
+        {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    };
+    let said = kept.send(question("count"), &mut speaker, &mut NoHands, &|| 0, &mut each).unwrap();
+    assert!(said.text.starts_with("one") && !said.text.contains("eight"), "{}", said.text);
+    assert!(kept.store().log("s", 0).unwrap().last().unwrap().cut_off);
+}
