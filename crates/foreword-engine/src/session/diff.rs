@@ -115,8 +115,8 @@ fn version(store: &dyn Store, session: &str, stored: &Stored, item: Option<&str>
     for entry in store.log_packed(session, 0)?.into_iter().take_while(|entry| entry.number < stored.request.input) {
         let attached = entry.body.get("attached").and_then(Value::as_array).into_iter().flatten();
         let same = attached.filter(|version| version.get("id").and_then(Value::as_str) == Some(item));
-        let hashes = same.filter_map(|version| serde_json::from_value(version.get("hash")?.clone()).ok());
-        newest = hashes.last().or(newest);
+        let mut hashes = same.rev().filter_map(|version| serde_json::from_value(version.get("hash")?.clone()).ok());
+        newest = hashes.next().or(newest);
     }
     let text = || piece(stored, item.parse().ok().map(Origin::Item).as_ref()).map(|text| Hash::of(text.as_bytes()));
     Ok(newest.or_else(text))

@@ -1,5 +1,7 @@
 //! Which token comes next, by the scores that the model gave.
 
+use std::collections::{BTreeSet, VecDeque};
+
 /// How the next token is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
@@ -9,6 +11,8 @@ pub struct Sampling {
     pub top_k: usize,
     /// Of these, only the most likely ones that together have this share.
     pub top_p: f32,
+    /// By how much a token that came up lately is held back; 1 for not at all. Where the temperature is 0, none is.
+    pub repeat_penalty: f32,
     /// The same seed makes the same choices.
     pub seed: u64,
     /// The reply is cut after so many tokens.
@@ -16,32 +20,56 @@ pub struct Sampling {
 }
 
 impl Default for Sampling {
-    /// What the model's makers advise, and room for a page.
+    /// What the model's makers advise, room for a page, and something against going round in circles, as small models do.
     fn default() -> Self {
-        Self { temperature: 0.2, top_k: 50, top_p: 0.9, seed: 0, max_tokens: 512 }
+        Self { temperature: 0.2, top_k: 50, top_p: 0.9, repeat_penalty: 1.2, seed: 0, max_tokens: 512 }
     }
 }
 
 /// A token this much below the best, at temperature 1, would come up once in 10^13 times: it is not weighed.
 const NEGLIGIBLE: f32 = 30.0;
 
+/// How far back a token counts as having come up lately.
+const LATELY: usize = 96;
+
 /// Makes the choices of one reply.
 pub(super) struct Sampler {
     sampling: Sampling,
     state: u64,
+    lately: VecDeque<u32>,
 }
 
 impl Sampler {
     pub(super) fn new(sampling: Sampling) -> Self {
-        Self { sampling, state: sampling.seed }
+        Self { sampling, state: sampling.seed, lately: VecDeque::new() }
     }
 
     /// The next token. Of equal ones the first; a score that is no number counts as the lowest.
     pub(super) fn choose(&mut self, scores: &[f32]) -> u32 {
-        let Sampling { temperature, top_k, top_p, .. } = self.sampling;
+        let Sampling { temperature, repeat_penalty, .. } = self.sampling;
         if temperature.is_nan() || temperature <= 0.0 {
             return most_likely(scores);
         }
+        if repeat_penalty.is_nan() || repeat_penalty <= 1.0 {
+            return self.draw(scores);
+        }
+        let mut scores = scores.to_vec();
+        let mut held = BTreeSet::new();
+        for token in self.lately.iter().filter(|token| held.insert(**token)) {
+            if let Some(score) = usize::try_from(*token).ok().and_then(|at| scores.get_mut(at)) {
+                *score = if *score > 0.0 { *score / repeat_penalty } else { *score * repeat_penalty };
+            }
+        }
+        let token = self.draw(&scores);
+        self.lately.push_back(token);
+        if self.lately.len() > LATELY {
+            self.lately.pop_front();
+        }
+        token
+    }
+
+    fn draw(&mut self, scores: &[f32]) -> u32 {
+        let Sampling { temperature, top_k, top_p, .. } = self.sampling;
         let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let least = best - NEGLIGIBLE * temperature;
         let candidates = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token));
@@ -120,7 +148,7 @@ mod tests {
 
     #[test]
     fn who_can_be_chosen() {
-        let warm = Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, ..Sampling::default() };
+        let warm = Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, repeat_penalty: 1.0, ..Sampling::default() };
         check(Sampling { temperature: 0.0, ..warm }, &SCORES, &[1]);
         check(Sampling { temperature: f32::NAN, ..warm }, &SCORES, &[1]);
         check(warm, &SCORES, &[0, 1, 3, 4, 5]);
@@ -139,7 +167,8 @@ mod tests {
 
     #[test]
     fn as_often_as_likely() {
-        let mut sampler = Sampler::new(Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, ..Sampling::default() });
+        let even = Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, repeat_penalty: 1.0, ..Sampling::default() };
+        let mut sampler = Sampler::new(even);
         let scores = [0.5_f32.ln(), 0.2_f32.ln(), 0.3_f32.ln()];
         let mut counts = [0; 3];
         for _ in 0..10_000 {
@@ -148,6 +177,13 @@ mod tests {
         for (count, expect) in counts.into_iter().zip([5_000, 2_000, 3_000_i32]) {
             assert!((count - expect).abs() < 200, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn what_came_up_lately_is_held_back() {
+        let mut sampler = Sampler::new(Sampling { temperature: 0.01, repeat_penalty: 1.5, ..Sampling::default() });
+        let choices: Vec<u32> = (0..4).map(|_| sampler.choose(&[3.0, 2.5, 1.0])).collect();
+        assert_eq!(choices, [0, 1, 0, 0]);
     }
 
     #[test]
