@@ -227,7 +227,9 @@ impl Corpus {
 fn is_searched(path: &str) -> bool {
     let named = |name: &str| path.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
     let in_agents = path.strip_prefix(agents::FOLDER).is_some_and(|rest| rest.starts_with('/'));
-    !in_agents && !named("AGENTS.md") && !named("SKILL.md")
+    // What was said about the notes is no note; `foreword sessions search` finds it.
+    let in_chats = path.strip_prefix(crate::chats::FOLDER).is_some_and(|rest| rest.starts_with('/'));
+    !in_agents && !in_chats && !named("AGENTS.md") && !named("SKILL.md")
 }
 
 /// The items of an agent as they are searched.

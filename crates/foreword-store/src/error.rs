@@ -93,6 +93,17 @@ pub enum StoreError {
         /// What the system said.
         why: String,
     },
+    /// Another program keeps the old pages alive.
+    #[error(
+        "session {0} is deleted, but another program is reading the store, so that its text is still on the disk; it goes when that program ends and something is deleted or written again"
+    )]
+    StillThere(String),
+    /// Several sessions begin like that.
+    #[error("{0:?} is the start of several sessions: {1}")]
+    Ambiguous(String, String),
+    /// It cannot be done to this session.
+    #[error("{0}")]
+    Refused(String),
     /// Something points to nothing, or is not what it should be.
     #[error("the store is damaged: {0}; `foreword verify` says what is broken, and a backup helps")]
     Damaged(String),

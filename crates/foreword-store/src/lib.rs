@@ -61,8 +61,9 @@ pub trait Store: Send + std::fmt::Debug {
     fn agent(&self, hash: Hash) -> Result<Value>;
     /// The newest checkpoint that a session can go on from.
     fn checkpoint(&self, session: &str) -> Result<Option<Checkpoint>>;
-    /// Lets a session, or a new one beside it, go on from an earlier point. The rows before it are shared, those after it stay.
-    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()>;
+    /// Lets a session, or a new one beside it, go on from an earlier point with what is written at once: all of it or nothing. The
+    /// rows before that point are shared, those after it stay until the session is deleted.
+    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> Result<()>;
     /// Forgets a session and whatever only it had.
     fn delete(&mut self, session: &str) -> Result<()>;
     /// Messages that hold all the words, best first.

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::{Answering, ModelArgs};
-use crate::paint::{Paint, note, shown};
+use crate::paint::{Paint, is_unsafe, note, shown};
 use crate::places::places;
 use crate::tree::open;
 
@@ -146,6 +146,9 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String]) -> Result<Vec<Version>>
     for problem in &gathered.problems {
         note(shown(&problem.to_string()));
     }
+    if gathered.empty > 0 {
+        bail!("an attachment brought nothing, so nothing was sent; `foreword attach --help` tells what can be attached");
+    }
     Ok(gathered.versions)
 }
 
@@ -163,12 +166,15 @@ fn chats(root: &Path) -> Option<Chats> {
 pub(crate) fn go_on(place: &VaultArg, point: &Point) -> Result<Kept> {
     let store = place.store()?;
     let id = point.session(&store)?;
+    if store.is_read_only() {
+        note("the store can only be read: the answer comes all the same, but it is not kept");
+    }
     Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(&place.root()?))?)
 }
 
 /// What of a text may reach a terminal.
 fn safe(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
 /// Carries a turn, or the rest of one, and shows it.
@@ -211,8 +217,14 @@ pub(crate) fn run(
         Ok(said) => said,
         Err(error) => {
             eprintln!("{} {}", paint.with("31", "error:"), safe(&error.to_string()));
-            if matches!(error, TurnError::Speak(_)) {
-                note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
+            match error {
+                TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
+                    note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
+                }
+                TurnError::Speak(_) if kept.is_stored() => {
+                    note(format!("what was shown is kept: foreword sessions regenerate {} answers anew", kept.id()));
+                }
+                _ => {}
             }
             return Ok(ExitCode::from(1));
         }
@@ -229,7 +241,17 @@ pub(crate) fn run(
     } else {
         eprintln!("{}", paint.with("2", status.line(kept)));
     }
-    Ok(ExitCode::SUCCESS)
+    if said.out_of_steps {
+        note(format!(
+            "the model was asked {} times and still wants to go on: foreword ask … --session {} --resume",
+            said.requests,
+            kept.id()
+        ));
+    }
+    if !kept.is_stored() {
+        note("this turn is NOT kept: nothing could be written to the store");
+    }
+    Ok(ExitCode::from(u8::from(said.out_of_steps || !kept.is_stored())))
 }
 
 /// What the last request used, and the session so far.
@@ -252,7 +274,7 @@ impl Status {
     /// One line for people.
     pub(crate) fn line(&self, kept: &Kept) -> String {
         let budget = kept.setup().settings.budget.prompt;
-        let share = if self.tokens == 0 { 0 } else { self.cached * 100 / self.tokens };
+        let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
         let money = if self.cost > 0.0 { format!(", ${:.4}", self.cost) } else { String::new() };
         let (id, turn, tokens) = (kept.id(), kept.session().turns(), self.tokens);
         format!("session {id}, turn {turn}: {tokens} of {budget} tokens, {share} % from the cache{money}")

@@ -99,7 +99,13 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     for dump in dumps {
         match load(args, &dump) {
-            Ok(session) if args.json => writeln!(out, "{}", json!({"file": dump.display().to_string(), "session": session}))?,
+            Ok(session) if args.json => {
+                let store = args.vault.store()?;
+                let transcript = transcript(&store, &store.session(&session)?)?;
+                let (file, topic, said) = (dump.display().to_string(), transcript.title(), messages(&transcript.messages));
+                let report = json!({"file": file, "session": session, "topic": topic, "messages": said, "warnings": []});
+                writeln!(out, "{report}")?;
+            }
             Ok(session) => writeln!(out, "{session}  {}", shown(&dump.display().to_string()))?,
             Err(error) => {
                 skipped += 1;

@@ -69,7 +69,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 
 pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     let paint = Paint::new(io::stdout().is_terminal());
-    let began = found.began.as_ref().map(|reason| format!(", began by {reason}")).unwrap_or_default();
+    let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
     writeln!(
@@ -77,7 +77,7 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
         "{} ({}), {} layout, epoch {}{began}",
         shown(&found.model),
         <&str>::from(found.provider),
-        found.layout,
+        shown(&found.layout),
         found.epoch
     )?;
     writeln!(out, "{} of {} tokens", found.tokens, found.budget)?;
@@ -94,7 +94,10 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             writeln!(
                 out,
                 "{}",
-                paint.with("33", format!("cache break: {} at {} ({})", text("cause"), text("path"), shown(&text("item"))))
+                paint.with(
+                    "33",
+                    format!("cache break: {} at {} ({})", shown(&text("cause")), shown(&text("path")), shown(&text("item")))
+                )
             )?;
         }
     }
@@ -139,7 +142,7 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
         }
     }
     for note in &found.notes {
-        writeln!(out, "{}", paint.with("2", format!("{}: {}", note.kind, one_line(&note.text, 120))))?;
+        writeln!(out, "{}", paint.with("2", format!("{}: {}", shown(&note.kind), one_line(&note.text, 120))))?;
     }
     let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
     writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
@@ -180,6 +183,9 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
 }
 
 fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
+    if found.cause == "shortened" {
+        return writeln!(out, "the first continues the second: {} bytes of prompt are the same", found.at_byte);
+    }
     let Some(path) = &found.path else {
         return writeln!(
             out,
@@ -193,7 +199,7 @@ fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
         let version = |hash: Option<foreword_engine::session::Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
         writeln!(out, "item       {} (Version {} before, {} after)", shown(item), version(found.before), version(found.after))?;
     }
-    writeln!(out, "cause      {}", found.cause)?;
+    writeln!(out, "cause      {}", shown(&found.cause))?;
     writeln!(out, "lost       {} tokens, ${:.6}; new {} tokens", found.tokens_lost, found.cost_lost, found.tokens_new)?;
     writeln!(out, "before     {}", one_line(&found.texts.0, 100))?;
     writeln!(out, "after      {}", one_line(&found.texts.1, 100))

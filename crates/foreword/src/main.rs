@@ -140,6 +140,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
             said = format!("{said}: {cause}");
         }
     }
-    eprintln!("{} {said}", paint::Paint::stderr().with("31", "error:"));
+    let safe: String = said.chars().map(|c| if paint::is_unsafe(c) && c != '\n' { '\u{fffd}' } else { c }).collect();
+    eprintln!("{} {safe}", paint::Paint::stderr().with("31", "error:"));
     ExitCode::from(2)
 }

@@ -19,7 +19,7 @@ pub(crate) struct ModelArgs {
     /// The model of a new session, as the model table calls it; without it, the small one that comes with Foreword
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Where the model is spoken to, for servers of your own: http://127.0.0.1:8080/v1
+    /// Where the model is spoken to, for servers of your own: `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Take the answers from this file instead (see `foreword ask --help`)
@@ -66,6 +66,9 @@ impl ModelArgs {
 
     /// Sees to it that the embedded model is here before a session with it begins, so that its tokens are counted exactly.
     pub(crate) fn prepare(&self) -> Result<()> {
+        if let Some(file) = &self.script {
+            Script::read(file)?;
+        }
         if self.model.is_some() || self.script.is_some() {
             return Ok(());
         }

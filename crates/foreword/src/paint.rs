@@ -23,9 +23,14 @@ impl Paint {
     }
 }
 
+/// Whether a character could move the cursor or turn the direction of what follows it.
+pub(crate) fn is_unsafe(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+}
+
 /// What came from outside must not move the cursor.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// A text on one line, cut to `limit` characters.

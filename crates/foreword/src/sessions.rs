@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, Point, SessionRow, Sqlite, Store, TurnInput, Write as Stored, fork, new_session_id, rewind, transcript,
-    turn_of,
+    Fork, Input, Kept, Point, SessionRow, Sqlite, Store, TurnInput, fork, new_session_id, replace_turn, rewind, transcript,
+    turn_of, turns,
 };
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ enum Command {
         #[arg(long)]
         title: Option<String>,
     },
-    /// Take a session back to the end of a turn; what came after it stays in the store
+    /// Take a session back to the end of a turn; what came after it stays in the store until the session is deleted
     Rewind {
         /// Which session and turn: SESSION@TURN
         at: Point,
@@ -121,32 +121,39 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         Command::Search { words, top } => search(&store, words, *top, args.json)?,
         Command::Show { session } => show(&store, &session.session(&store)?, args.json)?,
         Command::Rename { session, title } => {
-            let id = session.session(&store)?;
-            store.commit(&id, &[Stored::Title(title.clone())])?;
-            done(args.json, &id, &format!("is now called {title:?}"))?;
+            let title = one_line(title, 200);
+            if title.is_empty() {
+                bail!("a session is not called nothing");
+            }
+            let mut kept = ask::go_on(&args.vault, session)?;
+            kept.rename(&title, now_ms());
+            for failure in kept.take_failures() {
+                note(shown(&failure.0));
+            }
+            done(args.json, kept.id(), &format!("is now called {title:?}"))?;
         }
         Command::Fork { at, title } => {
-            let id = at.session(&store)?;
-            let turns = at.turn.unwrap_or(turns(&store, &id)?);
+            let id = at.name(&store)?;
+            let turns = at.turn.unwrap_or(turns(&store, &id)?.0);
             let new = Fork { id: new_session_id()?, title: title.clone(), created_ms: now_ms() };
             fork(&mut store, &id, turns, &new)?;
             done(args.json, &new.id, &format!("shares the first {turns} turns of {id}"))?;
         }
         Command::Rewind { at } => {
-            let id = at.session(&store)?;
+            let id = at.name(&store)?;
             let Some(turn) = at.turn else { bail!("say to which turn: {id}@TURN") };
             rewind(&mut store, &id, turn, now_ms())?;
             done(args.json, &id, &format!("goes on after turn {turn}"))?;
         }
         Command::Edit { at, words, model } => {
-            let id = at.session(&store)?;
+            let id = at.name(&store)?;
             let Some(turn) = at.turn else { bail!("say which turn: {id}@TURN") };
             let input = TurnInput { words: words.clone(), ..turn_of(&store, &id, turn)? };
             return again(args, store, &id, turn, input, model);
         }
         Command::Regenerate { session, model } => {
             let id = session.session(&store)?;
-            let turn = turns(&store, &id)?;
+            let (turn, _) = turns(&store, &id)?;
             let input = turn_of(&store, &id, turn)?;
             return again(args, store, &id, turn, input, model);
         }
@@ -179,21 +186,18 @@ fn confirmed(row: &SessionRow) -> Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// How many turns a session has.
-fn turns(store: &dyn Store, id: &str) -> Result<u64> {
-    let last = store.log_packed(id, 0)?.into_iter().filter(|entry| entry.kind == "turn").map(|entry| entry.run + 1).max();
-    let Some(last) = last else { bail!("session {id} has no turn yet") };
-    Ok(last)
-}
-
 /// Takes a session back to before a turn and sends it anew.
 fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
-    rewind(&mut store, id, turn - 1, now_ms())?;
+    // Whoever answers is looked for first: what is wrong with that is said before anything changes.
+    let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
+    drop(model.answering(&mut kept)?);
+    drop(kept);
+    replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
     let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
     let mut answering = model.answering(&mut kept)?;
-    ask::run(&mut kept, Some(input), &vault, &mut answering, args.json)
+    ask::run(&mut kept, None, &vault, &mut answering, args.json)
 }
 
 fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {

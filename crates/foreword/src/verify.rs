@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::session::{Store, verify};
+use foreword_engine::session::{Sqlite, Store, StoreError, verify};
+use serde_json::json;
 
-use crate::kept::Vault;
+use crate::kept::{Vault, file};
 use crate::paint::shown;
 use crate::progress::Bar;
 
@@ -32,11 +33,30 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
-    let store = args.vault.store()?;
+    let store = match Sqlite::open_existing(&file(&args.vault.vault)) {
+        Err(error @ StoreError::Damaged(_)) => {
+            println!("broken: {}", shown(&error.to_string()));
+            return Ok(ExitCode::from(1));
+        }
+        opened => opened?,
+    };
     let mut bar = Bar::of_things("verifying");
-    let verified = verify(&store, &mut |done, of| bar.at(done, of))?;
+    let looked = verify(&store, &mut |done, of| bar.at(done, of));
     drop(bar);
     let mut out = io::stdout().lock();
+    let verified = match looked {
+        Ok(verified) => verified,
+        // So broken that not all of it could be looked at.
+        Err(error) => {
+            let what = json!({"faults": [{"session": null, "place": "database", "what": error.to_string()}]});
+            if args.json {
+                writeln!(out, "{what}")?;
+            } else {
+                writeln!(out, "broken: {}", shown(&error.to_string()))?;
+            }
+            return Ok(ExitCode::from(1));
+        }
+    };
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&verified)?)?;
     } else {

@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sha2::Digest as _;
 use tempfile::TempDir;
 
 /// A vault with some notes and a script, and a cache that nobody else uses.
@@ -138,8 +139,8 @@ fn a_request_is_explained_and_printed_to_the_byte() {
     let body: Value = serde_json::from_slice(&wire).unwrap();
     assert!(body["messages"].as_array().unwrap().len() == 4, "{body}");
     let verify = place.out(&["inspect", &format!("{session}@2.1"), "--verify"]);
-    use sha2::Digest as _;
-    let hash: String = sha2::Sha256::digest(&wire).iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = sha2::Sha256::digest(&wire);
+    let hash = digest.iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
     assert!(verify.contains("is, rendered again, what was sent") && verify.contains(&hash), "{verify}");
     let text = place.out(&["inspect", "last"]);
     for part in ["L3_TURN", "note:Kitchen/Bread.md", "manual", "reference", "rendered again: the same bytes"] {
@@ -198,6 +199,9 @@ fn a_session_is_taken_elsewhere_and_a_backup_is_a_store() {
     fs::write(elsewhere.other.path().join("s.json"), &dump).unwrap();
     let file = elsewhere.other.path().join("s.json");
     assert_eq!(elsewhere.json(&["import", file.to_str().unwrap(), "--json"])["session"], session.as_str());
+    let taken =
+        elsewhere.json(&["import", file.to_str().unwrap(), "--json", "--vault", elsewhere.other.path().to_str().unwrap()]);
+    assert_eq!((taken["messages"].as_array().unwrap().len(), &taken["warnings"]), (5, &json!([])));
     assert!(elsewhere.error(&["import", file.to_str().unwrap()], 1).contains("already"));
     elsewhere.clean();
     assert_eq!(elsewhere.json(&["export", &session, "--json"]), place.json(&["export", &session, "--json"]));
@@ -307,7 +311,7 @@ fn what_is_wrong_is_said() {
     check(&["inspect", "last@7"], 2, "has no request for turn 7");
     check(&["inspect", "last@x"], 2, "names no session");
     check(&["sessions", "rewind", "last"], 2, "say to which turn");
-    check(&["sessions", "rewind", "last@9"], 2, "has no");
+    check(&["sessions", "rewind", "last@9"], 2, "turns, not 9");
     check(&["ask", ".", "hello", "--script", "none.json"], 2, "the script none.json cannot be used");
     check(
         &["ask", ".", "hello", "--script", place.other.path().join("script.json").to_str().unwrap(), "--agent", "nobody"],
@@ -315,10 +319,23 @@ fn what_is_wrong_is_said() {
         "there is no agent",
     );
     check(&["import", "nowhere.md"], 1, "there is no such file");
-    place.script(&json!({"replies": [{"error": "overloaded"}]}));
+    check(&["sessions", "delete", "last@1", "--yes"], 2, "a whole session is meant here");
+    check(&["export", "last@1"], 2, "a whole session is meant here");
+    check(&["sessions", "rename", "last", " "], 2, "not called nothing");
     let script = place.other.path().join("script.json");
-    check(&["ask", ".", "hello?", "--session", "last", "--script", script.to_str().unwrap()], 1, "the question is kept");
+    let script = script.to_str().unwrap();
+    check(&["ask", ".", "  ", "--script", script], 2, "a question is missing");
+    check(&["ask", ".", "x", "--attach", "Nowhere at all", "--script", script], 2, "nothing was sent");
+    assert_eq!(place.out(&["sessions"]).lines().count(), 1, "no session was begun");
+    place.script(&json!({"replies": [{"error": "over\u{1b}[31mloaded"}]}));
+    let error = place.error(&["ask", ".", "hello?", "--session", "last", "--script", script], 1);
+    assert!(error.contains("the question is kept") && !error.contains('\u{1b}'), "{error}");
     assert!(place.out(&["sessions", "show", "last"]).contains("hello?"));
+    place.script(&json!({"replies": [{"text": "Here I am."}]}));
+    assert!(place.out(&["ask", ".", "--session", "last", "--resume", "--script", script]).contains("Here I am."));
+    place.script(&json!({"replies": [{"calls": [{"id": "a", "name": "x"}]}]}));
+    check(&["ask", ".", "loop", "--session", "last", "--script", script], 1, "still wants to go on");
+    place.clean();
     let damaged = rusted(&place.vault.path().join(".foreword/foreword.db"));
     assert!(damaged);
     let output = place.run(&["verify"]);
@@ -326,11 +343,13 @@ fn what_is_wrong_is_said() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("its bytes are not those it was stored with"));
 }
 
-/// Changes a letter of the agent's prompt inside the file.
+/// Changes a letter of the agent's prompt inside the file, wherever it stands.
 fn rusted(file: &Path) -> bool {
     let mut bytes = fs::read(file).unwrap();
-    let Some(at) = bytes.windows(20).position(|window| window == b"You help a person wi") else { return false };
-    bytes[at] = b'y';
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"You help a person wi")).collect();
+    for at in &places {
+        bytes[*at] = b'y';
+    }
     fs::write(file, bytes).unwrap();
-    true
+    !places.is_empty()
 }

@@ -114,8 +114,16 @@ fn context<'a>(items: impl Iterator<Item = &'a ItemId>) -> Context {
 
 /// The messages of a session. Texts of attached items are not read: only their names are needed.
 pub(super) fn entries(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError> {
+    entries_until(store, session, u64::MAX)
+}
+
+/// The messages as they were before an input.
+pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Result<Vec<Entry>, StoreError> {
     let mut entries = Vec::new();
-    for Logged { kind, body, at_ms, cut_off, .. } in store.log_packed(session, 0)? {
+    for Logged { number, kind, body, at_ms, cut_off, .. } in store.log_packed(session, 0)? {
+        if number >= end {
+            break;
+        }
         let told = match kind.as_str() {
             "turn" => {
                 let words = store.unpack(body.get("words").cloned().unwrap_or_default())?;

@@ -4,6 +4,7 @@ use foreword_core::hash::Hash;
 use foreword_core::message::Origin;
 use foreword_core::tokens::Tokens;
 use foreword_provider::diagnose::first_break;
+use foreword_provider::stream::{Block, PromptStream};
 use foreword_store::{Store, StoreError};
 use serde::Serialize;
 use serde_json::Value;
@@ -49,8 +50,9 @@ pub enum DiffError {
     Same,
 }
 
-/// How much of a differing text is shown.
-const SHOWN: usize = 120;
+/// How much of a differing text is shown, in bytes, and how much of it lies before the difference.
+const SHOWN: usize = 140;
+const BEFORE: usize = 30;
 
 /// Compares two requests.
 pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Result<Difference, DiffError> {
@@ -62,29 +64,32 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
     let common = old.bytes.iter().zip(&new.bytes).take_while(|(old, new)| old == new).count();
     let body_byte = (common < old.bytes.len().min(new.bytes.len())).then_some(common);
     let prices = now.model.cache_prices();
-    let Some(found) = first_break(&old.prompt, &new.prompt) else {
-        return Ok(Difference {
-            at_byte: old.prompt.bytes(),
-            body_byte,
-            path: None,
-            item: None,
-            before: None,
-            after: None,
-            cause: "continued".to_owned(),
-            tokens_lost: Tokens::ZERO,
-            cost_lost: 0.0,
-            tokens_new: new.prompt.tokens() - old.prompt.tokens(),
-            texts: (String::new(), String::new()),
-        });
+    let whole = |cause: &str, at_byte: usize, tokens_new: Tokens| Difference {
+        at_byte,
+        body_byte,
+        path: None,
+        item: None,
+        before: None,
+        after: None,
+        cause: cause.to_owned(),
+        tokens_lost: Tokens::ZERO,
+        cost_lost: 0.0,
+        tokens_new,
+        texts: (String::new(), String::new()),
     };
+    let Some(found) = first_break(&old.prompt, &new.prompt) else {
+        return Ok(whole("continued", old.prompt.bytes(), new.prompt.tokens() - old.prompt.tokens()));
+    };
+    if first_break(&new.prompt, &old.prompt).is_none() {
+        return Ok(whole("shortened", new.prompt.bytes(), Tokens::ZERO));
+    }
     let began = (first.0 != second.0 || before.request.epoch != now.request.epoch).then(|| epoch_cause(store, second, &before));
     let why = began.flatten().unwrap_or_else(|| {
         let cut_moved = before.request.record.get("cut") != now.request.record.get("cut");
         cause(None, cut_moved, now.messages.first().map(|message| &**message), &found).to_owned()
     });
     let lost = (found.tokens_lost * (prices.write - prices.read)).max(0.0);
-    let text = |stored: &Stored, origin: Option<&Origin>| piece(stored, origin);
-    let (old_text, new_text) = (text(&before, Some(&found.origin)), text(&now, found.current_origin.as_ref()));
+    let around = |prompt: &PromptStream| around(prompt, found.at_byte);
     Ok(Difference {
         at_byte: found.at_byte,
         body_byte,
@@ -96,7 +101,7 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
         tokens_lost: found.tokens_lost,
         cost_lost: lost,
         tokens_new: new.prompt.tokens() - (old.prompt.tokens() - found.tokens_lost),
-        texts: apart(&old_text.unwrap_or_default(), &new_text.unwrap_or_default()),
+        texts: (around(&old.prompt), around(&new.prompt)),
     })
 }
 
@@ -130,9 +135,18 @@ fn piece(stored: &Stored, origin: Option<&Origin>) -> Option<String> {
     same.next().map(|piece| piece.text.to_string())
 }
 
-/// The parts of two texts from a little before where they differ.
-fn apart(old: &str, new: &str) -> (String, String) {
-    let same = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
-    let shown = |text: &str| text.chars().skip(same.saturating_sub(20)).take(SHOWN).collect();
-    (shown(old), shown(new))
+/// The prompt from a little before a byte of it.
+fn around(prompt: &PromptStream, at_byte: usize) -> String {
+    let mut passed = 0;
+    let mut shown: Vec<u8> = Vec::new();
+    for (text, _) in prompt.blocks().flat_map(Block::pieces) {
+        let from = at_byte.saturating_sub(BEFORE).saturating_sub(passed);
+        shown.extend(text.as_bytes().get(from.min(text.len())..).unwrap_or_default().iter().take(SHOWN));
+        passed += text.len();
+        if shown.len() >= SHOWN {
+            break;
+        }
+    }
+    shown.truncate(SHOWN);
+    String::from_utf8_lossy(&shown).trim_matches('\u{fffd}').to_owned()
 }

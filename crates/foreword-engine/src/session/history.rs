@@ -4,24 +4,41 @@ use foreword_core::session::{Input, TurnInput};
 use foreword_store::{Counts, Entry, Fork, Store, StoreError, Write};
 use serde_json::Value;
 
+use super::chronicle::{Line, entries, entries_until};
 use super::told::Told;
+
+/// How many turns a session has, those that were taken over from elsewhere included, and how many of these there are.
+pub fn turns(store: &dyn Store, session: &str) -> Result<(u64, u64), StoreError> {
+    let (mut all, mut imported) = (0, 0);
+    for entry in store.log_packed(session, 0)? {
+        let begins = begins(&entry.kind, &entry.body);
+        all += begins;
+        imported += if entry.kind == "turn" { 0 } else { begins };
+    }
+    Ok((all, imported))
+}
+
+/// How many turns an entry of the log begins.
+fn begins(kind: &str, body: &Value) -> u64 {
+    match kind {
+        "turn" => 1,
+        "imported" => {
+            let lines = body.as_array().into_iter().flatten();
+            lines.filter(|line| line.get("role").and_then(Value::as_str) == Some("user")).count() as u64
+        }
+        _ => 0,
+    }
+}
 
 /// How far the records go at the end of the first `turns` turns.
 fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreError> {
     let mut begun = 0;
     let mut inputs = store.session(session)?.counts.inputs;
     for entry in store.log_packed(session, 0)? {
-        let begins = match entry.kind.as_str() {
-            "turn" => 1,
-            "imported" => {
-                let lines = entry.body.as_array().into_iter().flatten();
-                lines.filter(|line| line.get("role").and_then(Value::as_str) == Some("user")).count() as u64
-            }
-            _ => 0,
-        };
+        let begins = begins(&entry.kind, &entry.body);
         if begins > 0 && begun + begins > turns {
-            if begins > 1 {
-                return Err(StoreError::Damaged(format!(
+            if entry.kind != "turn" && turns > 0 {
+                return Err(StoreError::Refused(format!(
                     "session {session} was taken over from elsewhere up to turn {begins}; it can go back to there, not further"
                 )));
             }
@@ -31,42 +48,72 @@ fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreErro
         begun += begins;
     }
     if begun < turns {
-        return Err(StoreError::NoRequest { session: session.to_owned(), request: turns });
+        return Err(StoreError::Refused(format!("session {session} has {begun} turns, not {turns}")));
     }
     let requests = store.requests(session)?.iter().filter(|request| request.input <= inputs).count() as u64;
     Ok(Counts { inputs, requests })
 }
 
-/// Lets a session, or a fork of it, go on from the end of its first `turns` turns.
-fn branch_off(store: &mut dyn Store, session: &str, turns: u64, fork: Option<&Fork>, at_ms: i64) -> Result<(), StoreError> {
+/// Lets a session, or a fork of it, go on from the end of its first `turns` turns, with another turn at once if one is given.
+fn branch_off(
+    store: &mut dyn Store,
+    session: &str,
+    turns: u64,
+    fork: Option<&Fork>,
+    turn: Option<TurnInput>,
+    at_ms: i64,
+) -> Result<(), StoreError> {
     let at = cut(store, session, turns)?;
     let epochs = store.requests(session)?.last().map_or(0, |request| request.epoch + 1);
-    store.branch(session, at, fork)?;
     let epoch = usize::try_from(epochs).unwrap_or(usize::MAX);
-    let (kind, body) = Told::Input(Input::Forked { epoch })
-        .parts()
-        .map_err(|error| StoreError::Damaged(format!("the fork cannot be stored: {error}")))?;
-    let entry = Entry { kind, run: turns.saturating_sub(1), at_ms, cut_off: false, body };
-    store.commit(fork.map_or(session, |fork| fork.id.as_str()), &[Write::Input(entry)])?;
-    Ok(())
+    let mut told = vec![Told::Input(Input::Forked { epoch })];
+    // What a person changed in the transcript by hand stays changed.
+    let then = entries_until(store, session, at.inputs)?;
+    let now = entries(store, session)?;
+    if let Some(same) = now.get(..then.len()).filter(|same| *same != then) {
+        told.push(Told::Edited(same.iter().cloned().map(Line::from).collect()));
+    }
+    told.extend(turn.map(|turn| Told::Input(Input::Turn(turn))));
+    let mut writes = Vec::new();
+    for told in told {
+        let run = if matches!(told, Told::Input(Input::Turn(_))) { turns } else { turns.saturating_sub(1) };
+        let (kind, body) = told.parts().map_err(|error| StoreError::Refused(format!("the branch cannot be stored: {error}")))?;
+        writes.push(Write::Input(Entry { kind, run, at_ms, cut_off: false, body }));
+    }
+    store.branch(session, at, fork, &writes)
 }
 
 /// A new session that shares the first `turns` turns of another.
 pub fn fork(store: &mut dyn Store, session: &str, turns: u64, new: &Fork) -> Result<(), StoreError> {
-    branch_off(store, session, turns, Some(new), new.created_ms)
+    branch_off(store, session, turns, Some(new), None, new.created_ms)
 }
 
-/// Takes a session back to the end of its first `turns` turns. What came after them stays in the store.
+/// Takes a session back to the end of its first `turns` turns. What came after them stays in the store until the session is deleted.
 pub fn rewind(store: &mut dyn Store, session: &str, turns: u64, at_ms: i64) -> Result<(), StoreError> {
     let _lease = store.lease(session)?;
-    branch_off(store, session, turns, None, at_ms)
+    branch_off(store, session, turns, None, None, at_ms)
+}
+
+/// Takes a session back to before a turn, counted from 1, and says something else there: both or neither. It is then to be gone on with.
+pub fn replace_turn(store: &mut dyn Store, session: &str, turn: u64, with: TurnInput, at_ms: i64) -> Result<(), StoreError> {
+    let _lease = store.lease(session)?;
+    branch_off(store, session, turn.saturating_sub(1), None, Some(with), at_ms)
 }
 
 /// What a turn was, counted from 1: its words and what was attached.
 pub fn turn_of(store: &dyn Store, session: &str, turn: u64) -> Result<TurnInput, StoreError> {
-    let missing = || StoreError::NoTurn { session: session.to_owned(), turn: Some(turn), step: None };
-    let entries = store.log_packed(session, 0)?;
-    let entry = entries.into_iter().find(|entry| entry.kind == "turn" && entry.run + 1 == turn).ok_or_else(missing)?;
+    let (all, imported) = turns(store, session)?;
+    if turn == 0 || turn > all {
+        return Err(StoreError::Refused(format!("session {session} has {all} turns, not {turn}")));
+    }
+    if turn <= imported {
+        return Err(StoreError::Refused(format!(
+            "turn {turn} of session {session} was taken over from elsewhere and cannot be changed; go on from its end"
+        )));
+    }
+    let mut own = store.log_packed(session, 0)?.into_iter().filter(|entry| entry.kind == "turn");
+    let entry = usize::try_from(turn - imported - 1).ok().and_then(|at| own.nth(at));
+    let entry = entry.ok_or_else(|| StoreError::Damaged(format!("turn {turn} of session {session} is missing")))?;
     let damaged = |error: serde_json::Error| StoreError::Damaged(format!("turn {turn} of session {session}: {error}"));
     serde_json::from_value(store.unpack(entry.body)?).map_err(damaged)
 }

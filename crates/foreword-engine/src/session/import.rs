@@ -59,7 +59,10 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
 fn name(imported: &Imported) -> String {
     let ours = &imported.transcript;
     let is_name = |id: &&String| {
-        !id.is_empty() && id.len() <= 64 && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        !id.is_empty()
+            && id.as_str() != "last"
+            && id.len() <= 64
+            && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
     };
     if let Some(id) = ours.session.as_ref().filter(is_name) {
         return id.clone();

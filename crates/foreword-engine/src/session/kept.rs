@@ -11,13 +11,13 @@ use foreword_provider::cost::{cost, output_cost, uncached_cost};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
-use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, Usage, Write};
+use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript::{self, Entry as Message_};
 use serde_json::Value;
 
 use super::breaks::{Before, diagnose};
 use super::chronicle;
-use super::inspect::Record;
+use super::inspect::{Record, Stored};
 use super::setup::Setup;
 use super::speak::Spent;
 use super::told::Told;
@@ -60,6 +60,14 @@ pub(super) struct Sent {
     pub(super) prompt: Option<PromptStream>,
 }
 
+/// A request that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) envelope: Envelope,
+    /// Its number, where it is stored.
+    pub(super) stored: Option<u64>,
+}
+
 /// A session on record.
 #[derive(Debug)]
 pub struct Kept {
@@ -77,8 +85,8 @@ pub struct Kept {
     pub(super) sent: Option<Sent>,
     /// When the request before the last one was made, where its history began, and its prompt.
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
-    /// A request that was built and not stored when the session was left.
-    pub(super) unsent: Option<Envelope>,
+    /// A request that has no answer yet: the session was left, or the model gave none.
+    pub(super) pending: Option<Pending>,
     pub(super) counts: Counts,
     /// What could not be stored yet.
     pub(super) backlog: Vec<Write>,
@@ -146,6 +154,18 @@ impl Kept {
         Ok(due)
     }
 
+    /// Calls it something else, in its file too.
+    pub fn rename(&mut self, title: &str, at_ms: i64) {
+        self.row.title = Some(title.to_owned());
+        self.write([Write::Title(title.to_owned())]);
+        self.save_transcript(at_ms);
+    }
+
+    /// Whether a request waits for an answer.
+    pub fn is_unanswered(&self) -> bool {
+        self.pending.is_some()
+    }
+
     /// Takes over a conversation that was had elsewhere.
     pub fn import(&mut self, lines: Vec<chronicle::Line>, at_ms: i64) -> Result<(), InputError> {
         let told = Told::Imported(lines);
@@ -170,7 +190,12 @@ impl Kept {
 
     /// A part of a reply came in.
     pub(super) fn part(&mut self, text: &str) {
-        self.write([Write::Part(text.to_owned())]);
+        match self.backlog.last_mut() {
+            None => self.write([Write::Part(text.to_owned())]),
+            // The store does not take anything just now: it is not asked for every word.
+            Some(Write::Part(parts)) => parts.push_str(text),
+            Some(_) => self.backlog.push(Write::Part(text.to_owned())),
+        }
     }
 
     fn store_told(&mut self, told: &Told, at_ms: i64, cut_off: bool, more: Vec<Write>) {
@@ -223,8 +248,15 @@ impl Kept {
 
     /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
-        let envelope = match self.unsent.take() {
-            Some(envelope) => envelope,
+        let envelope = match self.pending.take() {
+            Some(Pending { envelope, stored: Some(number) }) => match self.again(&envelope, number) {
+                Ok(outgoing) => return Ok(outgoing),
+                Err(error) => {
+                    self.fail(error.to_string());
+                    envelope
+                }
+            },
+            Some(Pending { envelope, stored: None }) => envelope,
             None => self.session.request()?,
         };
         let messages = self.session.messages().to_vec();
@@ -270,6 +302,24 @@ impl Kept {
         let prompt = Some(outgoing.body.prompt.clone());
         self.sent = Some(Sent { number, at_ms, messages, cut: outgoing.envelope.cut, prompt });
         Ok(outgoing)
+    }
+
+    /// A request that is stored, to be sent once more: the same bytes.
+    fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Outgoing, StoreError> {
+        let stored = Stored::read(&*self.store, &self.row.id, number)?;
+        let body = stored.body();
+        if let Some(sent) = self.sent.as_mut() {
+            sent.prompt = Some(body.prompt.clone());
+        }
+        Ok(Outgoing {
+            number,
+            at_ms: stored.request.at_ms,
+            body,
+            model: Arc::clone(&self.model),
+            messages: stored.messages,
+            reply_tokens: self.setup.settings.budget.reply,
+            envelope: envelope.clone(),
+        })
     }
 
     fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {

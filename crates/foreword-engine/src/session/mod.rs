@@ -29,7 +29,7 @@ pub use chronicle::{Line, transcript};
 pub use diff::{DiffError, Difference, diff};
 pub use foreword_provider::client::ClientConfig;
 pub use foreword_store::Fork;
-pub use history::{fork, rewind, turn_of};
+pub use history::{fork, replace_turn, rewind, turn_of, turns};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::chronicle::saved;
 use super::inspect;
-use super::kept::{Kept, Sent};
+use super::kept::{Kept, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::told::Told;
 use crate::chats::Chats;
@@ -83,7 +83,8 @@ impl Kept {
         let mut past = Past::new(session, from);
         past.replay(&*store, &row)?;
         let checkpoint_turns = past.checkpoint_turns;
-        let unsent = past.last.take().filter(|_| past.requests > row.counts.requests);
+        let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
+        let pending = past.last.take().map(|envelope| Pending { envelope, stored });
         let mut kept = Self {
             _lease: lease,
             model: Arc::new(setup.model.clone()),
@@ -95,7 +96,7 @@ impl Kept {
             counts: row.counts,
             chats,
             entries: None,
-            unsent,
+            pending,
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
@@ -114,6 +115,7 @@ impl Kept {
             return Ok(());
         }
         let at_ms = self.row.touched_ms;
+        self.pending = None;
         let reply = Input::Assistant { text: parts.concat(), calls: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
         self.save_transcript(at_ms);
@@ -133,7 +135,7 @@ struct Past {
     session: Session,
     from: Counts,
     requests: u64,
-    /// The envelope of the last request that was built while it was told.
+    /// The envelope of the last request, where nothing was told after it.
     last: Option<Envelope>,
     /// The messages after the last request that is stored. What is told behind it may lay them out anew.
     messages: Vec<Arc<Message>>,
@@ -152,6 +154,7 @@ impl Past {
             let told = Told::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
             let Some(input) = told.input() else { continue };
+            self.last = None;
             let built = self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?;
             if let Some(envelope) = built {
                 self.requests += 1;

@@ -39,27 +39,35 @@ impl FromStr for Point {
 }
 
 impl Point {
-    /// The session's full name.
+    /// The session's full name, where a whole session is meant.
     pub fn session(&self, store: &dyn Store) -> Result<String, StoreError> {
+        match self.turn {
+            Some(turn) => Err(StoreError::Refused(format!("a whole session is meant here; leave @{turn} out"))),
+            None => self.name(store),
+        }
+    }
+
+    /// The session's full name, whatever turn is named.
+    pub fn name(&self, store: &dyn Store) -> Result<String, StoreError> {
         let sessions = store.sessions()?;
         if self.session == "last" {
             let last = sessions.first().map(|row| row.id.clone());
             return last.ok_or_else(|| StoreError::NoSession(self.session.clone()));
         }
-        let mut named: Vec<&str> =
-            sessions.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(&self.session)).collect();
+        let named: Vec<&str> = sessions.iter().map(|row| row.id.as_str()).filter(|id| id.starts_with(&self.session)).collect();
         if let Some(exact) = named.iter().find(|id| **id == self.session) {
             return Ok((*exact).to_owned());
         }
-        match (named.pop(), named.is_empty()) {
-            (Some(one), true) => Ok(one.to_owned()),
-            _ => Err(StoreError::NoSession(self.session.clone())),
+        match named.as_slice() {
+            [one] => Ok((*one).to_owned()),
+            [] => Err(StoreError::NoSession(self.session.clone())),
+            several => Err(StoreError::Ambiguous(self.session.clone(), several.join(", "))),
         }
     }
 
     /// The session and the request it names; the last request where it names no turn.
     pub fn request(&self, store: &dyn Store) -> Result<(String, u64), StoreError> {
-        let session = self.session(store)?;
+        let session = self.name(store)?;
         let requests = store.requests(&session)?;
         let of_turn: Vec<u64> = requests
             .iter()

@@ -182,7 +182,7 @@ fn a_checkpoint_shortens_the_way_and_changes_nothing() {
     // A fork of the same past that has no checkpoint is told everything again.
     let fork = Fork { id: "f".into(), title: None, created_ms: 1 };
     let mut store = place.store();
-    store.branch("s", Counts { inputs: 140, requests: 70 }, Some(&fork)).unwrap();
+    store.branch("s", Counts { inputs: 140, requests: 70 }, Some(&fork), &[]).unwrap();
     let broken = checkpoint_of_nothing();
     store.commit("f", &[broken]).unwrap();
     let mut kept = place.open("f");
@@ -243,12 +243,26 @@ fn calls_without_results_are_answered_when_the_session_goes_on() {
 fn a_model_that_fails_leaves_the_question() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
-    let mut speaker = script(&json!([{"error": "overloaded"}, {"text": "Here."}]));
+    let mut speaker = script(&json!([{"error": "overloaded"}, {"text": "Here."}, {"text": "Good."}]));
     let mut hands = speaker.hands();
     let turn = TurnInput { words: "hello".to_owned(), ..TurnInput::default() };
     let error = kept.send(Question { turn, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {});
     assert!(matches!(error, Err(TurnError::Speak(_))));
     assert!(place.file().contains("**user**: hello"));
+    // The same request is sent again, also after the process has ended: the same bytes, on record once.
+    drop(kept);
+    let mut kept = place.open("s");
+    assert!(kept.is_unanswered());
+    let sent = Cell::new(Hash::of(""));
+    let mut each = |event: Event<'_>| {
+        if let Event::Request(outgoing) = event {
+            sent.set(Hash::of(&outgoing.body.bytes));
+        }
+    };
+    let said = kept.go_on(&mut speaker, &mut hands, &|| place.tick(), &mut each).unwrap();
+    assert_eq!((said.text.as_str(), kept.counts().requests), ("Here.", 1));
+    assert_eq!(kept.store().request("s", 0).unwrap().wire, sent.get());
+    assert!(!kept.is_unanswered());
     place.send(&mut kept, "again", &mut speaker);
     clean(kept.store());
 }
@@ -286,6 +300,45 @@ fn forks_rewinds_and_edits() {
 }
 
 #[test]
+fn a_hand_edit_stays_when_the_session_goes_back() {
+    let place = Place::new();
+    let mut kept = place.begin(Layout::Log);
+    let mut speaker = script(&json!([{"text": "one"}, {"text": "two"}, {"text": "three"}]));
+    place.send(&mut kept, "a", &mut speaker);
+    place.send(&mut kept, "b", &mut speaker);
+    std::fs::write(&place.files()[0], place.file().replace("one", "MY OWN")).unwrap();
+    place.send(&mut kept, "c", &mut speaker);
+    drop(kept);
+    rewind(&mut place.store(), "s", 1, place.tick()).unwrap();
+    let mut kept = place.open("s");
+    place.send(&mut kept, "d", &mut speaker);
+    let text = place.file();
+    assert!(text.contains("MY OWN") && text.contains("**user**: d") && !text.contains("**user**: b"), "{text}");
+    assert_eq!(place.files().len(), 1);
+}
+
+#[test]
+fn a_replaced_turn_is_there_or_nothing_changed() {
+    let place = Place::new();
+    let mut kept = place.begin(Layout::Log);
+    place.send(&mut kept, "a", &mut script(&json!([{"text": "one"}])));
+    drop(kept);
+    let mut store = place.store();
+    let with = TurnInput { words: "A".to_owned(), ..turn_of(&store, "s", 1).unwrap() };
+    replace_turn(&mut store, "s", 1, with, place.tick()).unwrap();
+    // The process ends here, and the words are there all the same.
+    let mut kept = place.open("s");
+    let mut speaker = script(&json!([{"text": "eins"}]));
+    let mut hands = speaker.hands();
+    kept.go_on(&mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
+    let row = store.session("s").unwrap();
+    let said: Vec<String> = transcript(&store, &row).unwrap().messages.into_iter().map(|entry| entry.text).collect();
+    assert_eq!(said, ["A", "eins"]);
+    clean(&store);
+    assert!(matches!(turn_of(&store, "s", 2), Err(StoreError::Refused(_))));
+}
+
+#[test]
 fn a_difference_is_named_with_its_item_and_its_price() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Library);
@@ -308,6 +361,7 @@ fn a_difference_is_named_with_its_item_and_its_price() {
     let (body, first, second) =
         (difference.body_byte.unwrap(), wire(kept.store(), "s", 1).unwrap(), wire(kept.store(), "s", 2).unwrap());
     assert!(first[..body] == second[..body] && first[body] != second[body]);
+    assert!(difference.texts.0 != difference.texts.1 && difference.texts.1.contains("B.md"), "{difference:?}");
     assert!(matches!(diff(kept.store(), ("s", 1), ("s", 1)), Err(DiffError::Same)));
 }
 
@@ -386,8 +440,8 @@ fn a_full_disk_does_not_stop_the_turn() {
         fn begin(&mut self, new: &foreword_store::NewSession) -> foreword_store::Result<()> {
             self.0.begin(new)
         }
-        fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>) -> foreword_store::Result<()> {
-            self.0.branch(session, at, fork)
+        fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> foreword_store::Result<()> {
+            self.0.branch(session, at, fork, writes)
         }
         fn delete(&mut self, session: &str) -> foreword_store::Result<()> {
             self.0.delete(session)

@@ -52,7 +52,8 @@ impl Told {
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
-                    Role::Assistant => Said::Assistant(line.text),
+                    // What a program saved of thoughts and failures is no answer.
+                    Role::Assistant => Said::Assistant(without(&without(&line.text, "think"), "errorChunk").trim().to_owned()),
                 };
                 Some(Input::Past(lines.into_iter().map(said).collect()))
             }
@@ -60,11 +61,32 @@ impl Told {
     }
 }
 
+/// A text without the blocks of a tag; one that is never closed goes to the end.
+fn without(text: &str, tag: &str) -> String {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(&open) {
+        out.push_str(before);
+        rest = after.split_once(&close).map_or("", |(_, behind)| behind);
+    }
+    out + rest
+}
+
 #[cfg(test)]
 mod tests {
     use foreword_core::session::TurnInput;
 
     use super::*;
+
+    #[test]
+    fn thoughts_and_failures_of_other_programs_are_not_told() {
+        let check = |text: &str, expect: &str| assert_eq!(without(&without(text, "think"), "errorChunk").trim(), expect);
+        check("<think>hm</think>\nYes.", "Yes.");
+        check("a <think>b</think> c <think>d", "a  c");
+        check("<errorChunk>Model request failed</errorChunk>", "");
+        check("no tags, 1 < 2", "no tags, 1 < 2");
+    }
 
     #[test]
     fn entries_read_back() {

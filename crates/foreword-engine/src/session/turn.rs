@@ -8,7 +8,7 @@ use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
 
-use super::kept::{Kept, Outgoing};
+use super::kept::{Kept, Outgoing, Pending};
 use super::speak::{Hands, Reply, SpeakError, Speaker};
 
 /// More requests than this one turn may not make.
@@ -43,6 +43,8 @@ pub struct Said {
     pub text: String,
     /// How many requests it took.
     pub requests: usize,
+    /// Whether the model wanted to go on and was not asked any more.
+    pub out_of_steps: bool,
 }
 
 /// Why a turn has no answer. What was said is kept.
@@ -69,7 +71,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        self.unsent = None; // its words stay in the history; this turn follows them
+        self.pending = None; // its words stay in the history; this turn follows them
         if !question.library.is_empty() {
             self.tell(Input::Library(question.library), now())?;
         }
@@ -87,7 +89,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let due = if self.unsent.is_some() { Due::Request } else { Due::Nothing };
+        let due = if self.pending.is_some() { Due::Request } else { Due::Nothing };
         self.run(due, speaker, hands, now, each)
     }
 
@@ -109,7 +111,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let mut said = Said { text: String::new(), requests: 0 };
+        let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
         while due == Due::Request && said.requests < MOST_STEPS {
             let outgoing = self.request(now())?;
             said.requests += 1;
@@ -124,6 +126,7 @@ impl Kept {
             }
             said.text = reply.text;
         }
+        said.out_of_steps = due == Due::Request;
         Ok(said)
     }
 
@@ -154,7 +157,9 @@ impl Kept {
             Err(error) => (Reply { text: shown, ..Reply::default() }, true, Some(error)),
         };
         let usage = self.usage(outgoing, reply.spent, first, elapsed());
-        if error.is_none() || !reply.text.is_empty() {
+        if error.is_some() && reply.text.is_empty() {
+            self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
+        } else {
             let input = Input::Assistant { text: reply.text.clone(), calls: reply.calls.clone() };
             self.replied(input, now(), cut_off, Some(usage))?;
             self.save_transcript(now());

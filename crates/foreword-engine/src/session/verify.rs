@@ -6,6 +6,8 @@ use foreword_store::{Fault, Store, StoreError};
 use serde::Serialize;
 
 use super::inspect::Stored;
+use super::setup::Setup;
+use super::told::Told;
 
 /// What was looked at, and what is broken.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +30,22 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
     for session in sessions {
         verified.sessions += 1;
         verified.inputs += session.counts.inputs;
+        let mut fault = |place: String, what: String| {
+            verified.faults.push(Fault { session: Some(session.id.clone()), place, what });
+        };
+        if let Err(error) = serde_json::from_value::<Setup>(session.setup.clone()) {
+            fault("sessions".to_owned(), format!("its settings cannot be read: {error}"));
+        }
+        match store.log(&session.id, 0) {
+            Err(error) => fault("log".to_owned(), error.to_string()),
+            Ok(entries) => {
+                for entry in entries {
+                    if let Err(error) = Told::read(&entry.kind, entry.body) {
+                        fault(format!("log {}", entry.number), format!("it cannot be told: {error}"));
+                    }
+                }
+            }
+        }
         for number in 0..session.counts.requests {
             let place = format!("requests {number}");
             let mut fault = |what: String| {

@@ -15,7 +15,8 @@ CREATE TABLE branches (
     id        INTEGER PRIMARY KEY,
     parent    INTEGER REFERENCES branches (id),
     inputs    INTEGER NOT NULL,
-    requests  INTEGER NOT NULL
+    requests  INTEGER NOT NULL,
+    session   TEXT NOT NULL -- whose it is; what a session has left behind goes with it
 ) STRICT;
 CREATE INDEX branches_by_parent ON branches (parent);
 
@@ -42,6 +43,7 @@ CREATE TABLE log (
     at_ms    INTEGER NOT NULL,
     cut_off  INTEGER NOT NULL DEFAULT 0,
     body     TEXT NOT NULL,
+    sum      BLOB NOT NULL, -- the hash of the other columns
     UNIQUE (branch, number)
 ) STRICT;
 
@@ -67,6 +69,7 @@ CREATE TABLE requests (
     tokens    INTEGER NOT NULL,
     messages  INTEGER NOT NULL,
     record    TEXT NOT NULL,
+    sum       BLOB NOT NULL,
     PRIMARY KEY (branch, number)
 ) STRICT, WITHOUT ROWID;
 

@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use foreword_core::hash::Hash;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::lineage::{Stretch, lineage};
 use super::read::{log_of, placed, requests_of};
 use super::sweep::needed;
+use super::write::{sum_of_entry, sum_of_request};
 use crate::Result;
 use crate::error::doing;
 use crate::packed::pointers;
-use crate::row::Fault;
+use crate::row::{Entry, Fault};
 
 pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     let mut faults = database(connection)?;
@@ -21,6 +22,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     for hash in needed(connection)?.difference(&texts) {
         faults.push(fault(None, "texts", format!("{hash} is pointed to and is not there")));
     }
+    faults.extend(contexts(connection)?);
     faults.extend(sessions(connection, &texts)?);
     Ok(faults)
 }
@@ -68,6 +70,24 @@ fn texts(connection: &Connection) -> Result<(BTreeSet<Hash>, Vec<Fault>)> {
     Ok((hashes, faults))
 }
 
+/// Items that are not what an item looks like.
+fn contexts(connection: &Connection) -> Result<Vec<Fault>> {
+    let failed = doing("check the items of requests");
+    let mut statement = connection.prepare("SELECT branch, position, since, item, entry FROM context").map_err(&failed)?;
+    let mut rows = statement.query([]).map_err(&failed)?;
+    let mut faults = Vec::new();
+    while let Some(row) = rows.next().map_err(&failed)? {
+        let (item, entry): (String, String) = (row.get(3).map_err(&failed)?, row.get(4).map_err(&failed)?);
+        let value: Option<Value> = serde_json::from_str(&entry).ok();
+        if value.as_ref().and_then(|value| value.get("item")).and_then(Value::as_str) != Some(item.as_str()) {
+            let (branch, position, since): (i64, u64, u64) =
+                (row.get(0).map_err(&failed)?, row.get(1).map_err(&failed)?, row.get(2).map_err(&failed)?);
+            faults.push(fault(None, format!("context {branch}/{position}/{since}"), format!("it does not tell of {item}")));
+        }
+    }
+    Ok(faults)
+}
+
 fn sessions(connection: &Connection, texts: &BTreeSet<Hash>) -> Result<Vec<Fault>> {
     let sessions: Vec<(String, i64)> = connection
         .prepare("SELECT id, branch FROM sessions ORDER BY id")
@@ -96,6 +116,14 @@ fn sessions(connection: &Connection, texts: &BTreeSet<Hash>) -> Result<Vec<Fault
         }
     }
     Ok(faults)
+}
+
+/// The sum of a row.
+fn column(connection: &Connection, table: &str, branch: i64, number: u64) -> Option<[u8; 32]> {
+    let sql = format!("SELECT sum FROM {table} WHERE branch = ?1 AND number = ?2");
+    let found =
+        connection.prepare_cached(&sql).and_then(|mut statement| statement.query_row(params![branch, number], |row| row.get(0)));
+    found.ok()
 }
 
 struct Look<'a> {
@@ -132,6 +160,11 @@ impl Look<'_> {
                 self.fault(place.clone(), format!("input {next} is missing before it"));
             }
             *next = entry.number + 1;
+            let sum: Option<[u8; 32]> = column(connection, "log", stretch.branch, entry.number);
+            let told = Entry { kind: entry.kind, run: entry.run, at_ms: entry.at_ms, cut_off: entry.cut_off, body: Value::Null };
+            if sum.map(Hash::from) != Some(sum_of_entry(entry.number, &told, &body)) {
+                self.fault(place.clone(), "it is not as it was written");
+            }
             self.document(&place, &body);
             Ok(())
         })
@@ -144,6 +177,10 @@ impl Look<'_> {
                 self.fault(place.clone(), format!("request {next} is missing before it"));
             }
             *next = request.number + 1;
+            let sum: Option<[u8; 32]> = column(connection, "requests", stretch.branch, request.number);
+            if sum.map(Hash::from) != Some(sum_of_request(&request, messages, &record)) {
+                self.fault(place.clone(), "it is not as it was written");
+            }
             self.document(&place, &record);
             let stands = placed(connection, stretch.branch, request.number)?;
             if stands.len() as u64 != messages {

@@ -17,6 +17,12 @@ use crate::{Result, StoreError};
 
 const FORMAT: u32 = 1;
 
+/// In milliseconds since 1970.
+const YEAR_10000: i64 = 253_402_300_800_000;
+
+/// No title is longer.
+const MOST_TITLE: usize = 500;
+
 pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
     let row = session(connection, id)?;
     let stretches = lineage(connection, branch_of(connection, id)?.id)?;
@@ -121,7 +127,7 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     let setup = write::packed(connection, &dump.setup)?;
     let agent = &dump.agent.bytes()[..];
     execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, dump.created_ms])?;
-    execute(connection, "INSERT INTO branches (parent, inputs, requests) VALUES (NULL, 0, 0)", [])?;
+    execute(connection, "INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)", [&dump.id])?;
     let branch = connection.last_insert_rowid();
     let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -188,8 +194,16 @@ fn check(dump: &Dump) -> Result<()> {
         return Err(wrong("foreword_session", format!("format {}; this Foreword knows {FORMAT}", dump.foreword_session)));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if dump.id.is_empty() || dump.id.len() > 64 || !dump.id.chars().all(is_name) {
+    if dump.id.is_empty() || dump.id.len() > 64 || dump.id == "last" || !dump.id.chars().all(is_name) {
         return Err(wrong("id", format!("{:?} is not the name of a session", dump.id)));
+    }
+    for (name, time) in [("created_ms", dump.created_ms), ("touched_ms", dump.touched_ms)] {
+        if !(0..YEAR_10000).contains(&time) {
+            return Err(wrong(name, format!("{time} is no time since 1970 in milliseconds")));
+        }
+    }
+    if dump.title.as_ref().is_some_and(|title| title.chars().count() > MOST_TITLE) {
+        return Err(wrong("title", format!("more than {MOST_TITLE} characters")));
     }
     for (hash, body) in &dump.texts {
         if Hash::of(body) != *hash {

@@ -53,6 +53,16 @@ pub(super) fn refuse_strangers(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Looks at a database that was opened and not changed yet. What is in its log counts too.
+pub(super) fn refuse_others(connection: &Connection, path: &Path) -> Result<()> {
+    let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(|error| cannot_open(path, error));
+    let (version, tables) = (read("PRAGMA user_version")?, read("SELECT count(*) FROM sqlite_schema")?);
+    if version > newest() {
+        return Err(StoreError::Newer { path: path.to_owned(), found: version, known: newest() });
+    }
+    if version == 0 && tables > 0 { Err(StoreError::NotOurs(path.to_owned())) } else { Ok(()) }
+}
+
 /// Brings the store to the newest format, each step by itself or not at all.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
     let failed = doing("bring the store up to date");

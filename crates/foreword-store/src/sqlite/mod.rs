@@ -30,6 +30,7 @@ use crate::{Lease, Result, Store, StoreError};
 pub struct Sqlite {
     connection: Connection,
     path: PathBuf,
+    read_only: bool,
 }
 
 impl Sqlite {
@@ -39,7 +40,11 @@ impl Sqlite {
             fs::create_dir_all(folder).map_err(|error| cannot_open(path, error))?;
         }
         migrate::refuse_strangers(path)?;
-        Self::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+        let opened = Connection::open_with_flags(
+            path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        );
+        Self::set_up(opened.map_err(|error| cannot_open(path, error))?, path)
     }
 
     /// Opens a store that must be there.
@@ -47,7 +52,40 @@ impl Sqlite {
         if !path.is_file() {
             return Err(cannot_open(path, "there is no such file; no session was kept here yet"));
         }
-        Self::open(path)
+        match Self::open(path) {
+            Err(error)
+                if matches!(
+                    error,
+                    StoreError::Open { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Sql { .. }
+                ) =>
+            {
+                Self::open_to_read(path).map_err(|_| error)
+            }
+            opened => opened,
+        }
+    }
+
+    /// A store that can only be read: a read-only medium, or a disk without any room for the files that SQLite makes beside it.
+    fn open_to_read(path: &Path) -> Result<Self> {
+        let escaped: String = path
+            .to_string_lossy()
+            .chars()
+            .map(|c| if matches!(c, '?' | '#' | '%') { format!("%{:02x}", u32::from(c)) } else { c.to_string() })
+            .collect();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags);
+        let connection = opened.map_err(|error| cannot_open(path, error))?;
+        let found: u32 =
+            connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| cannot_open(path, error))?;
+        if found != migrate::newest() {
+            return Err(cannot_open(path, "it has an older format and cannot be written to"));
+        }
+        Ok(Self { connection, path: path.to_owned(), read_only: true })
+    }
+
+    /// Whether nothing can be written to it.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// A store that ends with the process, for where none can be kept.
@@ -56,14 +94,10 @@ impl Sqlite {
         Self::set_up(Connection::open_in_memory().map_err(|error| cannot_open(path, error))?, path)
     }
 
-    fn connect(path: &Path, flags: OpenFlags) -> Result<Self> {
-        let opened = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-        Self::set_up(opened.map_err(|error| cannot_open(path, error))?, path)
-    }
-
     fn set_up(mut connection: Connection, path: &Path) -> Result<Self> {
+        connection.busy_timeout(Duration::from_secs(PATIENCE_S)).map_err(doing("open the store"))?;
+        migrate::refuse_others(&connection, path)?;
         let open = |connection: &mut Connection| -> rusqlite::Result<()> {
-            connection.busy_timeout(Duration::from_secs(PATIENCE_S))?;
             connection.set_prepared_statement_cache_capacity(64);
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
@@ -71,7 +105,7 @@ impl Sqlite {
         };
         open(&mut connection).map_err(doing("open the store"))?;
         migrate::migrate(&mut connection, path)?;
-        Ok(Self { connection, path: path.to_owned() })
+        Ok(Self { connection, path: path.to_owned(), read_only: false })
     }
 
     /// The file.
@@ -182,9 +216,9 @@ impl Store for Sqlite {
         read::checkpoint(&self.connection, session)
     }
 
-    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()> {
+    fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> Result<()> {
         let transaction = self.transaction("branch a session")?;
-        write::branch(&transaction, session, at, fork)?;
+        write::branch(&transaction, session, at, fork, writes)?;
         transaction.commit().map_err(doing("branch a session"))
     }
 
@@ -199,8 +233,17 @@ impl Store for Sqlite {
         self.connection.pragma_update(None, "secure_delete", false).map_err(doing("delete a session"))?;
         deleted?;
         // So that the pages do not live on in the log of the database.
-        let truncated = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        truncated.map_err(doing("delete a session"))
+        let busy: bool = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(doing("delete a session"))?;
+        if busy {
+            return Err(StoreError::StillThere(session.to_owned()));
+        }
+        if let Some(folder) = self.path.parent() {
+            let _ = fs::remove_file(folder.join("leases").join(format!("{session}.lock")));
+        }
+        Ok(())
     }
 
     fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
@@ -217,12 +260,12 @@ impl Store for Sqlite {
             return Err(failed("there is a file already; name another one".to_owned()));
         }
         let mut name = file.as_os_str().to_owned();
-        name.push(".part");
+        name.push(format!(".{}.part", crate::new_session_id()?));
         let part = PathBuf::from(name);
-        let _ = fs::remove_file(&part);
         let target = part.to_str().ok_or_else(|| failed("the name is not UTF-8".to_owned()))?;
         let copied = self.connection.execute("VACUUM INTO ?1", [target]).map_err(|error| failed(error.to_string()));
-        let kept = copied.and_then(|_| fs::rename(&part, file).map_err(|error| failed(error.to_string())));
+        let reach = |_| fs::File::open(&part).and_then(|file| file.sync_all()).map_err(|error| failed(error.to_string()));
+        let kept = copied.and_then(reach).and_then(|()| fs::rename(&part, file).map_err(|error| failed(error.to_string())));
         if kept.is_err() {
             let _ = fs::remove_file(&part);
         }
@@ -241,7 +284,7 @@ impl Store for Sqlite {
 
     fn lease(&self, session: &str) -> Result<Lease> {
         branch_of(&self.connection, session)?;
-        if self.connection.path().is_none_or(str::is_empty) {
+        if self.read_only || self.connection.path().is_none_or(str::is_empty) {
             return Ok(Lease::of_nobody());
         }
         let folder = self.path.parent().unwrap_or(Path::new(".")).join("leases");

@@ -18,13 +18,16 @@ const OF_BRANCH: [&str; 9] = ["log", "parts", "requests", "placed", "context", "
 pub(super) fn delete(connection: &Connection, session: &str) -> Result<()> {
     branch_of(connection, session)?;
     execute(connection, "DELETE FROM sessions WHERE id = ?1", [session])?;
-    for branch in unneeded(connection)? {
+    for branch in unneeded(connection, session)? {
         execute(connection, "DELETE FROM found WHERE rowid IN (SELECT id FROM log WHERE branch = ?1)", [branch])?;
         for table in OF_BRANCH {
             execute(connection, &format!("DELETE FROM {table} WHERE branch = ?1"), [branch])?;
         }
         execute(connection, "DELETE FROM branches WHERE id = ?1", [branch])?;
     }
+    trim(connection, session)?;
+    // The words of deleted rows stay in the index until its parts are merged.
+    execute(connection, "INSERT INTO found (found) VALUES ('optimize')", [])?;
     execute(connection, "DELETE FROM agents WHERE hash NOT IN (SELECT agent FROM sessions)", [])?;
     let needed = needed(connection)?;
     let failed = doing("delete a session");
@@ -38,15 +41,37 @@ pub(super) fn delete(connection: &Connection, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// Branches that are in no session's past, the youngest first.
-fn unneeded(connection: &Connection) -> Result<Vec<i64>> {
+/// What others took over from the session stays; the rest of those branches goes.
+fn trim(connection: &Connection, session: &str) -> Result<()> {
+    let sql = "SELECT b.id, max(c.inputs), max(c.requests) FROM branches b JOIN branches c ON c.parent = b.id WHERE b.session = ?1 GROUP BY b.id";
+    let taken: Vec<(i64, u64, u64)> = connection
+        .prepare(sql)
+        .and_then(|mut statement| statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect())
+        .map_err(doing("delete a session"))?;
+    for (branch, inputs, requests) in taken {
+        let sql = "DELETE FROM found WHERE rowid IN (SELECT id FROM log WHERE branch = ?1 AND number >= ?2)";
+        execute(connection, sql, params![branch, inputs])?;
+        execute(connection, "DELETE FROM log WHERE branch = ?1 AND number >= ?2", params![branch, inputs])?;
+        for (table, column) in [("requests", "number"), ("placed", "since"), ("context", "since"), ("ledger", "request")] {
+            let sql = format!("DELETE FROM {table} WHERE branch = ?1 AND {column} >= ?2");
+            execute(connection, &sql, params![branch, requests])?;
+        }
+        execute(connection, "DELETE FROM parts WHERE branch = ?1", [branch])?;
+        execute(connection, "DELETE FROM checkpoints WHERE branch = ?1 AND inputs > ?2", params![branch, inputs])?;
+    }
+    Ok(())
+}
+
+/// Branches of a session that are in no other one's past, the youngest first.
+fn unneeded(connection: &Connection, session: &str) -> Result<Vec<i64>> {
     let sql = "WITH RECURSIVE needed (id) AS (
                    SELECT branch FROM sessions
+                   UNION SELECT id FROM branches WHERE session <> ?1
                    UNION SELECT parent FROM branches JOIN needed USING (id) WHERE parent IS NOT NULL)
-               SELECT id FROM branches WHERE id NOT IN (SELECT id FROM needed) ORDER BY id DESC";
+               SELECT id FROM branches WHERE session = ?1 AND id NOT IN (SELECT id FROM needed) ORDER BY id DESC";
     connection
         .prepare(sql)
-        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .and_then(|mut statement| statement.query_map([session], |row| row.get(0))?.collect())
         .map_err(doing("delete a session"))
 }
 

@@ -154,7 +154,7 @@ fn forks_and_rewinds_share_the_past_and_part_ways() {
     let rows = |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap() };
     let before = rows(&store);
     let fork = Fork { id: "f".into(), title: Some("fork".into()), created_ms: 9 };
-    store.branch("s", Counts { inputs: 2, requests: 2 }, Some(&fork)).unwrap();
+    store.branch("s", Counts { inputs: 2, requests: 2 }, Some(&fork), &[]).unwrap();
     assert_eq!(rows(&store), before);
     store.commit("f", &[said("turn", "four"), request(1, &[(0, "fresh")], &[])]).unwrap();
     assert_eq!(words(&store, "s"), ["one", "two", "three"]);
@@ -162,16 +162,20 @@ fn forks_and_rewinds_share_the_past_and_part_ways() {
     assert_eq!((texts(&store, "f", 1), texts(&store, "f", 2)), (vec!["one".into(), "two".into()], vec!["fresh".into()]));
     assert_eq!(store.ledger("f").unwrap().len(), 2);
     // Back to before the fork's own beginning, and on from there.
-    store.branch("f", Counts { inputs: 1, requests: 1 }, None).unwrap();
+    store.branch("f", Counts { inputs: 1, requests: 1 }, None, &[]).unwrap();
     store.commit("f", &[said("turn", "five")]).unwrap();
     assert_eq!(words(&store, "f"), ["one", "five"]);
     assert_eq!(store.session("f").unwrap().forked_from.as_deref(), Some("s"));
     assert_eq!(store.check().unwrap(), []);
-    assert!(matches!(store.branch("s", Counts::default(), Some(&fork)), Err(StoreError::Exists(_))));
-    // What the first session leaves behind is still the fork's.
+    assert!(matches!(store.branch("s", Counts::default(), Some(&fork), &[]), Err(StoreError::Exists(_))));
+    // What the first session leaves behind is still the fork's, and no more of it.
     store.delete("s").unwrap();
     assert_eq!(words(&store, "f"), ["one", "five"]);
     assert_eq!(store.check().unwrap(), []);
+    let left: u64 =
+        store.connection.query_row("SELECT count(*) FROM log WHERE body LIKE '%three%'", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+    assert!(store.search("three", 5).unwrap().is_empty());
 }
 
 #[test]
@@ -182,6 +186,7 @@ fn what_is_deleted_is_gone_from_the_file() {
     begin(&mut store, "t");
     let secret = "do not keep this forever ".repeat(20);
     store.commit("s", &[said("turn", &secret), request(1, &[(0, &secret)], &[])]).unwrap();
+    store.commit("s", &[said("turn", "hunter2xyzzy")]).unwrap();
     store.commit("t", &[said("turn", "stays")]).unwrap();
     store.delete("s").unwrap();
     assert!(matches!(store.session("s"), Err(StoreError::NoSession(_))));
@@ -191,6 +196,7 @@ fn what_is_deleted_is_gone_from_the_file() {
     for entry in fs::read_dir(place.file().parent().unwrap()).unwrap() {
         let bytes = fs::read(entry.unwrap().path()).unwrap_or_default();
         assert!(!bytes.windows(24).any(|window| window == b"do not keep this forever"));
+        assert!(!bytes.windows(12).any(|window| window == b"hunter2xyzzy"));
     }
 }
 
@@ -234,7 +240,7 @@ fn damage_is_named() {
     let place = Place::new();
     let mut store = place.store();
     begin(&mut store, "s");
-    store.commit("s", &[said("turn", &"long ".repeat(100)), request(1, &[(0, &"sent ".repeat(100))], &[])]).unwrap();
+    store.commit("s", &[said("turn", &"long ".repeat(100)), request(1, &[(0, &"sent ".repeat(100))], &["note:a"])]).unwrap();
     let check = |sql: &str, expect: &str| {
         let copy = place.folder.path().join("copy.db");
         store.backup(&copy).unwrap();
@@ -250,6 +256,9 @@ fn damage_is_named() {
     check("DELETE FROM texts WHERE id = 3", "pointed to and is not there");
     check("UPDATE log SET body = '{'", "log 0 it is not JSON");
     check("UPDATE log SET number = 1", "input 0 is missing before it");
+    check("UPDATE log SET run = 7", "log 0 it is not as it was written");
+    check("UPDATE requests SET tokens = 9", "requests 0 it is not as it was written");
+    check("UPDATE context SET entry = 'x'", "it does not tell of");
     check("DELETE FROM placed", "it has 0 messages on record, and 1 were sent");
     check("UPDATE requests SET number = 5", "request 0 is missing before it");
     check("DELETE FROM branches", "that is not there");
@@ -277,7 +286,7 @@ fn a_dump_is_taken_in_elsewhere_as_it_was() {
         .commit("s", &[said("turn", &long), request(2, &[(0, &long), (1, "b")], &["note:a"]), Write::Output(long.clone())])
         .unwrap();
     let fork = Fork { id: "f".into(), title: None, created_ms: 9 };
-    store.branch("s", Counts { inputs: 1, requests: 1 }, Some(&fork)).unwrap();
+    store.branch("s", Counts { inputs: 1, requests: 1 }, Some(&fork), &[]).unwrap();
     store.commit("f", &[said("assistant", "yes"), request(1, &[(0, "c")], &[]), Write::Usage(1, Usage::default())]).unwrap();
     for session in ["s", "f"] {
         let dump = store.dump(session).unwrap();
@@ -315,6 +324,9 @@ fn a_dump_that_contradicts_itself_is_refused() {
     };
     check("/foreword_session", json!(2), "format 2");
     check("/id", json!("../x"), "not the name of a session");
+    check("/id", json!("last"), "not the name of a session");
+    check("/touched_ms", json!(i64::MAX), "no time since 1970");
+    check("/title", json!("x".repeat(501)), "more than 500");
     check("/texts", json!({Hash::of("a").to_string(): "b"}), "not the one its hash was made of");
     check("/texts", json!({}), "is not in the file");
     check("/agent", json!(Hash::of("x").to_string()), "is not in the file");
@@ -366,6 +378,7 @@ fn newer_and_foreign_files_are_left_as_they_are() {
         assert_eq!(fs::read(&file).unwrap(), before);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     };
+    check(&|file: &Path| Connection::open(file).unwrap().execute_batch("CREATE TABLE x (y)").unwrap(), "not one of Foreword's");
     let newer = |file: &Path| {
         drop(Sqlite::open(file).unwrap());
         let connection = Connection::open(file).unwrap();

@@ -21,7 +21,7 @@ pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
             "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)",
             params![&agent.bytes()[..], new.created_ms],
         )?;
-        connection.execute("INSERT INTO branches (parent, inputs, requests) VALUES (NULL, 0, 0)", [])?;
+        connection.execute("INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)", [&new.id])?;
         let branch = connection.last_insert_rowid();
         let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
         let rows = connection.execute(sql, params![new.id, branch, new.title, new.created_ms, &agent.bytes()[..], setup])?;
@@ -121,9 +121,25 @@ fn input(connection: &Connection, branch: i64, number: u64, entry: &Entry) -> Re
 }
 
 pub(super) fn logged(connection: &Connection, branch: i64, number: u64, entry: &Entry, body: &str) -> Result<()> {
-    let sql = "INSERT INTO log (branch, number, run, kind, at_ms, cut_off, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    execute(connection, sql, params![branch, number, entry.run, entry.kind, entry.at_ms, entry.cut_off, body])?;
+    let sql = "INSERT INTO log (branch, number, run, kind, at_ms, cut_off, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sum = sum_of_entry(number, entry, body);
+    let values = params![branch, number, entry.run, entry.kind, entry.at_ms, entry.cut_off, body, &sum.bytes()[..]];
+    execute(connection, sql, values)?;
     Ok(())
+}
+
+/// What tells that a row of the log is as it was written.
+pub(super) fn sum_of_entry(number: u64, entry: &Entry, body: &str) -> Hash {
+    let Entry { kind, run, at_ms, cut_off, .. } = entry;
+    Hash::of(format!("{number}\n{kind}\n{run}\n{at_ms}\n{cut_off}\n{body}"))
+}
+
+/// The same for a request.
+pub(super) fn sum_of_request(request: &crate::Request, messages: u64, record: &str) -> Hash {
+    let crate::Request { number, input, run, epoch, began, at_ms, combined, wire, tokens, .. } = request;
+    let began = began.as_deref().unwrap_or_default();
+    let numbers = format!("{number} {input} {run} {epoch} {at_ms} {tokens} {messages}");
+    Hash::of(format!("{numbers}\n{began}\n{combined}\n{wire}\n{record}"))
 }
 
 fn part(connection: &Connection, branch: i64, text: &str) -> Result<()> {
@@ -170,8 +186,10 @@ pub(super) fn envelope(
     messages: u64,
     record: &str,
 ) -> Result<()> {
-    let sql = "INSERT INTO requests (branch, number, input, run, epoch, began, at_ms, combined, wire, tokens, messages, record)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    let sql =
+        "INSERT INTO requests (branch, number, input, run, epoch, began, at_ms, combined, wire, tokens, messages, record, sum)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+    let sum = sum_of_request(request, messages, record);
     let values = params![
         branch,
         request.number,
@@ -184,7 +202,8 @@ pub(super) fn envelope(
         &request.wire.bytes()[..],
         request.tokens,
         messages,
-        record
+        record,
+        &sum.bytes()[..]
     ];
     execute(connection, sql, values)?;
     Ok(())
@@ -246,7 +265,7 @@ pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &U
 }
 
 /// A new branch, for the session itself or for one beside it.
-pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: Option<&Fork>) -> Result<()> {
+pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> Result<()> {
     let parent = branch_of(connection, session)?.id;
     let now = counts(connection, parent)?;
     if at.inputs > now.inputs || at.requests > now.requests {
@@ -256,17 +275,18 @@ pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: O
     let stretches = super::lineage::lineage(connection, parent)?;
     let from = stretches.iter().rev().find(|stretch| stretch.from.inputs <= at.inputs && stretch.from.requests <= at.requests);
     let from = from.map_or(parent, |stretch| stretch.branch);
-    let sql = "INSERT INTO branches (parent, inputs, requests) VALUES (?1, ?2, ?3)";
-    execute(connection, sql, params![from, at.inputs, at.requests])?;
+    let owner = fork.map_or(session, |fork| fork.id.as_str());
+    let sql = "INSERT INTO branches (parent, inputs, requests, session) VALUES (?1, ?2, ?3, ?4)";
+    execute(connection, sql, params![from, at.inputs, at.requests, owner])?;
     let branch = connection.last_insert_rowid();
     let Some(fork) = fork else {
         execute(connection, "UPDATE sessions SET branch = ?2 WHERE id = ?1", params![session, branch])?;
-        return Ok(());
+        return all(connection, session, writes).map(|_| ());
     };
     let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup, forked_from)
                SELECT ?2, ?3, coalesce(?4, title), ?5, ?5, agent, setup, id FROM sessions WHERE id = ?1";
     match execute(connection, sql, params![session, fork.id, branch, fork.title, fork.created_ms])? {
-        1 => Ok(()),
+        1 => all(connection, &fork.id, writes).map(|_| ()),
         _ => Err(StoreError::Exists(fork.id.clone())),
     }
 }
