@@ -90,8 +90,8 @@ fn row(turns: usize) -> Result<(), Box<dyn Error>> {
         kept.save_transcript(now);
         saved.push(start.elapsed());
     }
-    let faults = verify(&Sqlite::open(&file)?, &mut |_, _| {}).map(|verified| verified.faults.len());
-    if turns <= 1_000 && faults? > 0 {
+    // Rendering ten thousand long requests again would take minutes.
+    if turns <= 1_000 && !verify(&Sqlite::open(&file)?, &mut |_, _| {})?.faults.is_empty() {
         return Err("the store is not whole".into());
     }
     let (turn, three) = (median(times), median(appends));

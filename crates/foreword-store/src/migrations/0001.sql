@@ -83,6 +83,8 @@ CREATE TABLE placed (
     PRIMARY KEY (branch, position, since)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX placed_open ON placed (branch, position) WHERE until IS NULL;
+
 -- Which items a request had, likewise.
 CREATE TABLE context (
     branch    INTEGER NOT NULL REFERENCES branches (id),
@@ -93,6 +95,8 @@ CREATE TABLE context (
     entry     TEXT NOT NULL,
     PRIMARY KEY (branch, position, since)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX context_open ON context (branch, position) WHERE until IS NULL;
 
 CREATE TABLE ledger (
     branch          INTEGER NOT NULL REFERENCES branches (id),
