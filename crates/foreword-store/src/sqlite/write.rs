@@ -211,14 +211,16 @@ pub(super) fn envelope(
 
 /// What stood from a position on no longer stands from this request on.
 fn end(connection: &Connection, table: &'static str, branch: i64, from: u64, number: u64) -> Result<()> {
-    let sql = format!("UPDATE {table} SET until = ?3 WHERE branch = ?1 AND position >= ?2 AND until IS NULL");
+    let open = format!("{table} INDEXED BY {table}_open");
+    let sql = format!("UPDATE {open} SET until = ?3 WHERE branch = ?1 AND position >= ?2 AND until IS NULL");
     execute(connection, &sql, params![branch, from, number])?;
     Ok(())
 }
 
 fn context(connection: &Connection, branch: i64, number: u64, items: &[(String, Value)]) -> Result<()> {
     let failed = doing("store a request's context");
-    let sql = "SELECT entry FROM context WHERE branch = ?1 AND until IS NULL ORDER BY position";
+    // Left to itself SQLite walks through all that ever was in the branch.
+    let sql = "SELECT entry FROM context INDEXED BY context_open WHERE branch = ?1 AND until IS NULL ORDER BY position";
     let open: Vec<String> = connection
         .prepare_cached(sql)
         .and_then(|mut statement| statement.query_map([branch], |row| row.get(0))?.collect())
