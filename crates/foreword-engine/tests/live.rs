@@ -116,7 +116,7 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
 #[test]
 fn a_stopped_answer_keeps_what_was_shown() {
     let folder = TempDir::new().unwrap();
-    let double = double(r#"{"replies": [{"text": "one two three four five six seven eight", "piece": 4, "pause_ms": 60}]}"#);
+    let double = double(r#"{"replies": [{"text": "one two three four five six seven eight", "piece": 4, "pause_ms": 300}]}"#);
     let mut kept = session(&folder, "gpt-5.4");
     let stop = Stop::new(AtomicBool::new(false));
     let mut speaker = speaker(&double, &kept, &stop);
