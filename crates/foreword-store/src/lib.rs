@@ -17,8 +17,8 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use lease::Lease;
 pub use row::{
-    Checkpoint, Counts, Dump, DumpError, DumpedInput, Entry, Fault, Fork, Found, Interval, Logged, NewRequest, NewSession,
-    Request, SessionRow, Usage, Write,
+    Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Found, Interval, Logged, NewRequest, NewSession, Request,
+    SessionRow, Usage, Write,
 };
 pub use sqlite::Sqlite;
 

@@ -57,8 +57,9 @@ pub struct SessionRow {
     pub taken: Counts,
 }
 
-/// An input on its way into the log.
-#[derive(Clone, Debug, PartialEq)]
+/// An input on its way into the log, or in a dump.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
     /// What it is: `turn`, `assistant`, `tool_result`, `fold` …
     pub kind: String,
@@ -67,6 +68,7 @@ pub struct Entry {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
     /// Whether a reply ended before it was whole.
+    #[serde(default)]
     pub cut_off: bool,
     /// What was told.
     pub body: Value,
@@ -237,7 +239,7 @@ pub struct Dump {
     /// The settings and the model.
     pub setup: Value,
     /// The log, in order; long texts are pointers.
-    pub log: Vec<DumpedInput>,
+    pub log: Vec<Entry>,
     /// The requests, in order.
     pub requests: Vec<Request>,
     /// Which message stood where, and when.
@@ -250,23 +252,6 @@ pub struct Dump {
     pub outbox: Vec<Hash>,
     /// Every text that is pointed to.
     pub texts: BTreeMap<Hash, String>,
-}
-
-/// An input in a dump.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct DumpedInput {
-    /// What it is.
-    pub kind: String,
-    /// The run it belongs to.
-    pub run: u64,
-    /// When.
-    pub at_ms: i64,
-    /// Whether a reply ended before it was whole.
-    #[serde(default)]
-    pub cut_off: bool,
-    /// What was told.
-    pub body: Value,
 }
 
 /// Something that stood at a place for some requests.

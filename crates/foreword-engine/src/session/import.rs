@@ -50,7 +50,7 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     kept.write(std::iter::once(Write::Title(title)).chain(saved.map(Write::Transcript)));
     kept.import(lines, last).map_err(|error| OpenSessionError::Input(session.clone(), error))?;
     match kept.take_failures().into_iter().next() {
-        Some(failure) => Err(StoreError::Damaged(failure.0).into()),
+        Some(failure) => Err(StoreError::Refused(failure.0).into()),
         None => Ok(TakenIn { session, known: false }),
     }
 }

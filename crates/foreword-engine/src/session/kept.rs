@@ -12,7 +12,7 @@ use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
 use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, StoreError, Usage, Write};
-use foreword_vault::transcript::{self, Entry as Message_};
+use foreword_vault::transcript;
 use serde_json::Value;
 
 use super::breaks::{Before, diagnose};
@@ -81,7 +81,7 @@ pub struct Kept {
     pub(super) chats: Option<Chats>,
     pub(super) saved: Option<Saved>,
     /// The messages as a person reads them, once they were needed.
-    pub(super) entries: Option<Vec<Message_>>,
+    pub(super) entries: Option<Vec<transcript::Entry>>,
     pub(super) sent: Option<Sent>,
     /// When the request before the last one was made, where its history began, and its prompt.
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
@@ -415,7 +415,7 @@ impl Kept {
     }
 
     /// A person changed the file: what it says now is what the transcript says from here on.
-    fn take_over(&mut self, ours: Vec<Message_>, merged: transcript::Transcript, at_ms: i64) {
+    fn take_over(&mut self, ours: Vec<transcript::Entry>, merged: transcript::Transcript, at_ms: i64) {
         if merged.topic != self.row.title
             && let Some(topic) = merged.topic
         {

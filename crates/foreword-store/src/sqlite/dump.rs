@@ -12,7 +12,7 @@ use super::write::{self, envelope, execute, logged, usage};
 use super::{branch_of, search};
 use crate::error::doing;
 use crate::packed::{pointers, unpack};
-use crate::row::{Dump, DumpError, DumpedInput, Entry, Interval, Request};
+use crate::row::{Dump, DumpError, Entry, Interval, Request};
 use crate::{Result, StoreError};
 
 const FORMAT: u32 = 1;
@@ -25,7 +25,7 @@ const MOST_TITLE: usize = 500;
 
 pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
     let row = session(connection, id)?;
-    let stretches = lineage(connection, branch_of(connection, id)?.id)?;
+    let stretches = lineage(connection, branch_of(connection, id)?)?;
     let mut dump = Dump {
         foreword_session: FORMAT,
         id: row.id,
@@ -46,7 +46,7 @@ pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
         log_of(connection, stretch, 0, &mut |entry, body| {
             let body = json(&body)?;
             let (kind, run, at_ms, cut_off) = (entry.kind, entry.run, entry.at_ms, entry.cut_off);
-            dump.log.push(DumpedInput { kind, run, at_ms, cut_off, body });
+            dump.log.push(Entry { kind, run, at_ms, cut_off, body });
             Ok(())
         })?;
         for (request, record, _) in requests_of(connection, stretch)? {
@@ -136,13 +136,11 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
         return Err(StoreError::Exists(dump.id.clone()));
     }
     for (number, input) in (0..).zip(&dump.log) {
-        let body = foreword_core::json::to_string(&input.body);
-        let DumpedInput { kind, run, at_ms, cut_off, .. } = input.clone();
+        logged(connection, branch, number, input, &foreword_core::json::to_string(&input.body))?;
+        let row = connection.last_insert_rowid();
         let whole = unpack(input.body.clone(), &mut |hash| dump.texts.get(&hash).cloned().ok_or(()));
         let whole = whole.unwrap_or(Value::Null); // `check` has seen that every text is there
-        let entry = Entry { kind, run, at_ms, cut_off, body: whole };
-        logged(connection, branch, number, &entry, &body)?;
-        search::index(connection, connection.last_insert_rowid(), &entry.kind, &entry.body)?;
+        search::index(connection, row, &input.kind, &whole)?;
     }
     for (request, messages) in dump.requests.iter().zip(standing(dump)) {
         envelope(connection, branch, request, messages, &foreword_core::json::to_string(&request.record))?;

@@ -118,17 +118,13 @@ impl Sqlite {
     }
 }
 
-/// Where the row of a session points.
-struct Branch {
-    id: i64,
-}
-
-fn branch_of(connection: &Connection, session: &str) -> Result<Branch> {
+/// The branch that a session is on.
+fn branch_of(connection: &Connection, session: &str) -> Result<i64> {
     let found = connection
         .prepare_cached("SELECT branch FROM sessions WHERE id = ?1")
         .and_then(|mut statement| statement.query_row([session], |row| row.get(0)).optional())
         .map_err(doing("find a session"))?;
-    found.map(|id| Branch { id }).ok_or_else(|| StoreError::NoSession(session.to_owned()))
+    found.ok_or_else(|| StoreError::NoSession(session.to_owned()))
 }
 
 impl Store for Sqlite {

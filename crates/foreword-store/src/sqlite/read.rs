@@ -74,7 +74,7 @@ pub(super) fn document(connection: &Connection, json: &str) -> Result<Value> {
 }
 
 fn stretches(connection: &Connection, session: &str) -> Result<Vec<Stretch>> {
-    lineage(connection, branch_of(connection, session)?.id)
+    lineage(connection, branch_of(connection, session)?)
 }
 
 pub(super) fn log(connection: &Connection, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -135,7 +135,7 @@ pub(super) fn log_of(
 }
 
 pub(super) fn parts(connection: &Connection, session: &str) -> Result<Vec<String>> {
-    let branch = branch_of(connection, session)?.id;
+    let branch = branch_of(connection, session)?;
     connection
         .prepare_cached("SELECT text FROM parts WHERE branch = ?1 ORDER BY number")
         .and_then(|mut statement| statement.query_map([branch], |row| row.get(0))?.collect())

@@ -31,7 +31,7 @@ pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
 }
 
 pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> Result<Counts> {
-    let branch = branch_of(connection, session)?.id;
+    let branch = branch_of(connection, session)?;
     let mut now = counts(connection, branch)?;
     for write in writes {
         match write {
@@ -268,7 +268,7 @@ pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &U
 
 /// A new branch, for the session itself or for one beside it.
 pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> Result<()> {
-    let parent = branch_of(connection, session)?.id;
+    let parent = branch_of(connection, session)?;
     let now = counts(connection, parent)?;
     if at.inputs > now.inputs || at.requests > now.requests {
         return Err(StoreError::Damaged(format!("session {session} has no input {} or request {}", at.inputs, at.requests)));
