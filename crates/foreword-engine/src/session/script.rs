@@ -10,6 +10,7 @@ use foreword_core::message::ToolCall;
 use foreword_core::tokens::{Chars, Tokenizer as _};
 use foreword_provider::cache::CacheSim;
 use foreword_provider::stream::PromptStream;
+use foreword_tools::Output;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -139,7 +140,10 @@ impl Script {
 }
 
 impl Hands for Outputs {
-    fn run(&mut self, call: &ToolCall) -> String {
-        self.0.get(&call.name).cloned().unwrap_or_else(|| format!("The script has no output for the tool {:?}.", call.name))
+    fn run(&mut self, call: &ToolCall, _: &Outgoing) -> Output {
+        match self.0.get(&call.name) {
+            Some(output) => Output::done(output),
+            None => Output::failed(format!("The script has no output for the tool {:?}.", call.name)),
+        }
     }
 }

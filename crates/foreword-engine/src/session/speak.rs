@@ -2,6 +2,7 @@
 
 use foreword_core::message::ToolCall;
 use foreword_provider::cache::CacheUse;
+use foreword_tools::Output;
 
 use super::kept::Outgoing;
 
@@ -40,8 +41,8 @@ pub struct SpeakError(pub String);
 
 /// What runs a model's calls.
 pub trait Hands {
-    /// The output of a call. There always is one: what went wrong is said in it.
-    fn run(&mut self, call: &ToolCall) -> String;
+    /// The output of a call that the model made in answer to a request. There always is one: what went wrong is said in it.
+    fn run(&mut self, call: &ToolCall, request: &Outgoing) -> Output;
 }
 
 /// No tools at all.
@@ -49,7 +50,7 @@ pub trait Hands {
 pub struct NoHands;
 
 impl Hands for NoHands {
-    fn run(&mut self, call: &ToolCall) -> String {
-        format!("There is no tool {:?} in this session.", call.name)
+    fn run(&mut self, call: &ToolCall, _: &Outgoing) -> Output {
+        Output::failed(format!("There is no tool {:?} in this session.", call.name))
     }
 }

@@ -7,6 +7,7 @@ use foreword_core::budget::OverBudget;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
+use foreword_tools::Output;
 
 use super::kept::{Kept, Outgoing, Pending};
 use super::speak::{Hands, Reply, SpeakError, Speaker};
@@ -33,7 +34,7 @@ pub enum Event<'a> {
     /// The model calls a tool.
     Call(&'a ToolCall),
     /// The tool answers.
-    Result(&'a ToolCall, &'a str),
+    Result(&'a ToolCall, &'a Output),
 }
 
 /// How a turn ended.
@@ -120,9 +121,9 @@ impl Kept {
             due = Due::Nothing;
             for call in &reply.calls {
                 each(Event::Call(call));
-                let output = hands.run(call);
+                let output = hands.run(call, &outgoing);
                 each(Event::Result(call, &output));
-                due = self.tell(Input::ToolResult { id: call.id.clone(), output }, now())?;
+                due = self.tell(Input::ToolResult { id: call.id.clone(), output: output.text }, now())?;
             }
             said.text = reply.text;
         }
