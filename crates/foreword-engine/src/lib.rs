@@ -4,10 +4,12 @@ pub mod attach;
 pub mod catalog;
 pub mod chats;
 pub mod corpus;
+pub mod manager;
 pub mod meaning;
 pub mod places;
 pub mod session;
 pub mod simulate;
+pub mod templates;
 pub mod vault;
 mod vectors;
 

@@ -22,6 +22,7 @@ use super::setup::Setup;
 use super::speak::Spent;
 use super::told::Told;
 use crate::chats::{Chats, Edit, Saved};
+use crate::manager::{Manager, View};
 
 /// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
 const CHECKPOINT_TURNS: usize = 64;
@@ -92,6 +93,9 @@ pub struct Kept {
     pub(super) backlog: Vec<Write>,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
+    /// Who looks after the history.
+    pub(super) manager: Option<Manager>,
+    pub(super) view: Option<View>,
 }
 
 impl Kept {
@@ -322,7 +326,7 @@ impl Kept {
         })
     }
 
-    fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
+    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
         let same = |before: &&Sent| {
             let pairs = before.messages.iter().zip(messages);
             before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))

@@ -77,6 +77,7 @@ impl Kept {
             self.tell(Input::Library(question.library), now())?;
         }
         self.tell_idle(now())?;
+        self.manage(&question.turn, speaker, now);
         let due = self.tell(Input::Turn(question.turn), now())?;
         self.save_transcript(now());
         self.run(due, speaker, hands, now, each)
