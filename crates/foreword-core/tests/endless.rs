@@ -67,12 +67,13 @@ fn check(layout: Layout, history: &HistoryPolicy) {
             let told = Input::Managed { summary: format!("They looked at {number} parts."), covers: session.managed_cut() };
             session.apply(told).unwrap();
         }
-        if number % 199 == 3 {
-            resumed = Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).ok();
-            assert!(resumed.is_some());
+        match number % 199 {
+            3 => resumed = Some(Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).unwrap()),
+            5 => resumed = None,
+            _ => {}
         }
         for input in turn(number) {
-            let mut other = resumed.as_mut().filter(|_| number % 199 < 5);
+            let mut other = resumed.as_mut();
             if let Some(other) = &mut other {
                 other.apply(input.clone()).unwrap();
             }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::Session;
 use super::draft::call_text;
 use super::input::{Input, InputError, Pin};
-use crate::envelope::{Envelope, LayerSum};
+use crate::budget::OverBudget;
+use crate::envelope::{Envelope, FoldReason, LayerSum, LeftOut};
 use crate::history::{MessageId, Unit};
 use crate::item::ItemId;
 use crate::message::{Message, Origin, Role};
@@ -37,6 +38,21 @@ pub struct Aside {
     pub messages: Vec<Arc<Message>>,
     /// The record it would have.
     pub envelope: Envelope,
+}
+
+/// What a fold would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoldPreview {
+    /// The size of the prompt.
+    pub before: Tokens,
+    /// And behind the fold.
+    pub after: Tokens,
+    /// What would not be shown any more.
+    pub messages: Vec<Spoken>,
+    /// What would leave the library.
+    pub items: Vec<LeftOut>,
+    /// What would stand for it.
+    pub summary: Option<String>,
 }
 
 impl Session {
@@ -162,6 +178,26 @@ impl Session {
             }
         }
         spoken
+    }
+
+    /// A message of the user's or the model's, or what a tool gave back to one.
+    pub fn spoken(&self, id: MessageId) -> Option<Spoken> {
+        let unit = self.unit_of(id)?;
+        self.said(unit..unit + 1).into_iter().find(|spoken| spoken.id == id)
+    }
+
+    /// What a fold would do now. Nothing is changed.
+    pub fn preview_fold(&self) -> Result<FoldPreview, OverBudget> {
+        let mut trial = self.clone();
+        trial.fold(FoldReason::Asked)?;
+        let cut = self.epoch.shown.cut.min(trial.epoch.shown.cut);
+        Ok(FoldPreview {
+            before: self.total(),
+            after: trial.total(),
+            messages: self.said(cut..trial.epoch.shown.cut),
+            items: std::mem::take(&mut trial.dropped),
+            summary: trial.shown_summary().0,
+        })
     }
 
     /// How large the whole history is.

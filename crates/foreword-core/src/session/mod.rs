@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
 pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult};
-pub use self::managed::{Aside, Spoken};
+pub use self::managed::{Aside, FoldPreview, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};

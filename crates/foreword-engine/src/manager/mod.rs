@@ -62,6 +62,8 @@ pub struct Manager {
     pub patience: Duration,
     /// Ends an answer that takes too long.
     pub stop: Option<Stop>,
+    /// What the next summary is to look at above all.
+    pub focus: Option<String>,
 }
 
 impl std::fmt::Debug for Manager {
@@ -73,7 +75,7 @@ impl std::fmt::Debug for Manager {
 impl Manager {
     /// A manager with nothing but a template.
     pub fn new(template: Result<Template, NoTemplate>) -> Self {
-        Self { template, own: None, files: None, zone: TimeZone::UTC, patience: PATIENCE, stop: None }
+        Self { template, own: None, files: None, zone: TimeZone::UTC, patience: PATIENCE, stop: None, focus: None }
     }
 }
 
@@ -260,7 +262,7 @@ fn one(
     section.by_model = true;
     let runs = step.recent_runs.or(template.parsed.recent_runs).map_or(RECENT_RUNS, Runs::count);
     let summaries = step.recent_summaries.map_or(1, Runs::count);
-    let mut call = prompt::call(ground, template, &rendered.text, &given, runs, summaries);
+    let mut call = prompt::call(ground, manager, template, &rendered.text, &given, runs, summaries);
     call.own = matches!(writer, Some(Writer::Named(_))) && manager.own.is_some();
     section.asked = call.behind.clone();
     let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;

@@ -10,7 +10,7 @@ use foreword_core::text::summary_line::sentences;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::{Call, Ground, View};
+use super::{Call, Ground, Manager, View};
 use crate::templates::Template;
 
 /// The manager's own instruction; everything else is the template's.
@@ -44,6 +44,7 @@ pub(super) fn values(ground: &Ground<'_>, template: &Template, zone: &TimeZone) 
 /// What is asked for one step.
 pub(super) fn call(
     ground: &Ground<'_>,
+    manager: &Manager,
     template: &Template,
     wanted: &str,
     given: &[(String, String)],
@@ -52,6 +53,7 @@ pub(super) fn call(
 ) -> Call {
     let mut parts = vec![TASK.to_owned()];
     parts.extend(template.parsed.context_instructions.clone());
+    parts.extend(manager.focus.as_ref().map(|focus| format!("Look above all at this: {focus}")));
     parts.push(format!("## What to write\n\n{wanted}"));
     parts.extend(given.iter().map(|(name, text)| format!("## {name}\n\n{text}")));
     let earlier = earlier(ground, summaries);

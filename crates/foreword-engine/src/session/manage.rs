@@ -67,6 +67,7 @@ impl Kept {
             None => self.ask(manager, speaker, &self.model, None, call, now_ms),
         });
         manager.own = own;
+        manager.focus = manager.focus.take().filter(|_| view.is_none());
         let Some(view) = view else { return };
         match view.row(now_ms) {
             Ok(row) => self.backlog.push(Write::Summary(Box::new(row))),

@@ -7,6 +7,7 @@
 mod breaks;
 mod chronicle;
 mod diff;
+mod hand;
 mod history;
 mod import;
 mod inspect;
@@ -30,6 +31,7 @@ pub use chronicle::{Line, transcript};
 pub use diff::{DiffError, Difference, diff};
 pub use foreword_provider::client::ClientConfig;
 pub use foreword_store::Fork;
+pub use hand::PinError;
 pub use history::{fork, replace_turn, rewind, turn_of, turns};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
