@@ -15,6 +15,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::chats::Chats;
 
+mod runners;
+
 /// A vault with its store and a clock that goes on by a second a look.
 struct Place {
     vault: TempDir,
