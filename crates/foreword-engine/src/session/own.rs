@@ -1,9 +1,9 @@
 //! The engine's own two tools, with which an agent plans its work and says that a step of it is done.
 
-use foreword_core::catalog::{Include, Permission, Tool};
+use foreword_core::catalog::{Agent, Include, Permission, Tool};
 use foreword_core::item::ItemId;
 use foreword_core::plan::Plan;
-use foreword_core::session::Input;
+use foreword_core::session::{Input, InputError};
 use foreword_tools::{OWN_SERVER, Output};
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ impl Own {
         Self::ALL.into_iter().find(|own| own.id() == *tool)
     }
 
-    /// As a catalog has it: in the session once an agent is at work.
+    /// As a catalog has it.
     pub fn tool(self) -> Tool {
         let (description, schema) = match self {
             Self::Plan => (
@@ -66,15 +66,15 @@ impl Own {
             name: self.name().to_owned(),
             description: Some(description.to_owned()),
             schema,
-            include: Some(Include::Manual),
+            include: Some(Include::Always),
             permission: Some(Permission::NotRequired),
             read_only: true,
         }
     }
 
-    /// Both.
-    pub fn tools() -> impl Iterator<Item = Tool> {
-        Self::ALL.into_iter().map(Self::tool)
+    /// Both, for an agent that does not have them.
+    pub fn missing(agent: &Agent) -> Vec<Tool> {
+        Self::ALL.into_iter().filter(|own| agent.find(&own.id()).is_none()).map(Self::tool).collect()
     }
 }
 
@@ -86,6 +86,22 @@ pub(super) struct Done {
 }
 
 impl Kept {
+    /// Lets the tools that an agent works with join the session.
+    pub(super) fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
+        let mut agent = self.session().agent().clone();
+        let missing = Own::missing(&agent);
+        if !missing.is_empty() {
+            agent.tools.extend(missing);
+            self.tell(Input::Agent(Box::new(agent)), at_ms)?;
+        }
+        for id in Own::ALL.map(Own::id) {
+            if !self.session().members().any(|member| *member == id) {
+                self.tell(Input::Add(id), at_ms)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Does what the model asked of the engine itself.
     pub(super) fn own_tool(&mut self, own: Own, arguments: &Value, at_ms: i64) -> Result<Done, TurnError> {
         Ok(match own {

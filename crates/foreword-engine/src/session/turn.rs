@@ -200,18 +200,6 @@ impl Kept {
         said
     }
 
-    /// Lets the tools that an agent works with join the session.
-    fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
-        for id in [Own::Plan.id(), Own::TaskComplete.id()] {
-            let known = self.session().agent().find(&id).is_some();
-            let joined = self.session().members().any(|member| *member == id);
-            if known && !joined {
-                self.tell(Input::Add(id), at_ms)?;
-            }
-        }
-        Ok(())
-    }
-
     /// A provider that was not asked for longer than it remembers has forgotten the prompt.
     fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
         let Some(last) = self.last_request_ms() else { return Ok(()) };
