@@ -164,7 +164,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut kept = args.session.open(&place, &args.model, keep)?;
     let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
     if let (Some(question), true) = (&question, args.dry_run) {
-        let form = if args.json { preview::Form::Json } else if args.wire { preview::Form::Wire } else { preview::Form::Table };
+        let form = if args.json {
+            preview::Form::Json
+        } else if args.wire {
+            preview::Form::Wire
+        } else {
+            preview::Form::Table
+        };
         return preview::run(&kept, question.clone(), &mut *args.model.hands()?, form);
     }
     let mut answering = args.model.answering(&mut kept)?;

@@ -36,7 +36,8 @@ pub fn without_mentions(words: &str, agent: &Agent) -> (String, Vec<ItemId>) {
 
 /// The item that a text begins with, and how long its name is.
 fn mention(text: &str) -> Option<(ItemId, usize)> {
-    let (kind, start) = [(Kind::Rule, "@rule:"), (Kind::Reference, "@ref:")].into_iter().find(|(_, start)| text.starts_with(start))?;
+    let (kind, start) =
+        [(Kind::Rule, "@rule:"), (Kind::Reference, "@ref:")].into_iter().find(|(_, start)| text.starts_with(start))?;
     let name = &text[start.len()..];
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-')).unwrap_or(name.len());
     (end > 0).then(|| (ItemId::new(kind, &name[..end]), start.len() + end))
@@ -58,7 +59,11 @@ mod tests {
         .unwrap();
         let check = |words: &str, expect: &str, items: &[&str]| {
             let (kept, found) = without_mentions(words, &agent);
-            assert_eq!((kept.as_str(), found.iter().map(ToString::to_string).collect::<Vec<_>>()), (expect, items.iter().map(ToString::to_string).collect()), "{words:?}");
+            assert_eq!(
+                (kept.as_str(), found.iter().map(ToString::to_string).collect::<Vec<_>>()),
+                (expect, items.iter().map(ToString::to_string).collect()),
+                "{words:?}"
+            );
         };
         check("plain", "plain", &[]);
         check("@rule:tone Hello", "Hello", &["rule:tone"]);

@@ -144,7 +144,9 @@ impl Kept {
                 Ok(sources) => turn.results.push(sources.result),
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
-            Mode::Plan => problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned()),
+            Mode::Plan => {
+                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned())
+            }
         }
         problems
     }
