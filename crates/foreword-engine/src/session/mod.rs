@@ -47,8 +47,8 @@ pub use verify::{Verified, verify};
 pub use foreword_core::hash::Hash;
 pub use foreword_core::session::{Input, TurnInput};
 pub use foreword_core::version::Version;
-pub use foreword_tools::Output;
 pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Write, new_session_id};
+pub use foreword_tools::Output;
 
 /// Where the store of a vault is.
 pub const STORE: &str = ".foreword/foreword.db";

@@ -1,6 +1,6 @@
 //! Who answers: a model behind one trait, and the hands that run its tools.
 
-use foreword_core::message::ToolCall;
+use foreword_core::message::{Opaque, ToolCall};
 use foreword_provider::cache::CacheUse;
 use foreword_tools::Output;
 
@@ -19,6 +19,8 @@ pub struct Reply {
     pub text: String,
     /// Calls.
     pub calls: Vec<ToolCall>,
+    /// What its provider wants back with it.
+    pub opaque: Vec<Opaque>,
     /// What it used, where that is known.
     pub spent: Option<Spent>,
     /// Whether it ended before the model had said all.

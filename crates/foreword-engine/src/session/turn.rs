@@ -123,7 +123,8 @@ impl Kept {
                 each(Event::Call(call));
                 let output = hands.run(call, &outgoing);
                 each(Event::Result(call, &output));
-                due = self.tell(Input::ToolResult { id: call.id.clone(), output: output.text }, now())?;
+                let (id, failed) = (call.id.clone(), output.failed);
+                due = self.tell(Input::ToolResult { id, output: output.text, failed }, now())?;
             }
             said.text = reply.text;
         }
@@ -161,7 +162,8 @@ impl Kept {
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
-            let input = Input::Assistant { text: reply.text.clone(), calls: reply.calls.clone() };
+            let Reply { text, calls, opaque, .. } = reply.clone();
+            let input = Input::Assistant { text, calls, opaque };
             self.replied(input, now(), cut_off, Some(usage))?;
             self.save_transcript(now());
         }
