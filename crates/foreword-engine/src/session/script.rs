@@ -124,7 +124,7 @@ impl Speaker for Script {
             arguments: call.arguments.clone(),
         });
         let spent = Spent { prompt: used, output: Chars::FOUR.count(&line.text).0 };
-        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), cut_off: false })
+        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), ..Reply::default() })
     }
 }
 

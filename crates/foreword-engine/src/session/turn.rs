@@ -231,7 +231,8 @@ impl Kept {
                         said.text = result;
                     }
                 }
-                let result = Input::ToolResult { id: call.id.clone(), output: done.output.text };
+                let Output { text: output, failed } = done.output;
+                let result = Input::ToolResult { id: call.id.clone(), output, failed };
                 due = self.tell(result, (party.now)())?;
             }
             let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
@@ -287,7 +288,8 @@ impl Kept {
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
-            let input = Input::Assistant { text: reply.text.clone(), calls: reply.calls.clone() };
+            let Reply { text, calls, opaque, .. } = reply.clone();
+            let input = Input::Assistant { text, calls, opaque };
             self.replied(input, (party.now)(), cut_off, Some(usage))?;
             self.save_transcript((party.now)());
         }
