@@ -3,7 +3,9 @@
 pub mod attach;
 pub mod catalog;
 pub mod chats;
+pub mod config;
 pub mod corpus;
+pub mod doctor;
 pub mod meaning;
 pub mod memory;
 pub mod places;

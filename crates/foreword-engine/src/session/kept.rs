@@ -339,7 +339,7 @@ impl Kept {
         })
     }
 
-    fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
+    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
         let same = |before: &&Sent| {
             let pairs = before.messages.iter().zip(messages);
             before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))

@@ -3,7 +3,7 @@
 use foreword_core::catalog::{Agent, Include, Permission, Tool};
 use foreword_core::item::ItemId;
 use foreword_core::plan::Plan;
-use foreword_core::session::{Input, InputError};
+use foreword_core::session::{Input, InputError, Session};
 use foreword_tools::{OWN_SERVER, Output};
 use serde_json::{Value, json};
 
@@ -78,6 +78,34 @@ impl Own {
     }
 }
 
+/// The steps by which they join a session.
+#[derive(Clone, Copy)]
+pub(super) enum Joining {
+    /// The agent has them.
+    Agent,
+    /// One of them is a member.
+    Member(Own),
+}
+
+impl Joining {
+    pub(super) const ALL: [Self; 3] = [Self::Agent, Self::Member(Own::Plan), Self::Member(Own::TaskComplete)];
+
+    /// What the session has to be told for it, where the step is not taken yet.
+    pub(super) fn input(self, session: &Session) -> Option<Input> {
+        match self {
+            Self::Agent => {
+                let missing = Own::missing(session.agent());
+                (!missing.is_empty()).then(|| {
+                    let mut agent = session.agent().clone();
+                    agent.tools.extend(missing);
+                    Input::Agent(Box::new(agent))
+                })
+            }
+            Self::Member(own) => (!session.members().any(|member| *member == own.id())).then(|| Input::Add(own.id())),
+        }
+    }
+}
+
 /// What came of calling one of them.
 pub(super) struct Done {
     pub(super) output: Output,
@@ -88,15 +116,9 @@ pub(super) struct Done {
 impl Kept {
     /// Lets the tools that an agent works with join the session.
     pub(super) fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
-        let mut agent = self.session().agent().clone();
-        let missing = Own::missing(&agent);
-        if !missing.is_empty() {
-            agent.tools.extend(missing);
-            self.tell(Input::Agent(Box::new(agent)), at_ms)?;
-        }
-        for id in Own::ALL.map(Own::id) {
-            if !self.session().members().any(|member| *member == id) {
-                self.tell(Input::Add(id), at_ms)?;
+        for step in Joining::ALL {
+            if let Some(input) = step.input(self.session()) {
+                self.tell(input, at_ms)?;
             }
         }
         Ok(())

@@ -65,11 +65,12 @@ impl Setup {
         tools: usize,
         models: Option<&Path>,
     ) -> Result<Self, SetupError> {
-        let table = ModelTable::builtin()?;
-        let model = match model {
-            Some(name) => table.find(name)?,
-            None => table.find(EMBEDDED.0)?,
-        };
+        let model = ModelTable::builtin()?.find(model.unwrap_or(EMBEDDED.0))?;
+        Ok(Self::of(session, model, layout, tools, models))
+    }
+
+    /// A session with a model that was chosen already.
+    pub fn of(session: &str, model: Model, layout: Layout, tools: usize, models: Option<&Path>) -> Self {
         let reply = model.reply_limit.0.min(DEFAULT_REPLY);
         let budget = Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
         let dialect = model.dialect;
@@ -82,7 +83,7 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Ok(Self { settings, model, dialect, tokenizer, ttl: Ttl::default() })
+        Self { settings, model, dialect, tokenizer, ttl: Ttl::default() }
     }
 
     /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
+use foreword_core::item::ItemId;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
@@ -67,6 +68,8 @@ pub struct Question {
     pub turn: TurnInput,
     /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
     pub library: Vec<Version>,
+    /// Items of the agent that the words mention; they join the session.
+    pub added: Vec<ItemId>,
 }
 
 /// Who takes part in a turn beside the session.
@@ -125,7 +128,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let Question { mut turn, library } = question;
+        let Question { mut turn, library, added } = question;
         let mut party = Party { speaker, hands, now, each };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
@@ -133,6 +136,9 @@ impl Kept {
         }
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
+        }
+        for id in added {
+            self.tell(Input::Add(id), now())?;
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
@@ -202,12 +208,16 @@ impl Kept {
 
     /// A provider that was not asked for longer than it remembers has forgotten the prompt.
     fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
-        let Some(last) = self.last_request_ms() else { return Ok(()) };
-        let idle_s = u64::try_from((now_ms - last) / 1000).unwrap_or(0);
-        if self.setup().model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime) {
+        if let Some(idle_s) = self.forgotten_after(now_ms) {
             self.tell(Input::Idle(idle_s), now_ms)?;
         }
         Ok(())
+    }
+
+    /// For how many seconds the provider was not asked, where that is longer than it remembers.
+    pub(super) fn forgotten_after(&self, now_ms: i64) -> Option<u64> {
+        let idle_s = u64::try_from((now_ms - self.last_request_ms()?) / 1000).unwrap_or(0);
+        self.setup().model.cache.lifetime_s().filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
     }
 
     fn run(&mut self, mut due: Due, party: &mut Party<'_>) -> Result<Said, TurnError> {
