@@ -56,7 +56,10 @@ enum Answer {
 
 fn ask(server: &ServerSpec) -> Answer {
     let paint = Paint::stderr();
-    eprintln!("This vault has a tool server, {}. To use it, Foreword would run or contact:", paint.with("1", shown(&server.name)));
+    eprintln!(
+        "This vault has a tool server, {}. To use it, Foreword would run or contact:",
+        paint.with("1", shown(&server.name))
+    );
     eprintln!("  {}", shown(&told(server)));
     loop {
         eprint!("{} ", paint.with("1", "Let it? [y]es this time, [a]lways, [n]o:"));

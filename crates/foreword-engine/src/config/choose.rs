@@ -180,9 +180,10 @@ impl Config {
 
     /// Models that could be used: all of the table, and those of the user's providers. `is_set` tells of a variable of the environment.
     pub fn models(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Listed> {
-        let of_providers = self.providers.values().flat_map(|provider| {
-            provider.models.iter().map(move |name| format!("{}/{name}", provider.name))
-        });
+        let of_providers = self
+            .providers
+            .values()
+            .flat_map(|provider| provider.models.iter().map(move |name| format!("{}/{name}", provider.name)));
         let names: BTreeSet<String> = self.table.rows().map(|row| row.name.clone()).chain(of_providers).collect();
         let mut seen = BTreeSet::new();
         let mut listed = Vec::new();

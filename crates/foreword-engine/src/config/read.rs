@@ -9,8 +9,8 @@ use foreword_provider::table::{ModelTable, TableError};
 use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 
-use super::provider::{self, Provider};
 use super::Config;
+use super::provider::{self, Provider};
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

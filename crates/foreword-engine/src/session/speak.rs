@@ -73,7 +73,7 @@ pub trait Hands {
     }
 
     /// How well the agent's items fit a question, by chunk.
-    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<Scores, String> {
         Ok(BTreeMap::new())
     }
 
@@ -82,6 +82,9 @@ pub trait Hands {
         false
     }
 }
+
+/// How well items fit, by chunk.
+pub type Scores = BTreeMap<ItemId, Vec<f64>>;
 
 /// What was found for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::item::ItemId;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
@@ -68,8 +67,6 @@ pub struct Question {
     pub turn: TurnInput,
     /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
     pub library: Vec<Version>,
-    /// Items of the agent that the words mention; they join the session.
-    pub added: Vec<ItemId>,
 }
 
 /// Who takes part in a turn beside the session.
@@ -128,7 +125,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let Question { mut turn, library, added } = question;
+        let Question { mut turn, library } = question;
         let mut party = Party { speaker, hands, now, each };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
@@ -136,9 +133,6 @@ impl Kept {
         }
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
-        }
-        for id in added {
-            self.tell(Input::Add(id), now())?;
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
