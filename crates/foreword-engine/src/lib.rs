@@ -13,8 +13,10 @@ pub mod prepare;
 pub mod projects;
 pub mod session;
 pub mod simulate;
+pub mod tools;
 pub mod vault;
 mod vectors;
+pub mod workbench;
 
 pub use foreword_core::settings::Layout;
 pub use vectors::Embedding;

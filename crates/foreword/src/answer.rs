@@ -91,7 +91,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     let paint = Paint::stderr();
     let mut screen = Screen::new(as_json);
     let mut each = |event: Event<'_>| screen.event(&event);
-    let (speaker, hands) = (&mut *answering.speaker, &mut *answering.hands);
+    let (speaker, hands) = (&mut *answering.speaker, &mut answering.hands);
     // A question that has no answer yet is sent once more, as the request it was.
     let first = kept.counts().requests.saturating_sub(u64::from(question.is_none()));
     let outcome = match question {

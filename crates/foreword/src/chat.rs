@@ -9,15 +9,17 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::session::{Input, Kept, Point, Version, inspect};
+use foreword_engine::memory;
+use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
 use foreword_engine::vault::Vault;
 use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 
 use crate::answer::{self, Shown, Status};
-use crate::ask::{self, Keep, SessionArgs};
+use crate::ask::{self, Keep, Opened, SessionArgs};
 use crate::config::{self, is_set};
+use crate::equip;
 use crate::inspect as request;
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::{Answering, ModelArgs};
@@ -57,9 +59,12 @@ const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
     command(INTO, "/add ITEM", "bring a rule or reference of the agent into the session"),
     command(INTO, "/remove ITEM", "take an item out: it is not sent again"),
+    command(INTO, "/tools", "the tools of this session; `/tools ask always|tool|never` says when you are asked"),
+    command(INTO, "/memory [add TEXT | forget N]", "what is remembered for every new session of this vault"),
     command(SENT, "/context", "what the last request held: its layers, its items, what was left out"),
     command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
     command(SENT, "/cost", "what the session used and cost so far"),
+    command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
     command(SESSION, "/fold", "fold with the next question: old runs become the summary"),
     command(SESSION, "/undo", "take the last fold back"),
     command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
@@ -83,8 +88,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let place = VaultArg { vault: args.vault.clone() };
     let waiting = ask::attached(&vault, &args.session.attach)?;
-    let mut kept = args.session.open(&place, &args.model, Keep::Everything)?;
-    let answering = args.model.answering(&mut kept)?;
+    let Opened { mut kept, bench, stop } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
+    let answering = args.model.answering(&mut kept, bench, &stop)?;
     greet(&kept, &vault, &answering);
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
@@ -168,6 +173,9 @@ impl Chat {
                 Ok(id) => self.tell(if command == "/add" { Input::Add(id) } else { Input::Remove(id) }),
                 Err(error) => note(shown(&format!("{error}"))),
             },
+            "/mode" => self.mode(rest),
+            "/tools" => self.tools(rest),
+            "/memory" => self.memory(rest),
             "/fold" => self.tell(Input::Fold),
             "/undo" => self.tell(Input::UndoFold),
             "/save" => self.save(rest),
@@ -181,6 +189,74 @@ impl Chat {
         match self.kept.tell(input, now_ms()) {
             Ok(_) => println!("it takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    fn mode(&mut self, mode: &str) {
+        match mode.parse::<Mode>() {
+            Ok(mode) => {
+                self.kept.set_mode(mode, now_ms());
+                println!("from here on: {}", about(mode));
+            }
+            Err(_) if mode.is_empty() => {
+                for mode in Mode::ALL {
+                    let here = if mode == self.kept.mode() { "›" } else { " " };
+                    println!("{here} {:<6} {}", mode.as_str(), about(mode));
+                }
+            }
+            Err(error) => note(shown(&error)),
+        }
+    }
+
+    fn tools(&mut self, rest: &str) {
+        if let Some(when) = rest.strip_prefix("ask") {
+            match equip::asking(when.trim()) {
+                Ok(asking) => {
+                    self.answering.hands.bench.toolbox().set_asking(asking);
+                    println!("you are asked {}", when.trim());
+                }
+                Err(error) => note(error),
+            }
+            return;
+        }
+        let agent = self.kept.session().agent();
+        if agent.tools.is_empty() {
+            println!("this session has no tools");
+        }
+        for tool in &agent.tools {
+            let asked = if agent.tool_permission(tool) == Permission::Required { "asks" } else { "" };
+            let about = one_line(tool.description.as_deref().unwrap_or_default(), 70);
+            println!("  {:<28} {asked:<5} {about}", shown(tool.id().name()));
+        }
+    }
+
+    fn memory(&mut self, rest: &str) {
+        let root = self.vault.root();
+        let done = match rest.split_once(' ').unwrap_or((rest, "")) {
+            ("", _) => Ok(()),
+            ("add", what) => memory::remember(root, what),
+            ("forget", number) => match number.trim().parse() {
+                Ok(number) => memory::forget(root, number),
+                Err(_) => return note("say which one by its number: /memory forget 2"),
+            },
+            _ => {
+                return note(
+                    "/memory shows what is remembered, `/memory add TEXT` adds to it, `/memory forget N` removes from it",
+                );
+            }
+        };
+        if let Err(error) = done {
+            return note(shown(&error.to_string()));
+        }
+        let things = memory::read(root);
+        if things.is_empty() {
+            println!("nothing is remembered; `/memory add TEXT` adds something");
+        }
+        for (number, thing) in (1..).zip(&things) {
+            println!("{number:>3}  {}", one_line(thing, 200));
+        }
+        if !rest.is_empty() {
+            println!("new sessions begin with it; this one goes on as it began");
         }
     }
 
@@ -212,7 +288,7 @@ impl Chat {
     fn next(&mut self, words: &str) -> Result<()> {
         let attached = self.waiting.iter().cloned().chain(self.linked(words)).collect();
         let question = ask::question(&self.kept, &self.vault, words, attached)?;
-        preview::run(&self.kept, question, &mut *self.answering.hands, preview::Form::Table)?;
+        preview::run(&self.kept, question, &mut self.answering.hands, preview::Form::Table)?;
         Ok(())
     }
 
@@ -251,6 +327,15 @@ impl Chat {
     }
 }
 
+fn about(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Chat => "plain conversation; the model may use the session's tools",
+        Mode::Qa => "the notes are searched first, and the answer cites what was found",
+        Mode::Plan => "the model says once which tools to run, then it answers",
+        Mode::Agent => "the model works with its tools until it says that the task is done",
+    }
+}
+
 fn help() {
     let paint = Paint::stdout();
     let mut group = "";
@@ -259,7 +344,7 @@ fn help() {
             group = command.group;
             println!("{}", paint.with("1", group));
         }
-        println!("  {:<20} {}", command.usage, command.about);
+        println!("  {:<30} {}", command.usage, command.about);
     }
     println!("[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names");
 }

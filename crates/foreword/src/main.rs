@@ -1,12 +1,14 @@
 //! The command line: the only place that knows the terminal, the environment and the home folder.
 
 mod answer;
+mod approve;
 mod ask;
 mod attach;
 mod chat;
 mod config;
 mod doctor;
 mod embed;
+mod equip;
 mod export;
 mod index;
 mod inspect;
@@ -23,6 +25,7 @@ mod sessions;
 mod simulate;
 mod table;
 mod tree;
+mod trust;
 mod verify;
 
 use std::io;

@@ -7,10 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::config::{Chosen, ClientConfig, Config, Server};
-use foreword_engine::session::{Embedded, Hands, Kept, NoHands, Remote, Script, Speaker, Stop, embedded_file};
+use foreword_engine::session::{
+    Agent, Call, Called, Embedded, Hands, Kept, Output, Outputs, Remote, Scores, Script, Sources, Speaker, Stop, embedded_file,
+};
 use foreword_engine::weights::{self, SMOLLM2};
+use foreword_engine::workbench::Workbench;
 
 use crate::config;
+use crate::equip::Find;
 use crate::paint::{grouped, note, shown};
 use crate::places::places;
 use crate::progress;
@@ -36,10 +40,54 @@ pub(crate) struct ModelArgs {
 /// Something that answers and something that runs its tools.
 pub(crate) struct Answering {
     pub(crate) speaker: Box<dyn Speaker>,
-    pub(crate) hands: Box<dyn Hands>,
+    pub(crate) hands: Played,
     pub(crate) stop: Stop,
     /// Where it is, and what that means for what is said, in words.
     pub(crate) place: String,
+}
+
+/// The workbench, and tools whose output a script tells where one plays the model.
+pub(crate) struct Played {
+    outputs: Option<Outputs>,
+    pub(crate) bench: Workbench,
+}
+
+impl Hands for Played {
+    fn run(&mut self, call: &Call<'_>) -> Output {
+        match self.outputs.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
+            Some(outputs) => outputs.run(call),
+            None => self.bench.run(call),
+        }
+    }
+
+    fn check(&mut self, called: &Called) -> Result<(), String> {
+        self.bench.check(called)
+    }
+
+    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+        self.bench.sources(words)
+    }
+
+    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
+        self.bench.scores(words, agent)
+    }
+
+    fn stopped(&self) -> bool {
+        self.bench.stopped()
+    }
+}
+
+/// Set by the first Ctrl-C; the second ends the program. Everything said is stored either way.
+pub(crate) fn stop() -> Stop {
+    let stop: Stop = Arc::new(AtomicBool::new(false));
+    let on_signal = Arc::clone(&stop);
+    // Where another handler is there already, Ctrl-C ends the program.
+    let _ = ctrlc::set_handler(move || {
+        if on_signal.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    stop
 }
 
 impl ModelArgs {
@@ -60,16 +108,14 @@ impl ModelArgs {
         Ok(chosen)
     }
 
-    /// Gets ready whoever answers in a session.
-    pub(crate) fn answering(&self, kept: &mut Kept) -> Result<Answering> {
-        let stop: Stop = Arc::new(AtomicBool::new(false));
-        let on_signal = Arc::clone(&stop);
-        // Where another handler is there already, Ctrl-C ends the program; everything said is stored.
-        let _ = ctrlc::set_handler(move || {
-            if on_signal.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        });
+    /// Gets ready whoever answers in a session, and what runs its tools.
+    pub(crate) fn answering(&self, kept: &mut Kept, bench: Workbench, stop: &Stop) -> Result<Answering> {
+        let (speaker, outputs, place) = self.speaker(kept, stop)?;
+        Ok(Answering { speaker, hands: Played { outputs, bench }, stop: Arc::clone(stop), place })
+    }
+
+    /// Whoever answers, what its tools are said to give back where a script plays it, and where it is.
+    pub(crate) fn speaker(&self, kept: &mut Kept, stop: &Stop) -> Result<(Box<dyn Speaker>, Option<Outputs>, String)> {
         if let Some(file) = &self.script {
             let mut script = Script::read(file)?;
             script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
@@ -77,27 +123,22 @@ impl ModelArgs {
             if let Some((at_ms, prompt)) = kept.last_prompt() {
                 script.remember(at_ms, prompt, &kept.setup().model);
             }
-            let hands = Box::new(script.hands());
-            let place = format!("played by the script {}", file.display());
-            return Ok(Answering { speaker: Box::new(script), hands, stop, place });
+            let (outputs, place) = (script.hands(), format!("played by the script {}", file.display()));
+            return Ok((Box::new(script), Some(outputs), place));
         }
-        let (speaker, place): (Box<dyn Speaker>, String) = match self.way(kept)? {
+        Ok(match self.way(kept)? {
             Some(client) => {
                 let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
                 let place = format!("at {address}: what you ask and attach is sent there");
-                (Box::new(Remote::new(client, Arc::clone(&stop))?), place)
+                (Box::new(Remote::new(client, Arc::clone(stop))?), None, place)
             }
-            None => (Box::new(embedded(Arc::clone(&stop))?), "in this process: nothing leaves this machine".to_owned()),
-        };
-        Ok(Answering { speaker, hands: Box::new(NoHands), stop, place })
+            None => (Box::new(embedded(Arc::clone(stop))?), None, "in this process: nothing leaves this machine".to_owned()),
+        })
     }
 
-    /// What runs tools where nobody answers.
-    pub(crate) fn hands(&self) -> Result<Box<dyn Hands>> {
-        Ok(match &self.script {
-            Some(file) => Box::new(Script::read(file)?.hands()),
-            None => Box::new(NoHands),
-        })
+    /// How notes are found beside this model: where a script answers, nothing is fetched.
+    pub(crate) fn find(&self) -> Find {
+        if self.script.is_some() { Find::AsIs } else { Find::Fetched }
     }
 
     /// The way to a session's model; none to the one that runs in this process.

@@ -138,7 +138,7 @@ fn a_dry_run_is_what_is_sent_next() {
     assert_eq!(sent["wire_sha256"], preview["wire_sha256"]);
     let items: Vec<&str> = sent["context"].as_array().unwrap().iter().map(|entry| entry["item"].as_str().unwrap()).collect();
     assert!(items.contains(&"rule:tone"), "{items:?}");
-    holds(&place.out(&["sessions", "show", "last"]), &["And then? \n"]);
+    holds(&place.out(&["sessions", "show", "last"]), &["And then? @rule:tone\n"]);
 }
 
 #[test]

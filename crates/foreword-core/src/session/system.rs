@@ -150,6 +150,7 @@ impl Session {
 
     /// Lays the prompt out anew: the system message and the shown part of the history, without the running turn.
     pub(super) fn lay_out(&mut self) {
+        self.forget_opaque();
         let old = std::mem::take(&mut self.epoch);
         self.epoch = Epoch {
             number: old.number,

@@ -79,7 +79,7 @@ impl Kept {
         };
         self.store_told(&Told::Aside(Box::new(aside)), now(), false, Vec::new());
         let reply = answer?;
-        beside.session.apply(Input::Assistant { text: reply.text.clone(), calls: Vec::new() })?;
+        beside.session.apply(Input::Assistant { text: reply.text.clone(), calls: Vec::new(), opaque: Vec::new() })?;
         Ok(reply.text)
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
             let context = context(turn.attached.iter().map(|version| &version.id));
             entries.push(Entry { time: time(at_ms), context, ..Entry::new(Role::User, &turn.words) });
         }
-        Told::Input(Input::Assistant { text, calls }) if !text.is_empty() || !calls.is_empty() => {
+        Told::Input(Input::Assistant { text, calls, .. }) if !text.is_empty() || !calls.is_empty() => {
             let calls = calls.iter().map(|call| Call {
                 id: call.id.clone(),
                 name: call.name.clone(),
@@ -82,7 +82,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
             });
             entries.push(Entry { time: time(at_ms), calls: calls.collect(), cut_off, ..Entry::new(Role::Assistant, text) });
         }
-        Told::Input(Input::ToolResult { id, output }) => {
+        Told::Input(Input::ToolResult { id, output, .. }) => {
             let calls = entries.iter_mut().rev().take(1).flat_map(|entry| &mut entry.calls);
             let mut open = calls.filter(|call| call.id == *id && call.result.is_none());
             if let Some(call) = open.next() {

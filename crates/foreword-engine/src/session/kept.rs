@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
+use foreword_core::catalog::{Agent, Include};
 use foreword_core::envelope::Envelope;
+use foreword_core::item::Kind;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
@@ -156,6 +158,18 @@ impl Kept {
         let due = self.session.apply(input)?;
         self.keep_outputs();
         Ok(due)
+    }
+
+    /// Goes on with another agent. Tools that are always in join the session.
+    pub fn change_agent(&mut self, agent: Agent, at_ms: i64) -> Result<(), InputError> {
+        self.tell(Input::Agent(Box::new(agent)), at_ms)?;
+        let tools = self.session.agent().items().into_iter().filter(|item| item.id.kind() == Kind::Tool);
+        let always = tools.filter(|item| item.include == Include::Always).map(|item| item.id);
+        let joining: Vec<_> = always.filter(|id| !self.session.members().any(|member| member == id)).collect();
+        for id in joining {
+            self.tell(Input::Add(id), at_ms)?;
+        }
+        Ok(())
     }
 
     /// How its turns are carried.

@@ -119,7 +119,7 @@ impl Kept {
         }
         let at_ms = self.row.touched_ms;
         self.pending = None;
-        let reply = Input::Assistant { text: parts.concat(), calls: Vec::new() };
+        let reply = Input::Assistant { text: parts.concat(), calls: Vec::new(), opaque: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
         self.save_transcript(at_ms);
         Ok(())

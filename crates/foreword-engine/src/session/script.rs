@@ -124,7 +124,7 @@ impl Speaker for Script {
             arguments: call.arguments.clone(),
         });
         let spent = Spent { prompt: used, output: Chars::FOUR.count(&line.text).0 };
-        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), cut_off: false })
+        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), ..Reply::default() })
     }
 }
 
@@ -136,6 +136,13 @@ impl Script {
     /// What its tools give back.
     pub fn hands(&self) -> Outputs {
         Outputs(self.tools.clone())
+    }
+}
+
+impl Outputs {
+    /// Whether it has an output for a tool.
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains_key(tool)
     }
 }
 

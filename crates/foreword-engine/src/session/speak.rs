@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use foreword_core::catalog::Agent;
 use foreword_core::item::ItemId;
-use foreword_core::message::ToolCall;
+use foreword_core::message::{Opaque, ToolCall};
 use foreword_core::session::TurnResult;
 use foreword_provider::cache::CacheUse;
 use foreword_tools::Output;
@@ -26,6 +26,8 @@ pub struct Reply {
     pub text: String,
     /// Calls.
     pub calls: Vec<ToolCall>,
+    /// What its provider wants back with it.
+    pub opaque: Vec<Opaque>,
     /// What it used, where that is known.
     pub spent: Option<Spent>,
     /// Whether it ended before the model had said all.
@@ -71,7 +73,7 @@ pub trait Hands {
     }
 
     /// How well the agent's items fit a question, by chunk.
-    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<Scores, String> {
         Ok(BTreeMap::new())
     }
 
@@ -80,6 +82,9 @@ pub trait Hands {
         false
     }
 }
+
+/// How well items fit, by chunk.
+pub type Scores = BTreeMap<ItemId, Vec<f64>>;
 
 /// What was found for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -235,7 +235,7 @@ fn calls_without_results_are_answered_when_the_session_goes_on() {
     kept.tell(Input::Turn(TurnInput { words: "look".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
     kept.request(place.tick()).unwrap();
     let call = foreword_core::message::ToolCall { id: "a".into(), name: "read".into(), arguments: json!({}) };
-    kept.tell(Input::Assistant { text: String::new(), calls: vec![call] }, place.tick()).unwrap();
+    kept.tell(Input::Assistant { text: String::new(), calls: vec![call], opaque: Vec::new() }, place.tick()).unwrap();
     drop(kept);
     let mut kept = place.open("s");
     place.send(&mut kept, "and?", &mut script(&json!([{"text": "Nothing."}])));

@@ -127,7 +127,7 @@ mod tests {
         let turn = TurnInput { words: "a".to_owned(), ..TurnInput::default() };
         let inputs = [
             Input::Turn(turn),
-            Input::Assistant { text: "b".to_owned(), calls: Vec::new() },
+            Input::Assistant { text: "b".to_owned(), calls: Vec::new(), opaque: Vec::new() },
             Input::Fold,
             Input::Interrupt,
             Input::Summary(None),

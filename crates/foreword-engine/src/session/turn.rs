@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::item::ItemId;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
@@ -68,8 +67,6 @@ pub struct Question {
     pub turn: TurnInput,
     /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
     pub library: Vec<Version>,
-    /// Items of the agent that the words mention; they join the session.
-    pub added: Vec<ItemId>,
 }
 
 /// Who takes part in a turn beside the session.
@@ -128,7 +125,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let Question { mut turn, library, added } = question;
+        let Question { mut turn, library } = question;
         let mut party = Party { speaker, hands, now, each };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
@@ -136,9 +133,6 @@ impl Kept {
         }
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
-        }
-        for id in added {
-            self.tell(Input::Add(id), now())?;
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
@@ -241,7 +235,8 @@ impl Kept {
                         said.text = result;
                     }
                 }
-                let result = Input::ToolResult { id: call.id.clone(), output: done.output.text };
+                let Output { text: output, failed } = done.output;
+                let result = Input::ToolResult { id: call.id.clone(), output, failed };
                 due = self.tell(result, (party.now)())?;
             }
             let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
@@ -297,7 +292,8 @@ impl Kept {
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
-            let input = Input::Assistant { text: reply.text.clone(), calls: reply.calls.clone() };
+            let Reply { text, calls, opaque, .. } = reply.clone();
+            let input = Input::Assistant { text, calls, opaque };
             self.replied(input, (party.now)(), cut_off, Some(usage))?;
             self.save_transcript((party.now)());
         }
