@@ -8,6 +8,7 @@ pub mod meaning;
 pub mod places;
 pub mod session;
 pub mod simulate;
+pub mod tools;
 pub mod vault;
 mod vectors;
 
