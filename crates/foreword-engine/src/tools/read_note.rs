@@ -97,10 +97,11 @@ fn attach(vault: &Vault, path: &str, heading: Option<&str>, now: &Zoned) -> Resu
     let path = path.strip_prefix("note:").unwrap_or(path);
     let attachment = vault.attachment(path).map_err(|error| error.to_string())?;
     let attachment = match (attachment, said(heading)) {
-        (Attachment::File { target, .. }, Some(heading)) => {
-            let heading = heading.trim_start_matches('#');
-            let names = heading.split(['#', '>']).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-            Attachment::File { target, part: Some(Part::Heading(names.collect())) }
+        (Attachment::File { target, part }, Some(heading)) => {
+            // Canvases and PDFs have no sections; they are read from the start.
+            let is_note = vault.resolve(&target, "").path().is_none_or(|path| FileKind::of(path) == FileKind::Note);
+            let names = heading.split(" > ").map(str::to_owned).collect();
+            Attachment::File { part: if is_note { Some(Part::Heading(names)) } else { part }, target }
         }
         (one @ (Attachment::File { .. } | Attachment::Lines { .. }), _) => one,
         (Attachment::Url(_), _) => return Err("This is an address, not a note. webFetch reads pages.".to_owned()),
