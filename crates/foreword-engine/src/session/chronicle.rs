@@ -89,7 +89,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
                 call.result = Some(Value::String(output.clone()));
             }
         }
-        Told::Input(_) => {}
+        Told::Input(_) | Told::Model(_) => {}
     }
 }
 

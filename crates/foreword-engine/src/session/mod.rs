@@ -5,6 +5,7 @@
 //! checkpoint on.
 
 mod breaks;
+mod checkpoint;
 mod chronicle;
 mod diff;
 mod history;

@@ -5,6 +5,7 @@ use foreword_vault::transcript::Role;
 use serde_json::Value;
 
 use super::chronicle::Line;
+use super::setup::Setup;
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,10 +16,13 @@ pub(super) enum Told {
     Imported(Vec<Line>),
     /// A person changed the transcript: this is what it says now.
     Edited(Vec<Line>),
+    /// Another model answers from here on.
+    Model(Box<Setup>),
 }
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
+const MODEL: &str = "model";
 
 impl Told {
     /// The kind and the body it is stored with.
@@ -26,6 +30,7 @@ impl Told {
         Ok(match self {
             Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
             Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
+            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Input(input) => match serde_json::to_value(input)? {
                 Value::Object(map) => map.into_iter().next().unwrap_or_default(),
                 Value::String(kind) => (kind, Value::Null),
@@ -39,6 +44,7 @@ impl Told {
         Ok(match kind {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
             EDITED => Self::Edited(serde_json::from_value(body)?),
+            MODEL => Self::Model(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
             kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
         })
@@ -48,7 +54,7 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) => None,
+            Self::Edited(_) | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -102,7 +108,9 @@ mod tests {
             Input::Forked { epoch: 4 },
             Input::Add("rule:a".parse().unwrap()),
         ];
-        for told in inputs.into_iter().map(Told::Input).chain([Told::Imported(Vec::new()), Told::Edited(Vec::new())]) {
+        let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
+        let others = [Told::Imported(Vec::new()), Told::Edited(Vec::new()), Told::Model(Box::new(setup))];
+        for told in inputs.into_iter().map(Told::Input).chain(others) {
             let (kind, body) = told.parts().unwrap();
             assert_eq!(Told::read(&kind, body).unwrap(), told);
         }
