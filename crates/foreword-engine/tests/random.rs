@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreword_core::catalog::Agent;
-use foreword_core::message::ToolCall;
 use foreword_core::session::TurnInput;
 use foreword_core::tokens::Tokens;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
-use foreword_engine::session::{Call, 
-    ClientConfig, Hands, Input, Kept, Outgoing, Output, Question, Remote, Setup, Sqlite, Stop, TurnError, verify,
+use foreword_engine::session::{
+    Call, ClientConfig, Hands, Input, Kept, Output, Question, Remote, Setup, Sqlite, Stop, TurnError, verify,
 };
 use foreword_provider::client::{KeySource, Retry, Secret};
 use foreword_provider::double::{Double, Script};
