@@ -37,9 +37,13 @@ fn turn(number: usize) -> [Input; 4] {
     let words = format!("Now look at data/part{number}.txt, please.");
     [
         Input::Turn(TurnInput { words, ..TurnInput::default() }),
-        Input::Assistant { text: String::new(), calls: vec![call] },
-        Input::ToolResult { id: format!("call-{number}"), output },
-        Input::Assistant { text: format!("Part {number} has value {number}. It is fine."), calls: Vec::new() },
+        Input::Assistant { text: String::new(), calls: vec![call], opaque: Vec::new() },
+        Input::ToolResult { id: format!("call-{number}"), output, failed: false },
+        Input::Assistant {
+            text: format!("Part {number} has value {number}. It is fine."),
+            calls: Vec::new(),
+            opaque: Vec::new(),
+        },
     ]
 }
 

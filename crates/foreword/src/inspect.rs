@@ -1,14 +1,16 @@
 //! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, diff, inspect, wire};
+use foreword_engine::manager::View;
+use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
 
 use crate::kept::{Vault, moment};
 use crate::paint::{Paint, one_line, shown};
+use crate::summary;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
@@ -41,13 +43,35 @@ pub(crate) struct Args {
     /// Render the request again from its record and compare hashes
     #[arg(long)]
     verify: bool,
+    /// Show how the session's history was managed: each summary, what the check found, why there was none
+    #[arg(long, conflicts_with_all = ["verify", "wire"])]
+    summaries: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// The views of a session's history, oldest first.
+fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
+    for row in store.summaries(&args.at.session(store)?, usize::MAX)? {
+        if args.json {
+            writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
+            continue;
+        }
+        println!("{}", Paint::stdout().with("1", format!("before input {}, {}", row.number, moment(row.at_ms))));
+        let view = View::of(&row)?;
+        view.summary.iter().flat_map(|summary| summary.lines()).for_each(|line| println!("{}", shown(line)));
+        summary::show(&view);
+        println!();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
+    if args.summaries {
+        return summaries(args, &store);
+    }
     let (session, request) = args.at.request(&store)?;
     let mut out = io::stdout().lock();
     if args.wire {
@@ -68,7 +92,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
-    let paint = Paint::new(io::stdout().is_terminal());
+    let paint = Paint::stdout();
     let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
@@ -101,6 +125,14 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             )?;
         }
     }
+    contents(out, found)?;
+    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+}
+
+/// The layers and items of a request, and what was left out.
+pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+    let paint = Paint::stdout();
     writeln!(out, "\n{}", paint.with("2", "layer         tokens  cached  sha256"))?;
     for CachedLayer { id, tokens, cached, sha256, segments } in &found.layers {
         let cached = cached.map_or("-".to_owned(), |cached| cached.to_string());
@@ -144,8 +176,7 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     for note in &found.notes {
         writeln!(out, "{}", paint.with("2", format!("{}: {}", shown(&note.kind), one_line(&note.text, 120))))?;
     }
-    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
-    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+    Ok(())
 }
 
 /// Options of `foreword diff`.

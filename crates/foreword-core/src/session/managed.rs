@@ -15,7 +15,7 @@ use crate::prompt::{ToolPlan, ToolStyle};
 use crate::settings::HistoryPolicy;
 use crate::summary::Kept;
 use crate::text::normalise::normalise;
-use crate::tokens::{Tokenizer, Tokens};
+use crate::tokens::Tokens;
 
 /// What is pinned may take this part of a prompt.
 const PINNED_SHARE: u64 = 8;
@@ -239,11 +239,6 @@ impl Session {
         trial.apply(input).ok()?;
         trial.request().ok()?;
         (trial.epoch.number != self.epoch.number).then(|| self.epoch.shown.cut..trial.epoch.shown.cut.max(self.epoch.shown.cut))
-    }
-
-    /// How it counts.
-    pub fn tokenizer(&self) -> Arc<dyn Tokenizer> {
-        Arc::clone(&self.tokenizer)
     }
 
     /// A prompt of its own, without this conversation and without tools. Nothing is changed.

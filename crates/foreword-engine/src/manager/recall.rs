@@ -14,22 +14,24 @@ use foreword_core::message::Role;
 use foreword_search::Embedder;
 use foreword_search::chunk::{Source, item_chunks};
 use foreword_search::index::{Document, Index, Query, Strategy};
+use foreword_store::Sqlite;
 use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use past::{Past, Remark, StoredPast};
+pub use past::{OpenStore, Past, Remark, StoredPast};
 
 use crate::meaning::Meaning;
+use crate::tools::Desk;
 use crate::vectors;
 
 /// Results where nobody says how many, and the most there are.
 const LIMIT: usize = 10;
-const MOST_RESULTS: usize = 25;
+const MOST_RESULTS: usize = 15;
 /// Of each result so much is shown.
 const EXCERPT_CHARS: usize = 400;
-/// Of a message so much at once.
-const PAGE_CHARS: usize = 8_000;
+/// Of a message so much at once; a longer output would lose its middle in the prompt.
+const PAGE_CHARS: usize = 6_000;
 /// Of a tool's output so much is searched, from its start and from its end.
 const OUTPUT_BYTES: usize = 256 << 10;
 /// And of all outputs together; the oldest leave first.
@@ -79,6 +81,12 @@ impl Recall {
             remarks: BTreeMap::new(),
             meaning,
         }
+    }
+
+    /// Over a session in a store, with what finds things in its vault.
+    pub fn of_session(desk: &Desk, store: PathBuf, session: &str) -> Self {
+        let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open_existing(&store)?))), session);
+        Self::new(Box::new(past), Some((desk.meaning_shared(), desk.places().embeddings())))
     }
 
     /// Takes in what was said since.

@@ -182,7 +182,7 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
         assert_eq!(summary(&sent[3]), None);
         assert_eq!(last.iter().filter(|text| text.starts_with("Question ")).count(), 4, "{why}");
         let log = kept.store().log("s", 0).unwrap();
-        let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).collect();
+        let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).filter(|kind| *kind != "asked").collect();
         assert_eq!(kinds, ["turn", "assistant"].repeat(4), "{why}: the log is what it would have been");
     }
 }

@@ -49,7 +49,9 @@ fn survive(history: HistoryPolicy, manager: Option<Manager>) {
     assert!(folds >= 10, "{folds} folds");
     let sent = model.sent.lock().unwrap();
     let prompt: String = sent.last().unwrap().iter().map(|message| message.content().into_owned()).collect::<Vec<_>>().join("\n");
-    let mut recall = Recall::new(Box::new(StoredPast::new(Box::new(place.store()), "s")), None);
+    let file = place.folder.path().join("foreword.db");
+    let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open(&file)?))), "s");
+    let mut recall = Recall::new(Box::new(past), None);
     let mut in_prompt = 0;
     for fact in (0..FACTS).map(planted) {
         if prompt.contains(&fact.exact) {
