@@ -20,7 +20,7 @@ use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};
 use crate::config;
-use crate::equip::{self, ToolArgs};
+use crate::equip::{self, Find, ToolArgs};
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::ModelArgs;
 use crate::paint::{note, shown};
@@ -158,7 +158,7 @@ impl SessionArgs {
             }
         };
         let window = chosen.model.window;
-        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, model, window)?;
+        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find(model, keep), window)?;
         let id = new_session_id()?;
         let embedded = chosen.client.is_none();
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
@@ -184,9 +184,17 @@ impl ToolArgs {
             note(shown(&format!("{error}; its tool servers are missing")));
             Default::default()
         });
-        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, model, kept.setup().model.window)?;
+        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find(model, keep), kept.setup().model.window)?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
+    }
+}
+
+/// How notes are found: for a look at what would be sent, nothing is fetched.
+fn find(model: &ModelArgs, keep: Keep) -> Find {
+    match keep {
+        Keep::Everything => model.find(),
+        Keep::Nothing => Find::AsIs,
     }
 }
 
@@ -270,5 +278,9 @@ pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept>
     if store.is_read_only() && keep == Keep::Everything {
         note("the store can only be read: the answer comes all the same, but it is not kept");
     }
-    Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
+    let mut kept = Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?;
+    if keep == Keep::Nothing {
+        kept.detach();
+    }
+    Ok(kept)
 }

@@ -12,7 +12,7 @@ use clap::Args as ClapArgs;
 use foreword_engine::memory;
 use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
 use foreword_engine::vault::Vault;
-use rustyline::Editor;
+use rustyline::{CompletionType, Editor};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 
@@ -23,7 +23,8 @@ use crate::equip;
 use crate::inspect as request;
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::{Answering, ModelArgs};
-use crate::paint::{Paint, count, note, one_line, shown};
+use crate::markdown::wrapped;
+use crate::paint::{Paint, aside, count, note, one_line, shown, width};
 use crate::preview;
 use crate::tree::open;
 use complete::Names;
@@ -94,7 +95,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
     let history = args.vault.join(".foreword/history");
-    let mut editor: Editor<Names, FileHistory> = Editor::new()?;
+    let listing = rustyline::Config::builder().completion_type(CompletionType::List).build();
+    let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
     let mut chat = Chat { kept, answering, vault, waiting };
@@ -116,26 +118,21 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     let id = chat.kept.id();
     if chat.kept.counts().inputs > 0 {
-        eprintln!(
-            "{}",
-            Paint::stderr()
-                .with("2", format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()))
-        );
+        aside(&format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says who answers, from where, and over what.
 fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
-    let dim = |text: String| eprintln!("{}", Paint::stderr().with("2", text));
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
-    dim(format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
+    aside(&format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
-        dim("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one".to_owned());
+        aside("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one");
     }
     let title = kept.row().title.as_deref().map(|title| one_line(title, 60)).unwrap_or_default();
     let about = if turns == 0 { String::new() } else { format!(", {} so far: {title}", count(turns, "turn")) };
-    dim(format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
+    aside(&format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
 }
 
 #[derive(PartialEq, Eq)]
@@ -336,17 +333,22 @@ fn about(mode: Mode) -> &'static str {
     }
 }
 
+/// So wide is what a command takes.
+const USAGE: usize = 29;
+
 fn help() {
-    let paint = Paint::stdout();
+    let (paint, width) = (Paint::stdout(), width(&io::stdout()));
     let mut group = "";
     for command in COMMANDS {
         if command.group != group {
             group = command.group;
             println!("{}", paint.with("1", group));
         }
-        println!("  {:<30} {}", command.usage, command.about);
+        let line = format!("  {:<USAGE$} {}", command.usage, command.about);
+        println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    println!("[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names");
+    let more = "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
+    println!("{}", wrapped(more, width, 0));
 }
 
 /// The `[[links]]` of a question.

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 
 use crate::approve::approver;
 use crate::kept::now_ms;
-use crate::model::{ModelArgs, stop};
+use crate::model::stop;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::progress;
@@ -70,10 +70,10 @@ impl ToolArgs {
         root: &Path,
         servers: Vec<ServerSpec>,
         asking: AgentAsking,
-        model: &ModelArgs,
+        find: Find,
         window: Tokens,
     ) -> Result<(Workbench, Stop)> {
-        let (places, stop, find) = (places()?, stop(), model.find());
+        let (places, stop) = (places()?, stop());
         let corpus = Corpus::open(root, &places, TimeZone::system())?;
         let meaning = Meaning::new(&places.models, if find == Find::Fetched { Fetch::Allowed } else { Fetch::Never });
         if find == Find::Fetched

@@ -51,6 +51,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
         command.args(arguments).current_dir(self.vault.path()).stdin(Stdio::null());
         command.env("FOREWORD_CACHE", self.other.path().join("cache")).env("XDG_CONFIG_HOME", self.other.path().join("config"));
+        // What is not here is not fetched.
+        command.env("PIP_NO_INDEX", "1");
         for variable in ["FOREWORD_MODELS", "FOREWORD_CONFIG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
             command.env_remove(variable);
         }
@@ -144,7 +146,7 @@ fn a_dry_run_is_what_is_sent_next() {
 #[test]
 fn where_no_terminal_is_the_answer_is_as_it_was_said() {
     let place = Place::new();
-    let output = place.run(&["ask", ".", "Why?", "--script", &place.script()]);
+    let output = place.run(&["ask", ".", "Why?", "--mode", "chat", "--script", &place.script()]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "Because of the **starter**[^1].\n");
     let errors = String::from_utf8(output.stderr).unwrap();
     holds(&errors, &["turn 1: ", " of 6,144 tokens, 0 % from the cache", "first token after 0."]);
@@ -187,7 +189,8 @@ fn a_configured_server_takes_any_name_and_gets_its_key() {
     let first = place.run(&["ask", ".", "Is it?", "--json"]);
     let errors = String::from_utf8(first.stderr).unwrap();
     let answer: Value = serde_json::from_slice(&first.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
-    assert_eq!((&answer["text"], errors.as_str()), (&json!("Yes."), ""));
+    assert_eq!(answer["text"], "Yes.");
+    assert!(!errors.contains("nobody knows") && !errors.contains("s3cret"), "{errors}");
     place.out(&["ask", ".", "Really?", "--session", "last"]);
     // A name that nobody knows, and an address on the command line.
     holds(

@@ -101,6 +101,7 @@ impl Kept {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
+            detached: false,
             checkpoint_turns,
             failures: Vec::new(),
             row,
