@@ -11,7 +11,7 @@ use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Tokens, TurnInput, Version, library_of, new_session_id,
+    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
@@ -123,14 +123,16 @@ pub(crate) enum Keep {
 impl SessionArgs {
     /// The session that is meant, opened or begun.
     pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
-        let mut opened = match &self.session {
-            Some(point) => self.tools.go_on(place, vault, point, keep, model)?,
-            None => self.begin(place, vault, model, keep)?,
-        };
-        if let Some(mode) = self.mode {
-            opened.kept.set_mode(mode, now_ms());
+        match &self.session {
+            Some(point) => {
+                let mut kept = go_on(place, point, keep)?;
+                if let Some(mode) = self.mode {
+                    kept.set_mode(mode, now_ms());
+                }
+                self.tools.equip(place, vault, kept, model.find(keep))
+            }
+            None => self.begin(place, vault, model, keep),
         }
-        Ok(opened)
     }
 
     fn begin(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
@@ -158,9 +160,12 @@ impl SessionArgs {
             }
         };
         let window = chosen.model.window;
-        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find(model, keep), window)?;
-        let id = new_session_id()?;
         let embedded = chosen.client.is_none();
+        let usual = if embedded { Mode::Qa } else { Mode::Chat };
+        let mode = self.mode.or(config.mode).unwrap_or(usual);
+        let find = model.find(keep).in_mode(mode);
+        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find, window)?;
+        let id = new_session_id()?;
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
         setup.agent.clone_from(&self.agent);
         if let Some(search) = prepared.search {
@@ -170,31 +175,22 @@ impl SessionArgs {
         let agent = if embedded { prepared.agent } else { bench.equip(&prepared.agent) };
         setup.choose_tool_style(&agent);
         let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
-        let usual = if embedded { Mode::Qa } else { Mode::Chat };
-        kept.set_mode(config.mode.unwrap_or(usual), now_ms());
+        kept.set_mode(mode, now_ms());
         Ok(Opened { kept, bench, stop })
     }
 }
 
 impl ToolArgs {
-    /// Opens a session that is there, with what it works with.
-    pub(crate) fn go_on(&self, place: &VaultArg, vault: &Vault, point: &Point, keep: Keep, model: &ModelArgs) -> Result<Opened> {
-        let mut kept = go_on(place, point, keep)?;
+    /// What a session that is there works with.
+    pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: Kept, find: Find) -> Result<Opened> {
         let (servers, asking) = servers_of(vault, kept.setup().agent.as_deref()).unwrap_or_else(|error| {
             note(shown(&format!("{error}; its tool servers are missing")));
             Default::default()
         });
-        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find(model, keep), kept.setup().model.window)?;
+        let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
+        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window)?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
-    }
-}
-
-/// How notes are found: for a look at what would be sent, nothing is fetched.
-fn find(model: &ModelArgs, keep: Keep) -> Find {
-    match keep {
-        Keep::Everything => model.find(),
-        Keep::Nothing => Find::AsIs,
     }
 }
 
@@ -273,14 +269,15 @@ fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
 
 /// Opens a session that is there.
 pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
-    let store = place.store()?;
+    let mut store = place.store()?;
     let id = point.session(&store)?;
-    if store.is_read_only() && keep == Keep::Everything {
+    if keep == Keep::Nothing {
+        // A copy of it, so that nothing that is tried out can be kept.
+        let dump = store.dump(&id)?;
+        store = Sqlite::in_memory()?;
+        store.load(&dump)?;
+    } else if store.is_read_only() {
         note("the store can only be read: the answer comes all the same, but it is not kept");
     }
-    let mut kept = Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?;
-    if keep == Keep::Nothing {
-        kept.detach();
-    }
-    Ok(kept)
+    Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
 }

@@ -8,7 +8,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec, server_config};
-use foreword_engine::session::{Hash, Kept, STORE, Sqlite, Stop, Store as _, Tokens};
+use foreword_engine::session::{Hash, Kept, Mode, STORE, Sqlite, Stop, Store as _, Tokens};
 use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
 use jiff::Zoned;
@@ -106,6 +106,13 @@ pub(crate) enum Find {
     Fetched,
     /// With what is here.
     AsIs,
+}
+
+impl Find {
+    /// Only where every turn searches is it worth a fetch.
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        if mode == Mode::Qa { self } else { Self::AsIs }
+    }
 }
 
 /// Tells a session of tools that came or went since it was last told.

@@ -13,6 +13,7 @@ use foreword_engine::session::{
 use foreword_engine::weights::{self, SMOLLM2};
 use foreword_engine::workbench::Workbench;
 
+use crate::ask::Keep;
 use crate::config;
 use crate::equip::Find;
 use crate::paint::{grouped, note, shown};
@@ -136,9 +137,9 @@ impl ModelArgs {
         })
     }
 
-    /// How notes are found beside this model: where a script answers, nothing is fetched.
-    pub(crate) fn find(&self) -> Find {
-        if self.script.is_some() { Find::AsIs } else { Find::Fetched }
+    /// How notes are found beside this model: where a script answers or nothing is sent, nothing is fetched.
+    pub(crate) fn find(&self, keep: Keep) -> Find {
+        if self.script.is_some() || keep == Keep::Nothing { Find::AsIs } else { Find::Fetched }
     }
 
     /// The way to a session's model; none to the one that runs in this process.

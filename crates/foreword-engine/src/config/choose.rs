@@ -106,7 +106,8 @@ impl Config {
         let provider = &Provider { base_url, ..provider.clone() };
         let full = format!("{}/{short}", provider.name);
         // What a company has under a name is not what a server at home has under it.
-        let fits = |row: &Model| row.dialect == provider.dialect || (both_openai(row.dialect, provider.dialect) && !provider.is_local());
+        let fits =
+            |row: &Model| row.dialect == provider.dialect || (both_openai(row.dialect, provider.dialect) && !provider.is_local());
         let row = self.table.find(&full).ok().or_else(|| self.table.find(short).ok().filter(fits));
         let (mut model, is_assumed) = match row {
             Some(row) => (row, false),

@@ -96,8 +96,6 @@ pub struct Kept {
     pub(super) counts: Counts,
     /// What could not be stored yet.
     pub(super) backlog: Vec<Write>,
-    /// Whether nothing is stored any more.
-    pub(super) detached: bool,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
 }
@@ -256,17 +254,8 @@ impl Kept {
         self.backlog.extend(outputs);
     }
 
-    /// From here on nothing of it is stored: it is only looked at what would become of it.
-    pub fn detach(&mut self) {
-        self.detached = true;
-        self.chats = None;
-    }
-
     /// Stores all of it, and what could not be stored before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
-        if self.detached {
-            return self.backlog.clear();
-        }
         self.backlog.extend(writes);
         if self.backlog.is_empty() {
             return;

@@ -101,7 +101,6 @@ impl Kept {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
-            detached: false,
             checkpoint_turns,
             failures: Vec::new(),
             row,

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foreword_core::budget::Budget;
-use foreword_tools::write::{self, Undone, WriteError};
 use jiff::Zoned;
 
 use super::find::{Found, Query, find};
@@ -73,14 +72,6 @@ impl Desk {
         &self.places
     }
 
-    /// Takes back the last change that `writeNote` made to a note.
-    pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
-        let mut corpus = self.corpus();
-        let undone = write::undo(corpus.vault().root(), path)?;
-        corpus.refresh_paths(&[path.to_owned()]);
-        Ok(undone)
-    }
-
     /// The embedding model.
     pub(crate) fn meaning(&self) -> &Meaning {
         &self.meaning
@@ -89,16 +80,17 @@ impl Desk {
     /// Finds sources in the vault as it is now. Without the embedding model it goes by words and says so.
     pub fn find(&self, query: &Query<'_>) -> Found {
         let mut corpus = self.corpus();
-        let until = Instant::now() + PREPARING;
+        let started = Instant::now();
         corpus.refresh();
         // Notes come first: at least half of the time is theirs.
-        corpus.read_files(Some(until - PREPARING / 2), &mut |_, _| {});
+        corpus.read_files(Some(started + PREPARING / 2), &mut |_, _| {});
         let model = self.meaning.load(&mut |_| ControlFlow::Continue(())).ok();
         let extent = corpus.extent();
         if let Some(model) = model
             && extent.embedded < extent.chunks
         {
-            let mut in_time = |_, _| if Instant::now() < until { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            let mut in_time =
+                |_, _| if started.elapsed() < PREPARING { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
             corpus.embed(model, &mut in_time);
         }
         find(&corpus, model, query)
