@@ -49,6 +49,8 @@ impl Place {
         command
             .args(arguments)
             .env("FOREWORD_CACHE", self.other.path().join("cache"))
+            .env("XDG_CONFIG_HOME", self.other.path().join("config"))
+            .env_remove("FOREWORD_CONFIG")
             .env_remove("FOREWORD_MODELS")
             .env("TZ", "UTC");
         command.current_dir(self.vault.path()).stdin(Stdio::null());

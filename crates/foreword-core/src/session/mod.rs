@@ -34,6 +34,7 @@ use crate::layer::LayerId;
 use crate::library::Library;
 use crate::message::{Image, Message};
 use crate::pairing::CallOutput;
+use crate::plan::Plan;
 use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
@@ -427,6 +428,21 @@ impl Session {
     /// The settings it runs with.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// How it counts.
+    pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The plan at work.
+    pub fn current_plan(&self) -> Option<&Plan> {
+        self.history.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// What is in the session, by the agent's word or by the user's hand.
+    pub fn members(&self) -> impl Iterator<Item = &ItemId> {
+        self.members.iter().map(|(id, _)| id)
     }
 
     /// How many turns it had.

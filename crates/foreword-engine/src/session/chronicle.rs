@@ -89,7 +89,12 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
                 call.result = Some(Value::String(output.clone()));
             }
         }
-        Told::Input(_) | Told::Model(_) => {}
+        Told::Cited(list) => {
+            if let Some(answer) = entries.last_mut().filter(|entry| entry.role == Role::Assistant) {
+                answer.text.push_str(list);
+            }
+        }
+        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::Model(_) => {}
     }
 }
 
@@ -133,7 +138,7 @@ pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Resul
                 entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
                 continue;
             }
-            "assistant" | "tool_result" | "imported" | "edited" => Told::read(&kind, store.unpack(body)?),
+            "assistant" | "tool_result" | "imported" | "edited" | "cited" => Told::read(&kind, store.unpack(body)?),
             _ => continue,
         };
         let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;

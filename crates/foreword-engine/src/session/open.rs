@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
-use foreword_core::session::{Due, Input, InputError, Session};
+use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
 use serde_json::Value;
@@ -17,6 +17,7 @@ use super::inspect;
 use super::kept::{Kept, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::told::Told;
+use super::turn::Mode;
 use crate::chats::Chats;
 
 /// Why a session cannot be opened.
@@ -100,6 +101,8 @@ impl Kept {
             chats,
             entries: None,
             pending,
+            mode: past.mode,
+            asked: past.asked,
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
@@ -144,12 +147,25 @@ struct Past {
     /// The messages after the last request that is stored. What is told behind it may lay them out anew.
     messages: Vec<Arc<Message>>,
     checkpoint_turns: usize,
+    mode: Mode,
+    /// Words behind which nothing was told.
+    asked: Option<TurnInput>,
 }
 
 impl Past {
     fn new(session: Session, setup: Setup, from: Counts) -> Self {
         let checkpoint_turns = if from == Counts::default() { 0 } else { session.turns() };
-        Self { requests: from.requests, session, setup, from, last: None, messages: Vec::new(), checkpoint_turns }
+        Self {
+            requests: from.requests,
+            session,
+            setup,
+            from,
+            last: None,
+            messages: Vec::new(),
+            checkpoint_turns,
+            mode: Mode::default(),
+            asked: None,
+        }
     }
 
     fn replay(&mut self, store: &dyn Store, row: &SessionRow, models: Option<&Path>) -> Result<(), OpenSessionError> {
@@ -160,7 +176,13 @@ impl Past {
             let built = match told {
                 Told::Model(setup) => self.change_model(*setup, models)?,
                 told => {
+                    match &told {
+                        Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
+                        Told::Mode(mode) => self.mode = *mode,
+                        _ => {}
+                    }
                     let Some(input) = told.input() else { continue };
+                    self.asked = None;
                     self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?
                 }
             };
