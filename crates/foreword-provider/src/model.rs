@@ -124,6 +124,12 @@ pub enum Capability {
     ThoughtSignature,
     /// The room for the reply is called `max_tokens` in Chat Completions.
     MaxTokens,
+    /// It thinks before it answers, and gives its thoughts encrypted where they are asked for (Responses).
+    Reasoning,
+    /// Its provider says why a prompt was not read from the cache, where it is asked to compare it with an earlier one.
+    CacheDiagnostics,
+    /// Its thoughts go back as `reasoning_content`, and each of its messages has that field (Chat Completions).
+    ReasoningContent,
 }
 
 /// Which tokenizer counts for a model.

@@ -192,7 +192,8 @@ impl Session {
         self.tight = false;
         self.rest_rent();
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
-        self.undo = (reason != FoldReason::ItemRemoved).then(|| Box::new(Undo { replaced_by, ..undo }));
+        let undoable = !matches!(reason, FoldReason::ItemRemoved | FoldReason::ModelChanged);
+        self.undo = undoable.then(|| Box::new(Undo { replaced_by, ..undo }));
         self.note(
             "fold",
             None,

@@ -10,6 +10,7 @@ mod fold;
 mod fold_plan;
 mod input;
 mod members;
+mod model;
 mod opaque;
 mod past;
 mod reply;
@@ -283,14 +284,15 @@ impl Session {
         if self.epoch.tools.is_none() {
             self.epoch.tools = Some(self.tool_plan(&[]));
         }
-        let reason = self.fold_reason();
-        let reason = match reason {
+        let asked = self.pending_fold;
+        let reason = match self.fold_reason() {
             Some(reason) => Some(reason),
             None if self.is_placed() => self.outgrown(),
             None => self.place(),
         };
         if let Some(reason) = reason {
-            self.fold(reason)?;
+            // What asked for a fold still does when there was no room for it.
+            self.fold(reason).inspect_err(|_| self.pending_fold = asked)?;
         }
         if self.total() > self.settings.budget.prompt {
             let mandatory = Mandatory { standing: self.total(), ..Mandatory::default() };

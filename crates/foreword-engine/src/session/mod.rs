@@ -7,6 +7,7 @@
 mod aside;
 mod breaks;
 mod called;
+mod checkpoint;
 mod chronicle;
 mod cite;
 mod diff;

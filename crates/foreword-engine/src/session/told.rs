@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::chronicle::Line;
+use super::setup::Setup;
 use super::turn::Mode;
 
 /// An entry of the log.
@@ -18,6 +19,8 @@ pub(super) enum Told {
     Imported(Vec<Line>),
     /// A person changed the transcript: this is what it says now.
     Edited(Vec<Line>),
+    /// Another model answers from here on.
+    Model(Box<Setup>),
     /// The user's words, while what they need is still being gathered; the turn itself follows.
     Asked(Box<TurnInput>),
     /// The model was asked something beside the conversation.
@@ -43,6 +46,7 @@ pub struct Aside {
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
+const MODEL: &str = "model";
 const ASKED: &str = "asked";
 const ASIDE: &str = "aside";
 const MODE: &str = "mode";
@@ -54,6 +58,7 @@ impl Told {
         Ok(match self {
             Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
             Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
+            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
             Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
             Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
@@ -71,6 +76,7 @@ impl Told {
         Ok(match kind {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
             EDITED => Self::Edited(serde_json::from_value(body)?),
+            MODEL => Self::Model(serde_json::from_value(body)?),
             ASKED => Self::Asked(serde_json::from_value(body)?),
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
@@ -84,7 +90,7 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) => None,
+            Self::Edited(_) | Self::Model(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -136,6 +142,7 @@ mod tests {
             Input::Forked { epoch: 4 },
             Input::Add("rule:a".parse().unwrap()),
         ];
+        let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
         let aside = Aside {
             purpose: "plan".to_owned(),
             body: "{}".to_owned(),
@@ -145,6 +152,7 @@ mod tests {
         let others = [
             Told::Imported(Vec::new()),
             Told::Edited(Vec::new()),
+            Told::Model(Box::new(setup)),
             Told::Asked(Box::default()),
             Told::Aside(Box::new(aside)),
             Told::Mode(Mode::Agent),

@@ -218,7 +218,7 @@ impl Kept {
         let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
         let mut finished = false;
         while due == Due::Request && said.requests < MOST_STEPS {
-            let outgoing = self.request((party.now)())?;
+            let outgoing = self.request_with((party.now)(), &mut |model, prompt| party.speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
             let reply = self.hear(&outgoing, party)?;
@@ -288,7 +288,7 @@ impl Kept {
             // What was shown stays, marked as cut off.
             Err(error) => (Reply { text: shown, ..Reply::default() }, true, Some(error)),
         };
-        let usage = self.usage(outgoing, reply.spent, first, elapsed());
+        let usage = self.usage(outgoing, &reply, first, elapsed());
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
