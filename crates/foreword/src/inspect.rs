@@ -125,11 +125,7 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
             )?;
         }
     }
-    writeln!(
-        out,
-        "\n{}",
-        paint.with("2", "item                               include  score  layer       form       tokens")
-    )?;
+    writeln!(out, "\n{}", paint.with("2", "item                               include  score  layer       form       tokens"))?;
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());

@@ -323,3 +323,17 @@ fn a_chat_takes_commands() {
     holds(&files[0], &["My bread", "Why [[Bread]]?"]);
     assert!(Path::new(&place.vault.path().join(".foreword/history")).is_file());
 }
+
+#[test]
+fn another_model_answers_from_here_on() {
+    let place = Place::new();
+    let text = place
+        .chat("Why [[Bread]]?\n/model\n/model gpt-5.44\n/model claude-sonnet-5\nAnd then?\n/quit\n", &["--model", "gpt-5.4"]);
+    holds(&text, &["gpt-5.4 answers", "close names: gpt-5.4", "claude-sonnet-5 answers", "In March."]);
+    let request = |at: &str| place.json(&["inspect", at, "--json"]);
+    assert_eq!((&request("last@1")["model"], &request("last@2")["model"]), (&json!("gpt-5.4"), &json!("claude-sonnet-5")));
+    assert_eq!(request("last@2")["began"], "model_changed");
+    place.out(&["ask", ".", "Sure?", "--session", "last", "--model", "gemini-3.8-flash", "--script", &place.script()]);
+    assert_eq!((&request("last")["model"], &request("last")["provider"]), (&json!("gemini-3.8-flash"), &json!("gemini")));
+    assert_eq!(place.json(&["verify", "--json"])["faults"], json!([]));
+}
