@@ -64,7 +64,9 @@ pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternEr
         } else if regex.is_match(line.text) {
             if after == 0 {
                 found.open(before.front().unwrap_or(&line).at);
-                before.drain(..).for_each(|line| drop(found.line(line, '-')));
+                for line in before.drain(..) {
+                    found.line(line, '-');
+                }
             }
             found.hit(line);
             after = CONTEXT + 1;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foreword_core::budget::Budget;
+use foreword_tools::write::{self, Undone, WriteError};
 use jiff::Zoned;
 
 use super::find::{Found, Query, find};
@@ -70,6 +71,14 @@ impl Desk {
     /// Where pages are kept.
     pub(crate) fn places(&self) -> &Places {
         &self.places
+    }
+
+    /// Takes back the last change that `writeNote` made to a note.
+    pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
+        let mut corpus = self.corpus();
+        let undone = write::undo(corpus.vault().root(), path)?;
+        corpus.refresh_paths(&[path.to_owned()]);
+        Ok(undone)
     }
 
     /// The embedding model.

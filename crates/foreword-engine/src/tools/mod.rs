@@ -1,4 +1,4 @@
-//! The tools that come with a session over a vault: finding and reading notes and pages.
+//! The tools that come with a session over a vault: finding and reading notes, pages and earlier outputs, and writing a note.
 //!
 //! One file a tool. A tool's description is what a model chooses it by, so it says when to use it and when not. What a tool gives back is plain
 //! text that fits what the session gives a tool's output, and says what was left out and how to get it; the core puts it behind the fence. Lines
@@ -10,14 +10,17 @@ pub mod find;
 mod local_search;
 mod pages;
 mod read_note;
+mod read_output;
 mod time_range;
 mod web_fetch;
+mod write_note;
 
 #[cfg(test)]
 mod tests;
 
 pub use desk::Desk;
 pub use foreword_tools::{Approval, Approve, Asking, Decision, Toolbox, Unattended};
+pub use read_output::Outputs;
 
 use foreword_core::catalog::{Include, Permission, Tool};
 use foreword_core::text::fence::is_line_end;
@@ -25,14 +28,16 @@ use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// All that a session over a vault has.
-pub fn own_tools(desk: &Desk) -> Vec<Box<dyn Builtin>> {
+/// All that a session over a vault has; `outputs` are what its tools gave back so far.
+pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
     vec![
         Box::new(local_search::LocalSearch::new(desk.clone())),
         Box::new(read_note::ReadNote::new(desk.clone())),
         Box::new(file_tree::FileTree::new(desk.clone())),
         Box::new(time_range::TimeRange::new(desk.clone())),
         Box::new(web_fetch::WebFetch::new(desk.clone())),
+        Box::new(read_output::ReadOutput::new(outputs, desk.page())),
+        Box::new(write_note::WriteNote::new(desk.clone())),
     ]
 }
 
@@ -43,6 +48,8 @@ enum Reach {
     Reads,
     /// It reads, and tells somebody outside that it does.
     ReadsOutside,
+    /// It changes the vault.
+    Writes,
 }
 
 /// How the catalog knows a tool with these parameters, of which the `required` ones must be given.
@@ -60,7 +67,7 @@ fn described(name: &str, reach: Reach, description: &str, parameters: &Value, re
         schema,
         include: Some(Include::Always),
         permission: Some(if reach == Reach::Reads { Permission::NotRequired } else { Permission::Required }),
-        read_only: true,
+        read_only: reach != Reach::Writes,
     }
 }
 

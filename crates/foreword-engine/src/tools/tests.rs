@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use foreword_core::catalog::Permission;
+use foreword_core::hash::Hash;
 use foreword_tools::{Builtin, Output};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -25,6 +26,9 @@ struct Session {
     desk: Desk,
     tools: Vec<Box<dyn Builtin>>,
 }
+
+/// What a tool gave back before.
+const LOG: &str = "start\nall fine\nERROR: no flour\nend\n";
 
 const NOW: &str = "2026-11-15T12:00:00+00:00[UTC]";
 
@@ -50,7 +54,8 @@ impl Session {
         let meaning = Meaning::new(&dir.path().join("none"), Fetch::Never);
         let now: Zoned = NOW.parse().unwrap();
         let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, move || now.clone());
-        let tools = own_tools(&desk);
+        let tools =
+            own_tools(&desk, Box::new(|hash| [LOG, ""].map(str::to_owned).into_iter().find(|text| Hash::of(text) == hash)));
         Self { dir, desk, tools }
     }
 
@@ -151,11 +156,11 @@ fn results_share_the_room_of_an_output() {
     let names: Vec<String> = (0..30).map(|number| format!("{number}.md")).collect();
     let mut session = Session::over(&names.iter().map(|name| (name.as_str(), note.as_str())).collect::<Vec<_>>());
     let mut check = |chars: usize, limit: usize, shown: usize| {
-        session.tools = own_tools(&session.desk.clone().with_output_chars(chars));
+        session.tools = own_tools(&session.desk.clone().with_output_chars(chars), Box::new(|_| None));
         let text = session.done("localSearch", &json!({"query": "zeppelin", "limit": limit}));
         assert!(text.len() <= chars, "{} {text}", text.len());
         assert_eq!(paths(&text).len(), shown, "{text}");
-        let left_out = format!("({} further results are left out", limit - shown);
+        let left_out = format!("({} further results had no room", limit - shown);
         assert_eq!(text.contains(&left_out), shown < limit, "{text}");
     };
     check(8_000, 5, 5);
@@ -256,6 +261,7 @@ fn notes_by_path_name_or_link() {
         "Kitchen/Bread.md, lines 5 to 5 of 16; go on with fromLine 6\n\n# Bread",
     );
     check(json!({"path": "Plan.canvas"}), "Garden/Plan.canvas, lines 1 to");
+    check(json!({"path": "Plan.canvas", "heading": "x"}), "Garden/Plan.canvas, lines 1 to");
     // Queries are answered and embeds shown.
     let plan = session.done("readNote", &json!({"path": "Practice plan"}));
     assert!(
@@ -437,6 +443,125 @@ fn pages_of_the_web() {
 }
 
 #[test]
+fn outputs_that_were_left_out() {
+    let mut session = Session::over(&[]);
+    let id = format!("output:{}", Hash::of(LOG));
+    let all = session.done("readOutput", &json!({"id": id}));
+    assert!(all.contains(LOG), "{all}");
+    assert_eq!(session.done("readOutput", &json!({"id": Hash::of(LOG).to_string(), "offset": 0, "grep": ""})), all);
+    assert!(!session.done("readOutput", &json!({"id": id, "offset": 15})).contains("all fine"));
+    assert!(session.done("readOutput", &json!({"id": id, "grep": "(?i)error"})).contains("3:ERROR: no flour"));
+    let mut check = |arguments: Value, expect: &str| {
+        let fault = session.failed("readOutput", &arguments);
+        assert!(fault.contains(expect), "{fault}");
+    };
+    check(json!({"id": id, "grep": "(", "offset": null}), "the pattern cannot be used");
+    check(json!({"id": id, "grep": "a", "offset": 1}), "either an offset or grep");
+    check(json!({"id": format!("output:{}", Hash::of("other"))}), "No tool of this session gave back output:");
+    check(json!({"id": "output:12"}), "`output:12` is no id of an output");
+}
+
+#[test]
+fn a_note_is_written_as_it_was_shown() {
+    let mut session = Session::over(&[("Kitchen/Bread.md", "# Bread\n\n500 g flour\n")]);
+    let root = session.root();
+    let text = |path: &str| fs::read_to_string(root.join(path)).ok();
+    let mut check = |arguments: Value, diff: &str, path: &str, expect: Option<&str>| {
+        let tool = session.tools.iter_mut().find(|tool| tool.tool().name == "writeNote").unwrap();
+        let before = text(path);
+        let preview = tool.preview(&arguments).unwrap().unwrap();
+        assert!(preview.contains(diff), "{preview}");
+        assert_eq!(text(path), before, "a preview changes nothing");
+        let Output { text: said, failed } = tool.run(&arguments);
+        assert!(!failed && said.contains(path), "{said}");
+        assert_eq!(text(path).as_deref(), expect);
+    };
+    let bread = "Kitchen/Bread.md";
+    let undo = |path: &str| json!({"path": path, "undo": true});
+    check(
+        json!({"path": bread, "find": "500 g", "replace": "450 g"}),
+        "-500 g flour\n+450 g flour",
+        bread,
+        Some("# Bread\n\n450 g flour\n"),
+    );
+    check(
+        json!({"path": bread, "append": "10 g salt", "content": ""}),
+        "+10 g salt",
+        bread,
+        Some("# Bread\n\n450 g flour\n10 g salt\n"),
+    );
+    check(json!({"path": format!("note:{bread}"), "content": "Gone.", "undo": false}), "+Gone.", bread, Some("Gone.\n"));
+    check(undo(bread), "is taken back", bread, Some("# Bread\n\n450 g flour\n10 g salt\n"));
+    check(json!({"path": "New/Rye.md", "content": "Rye."}), "+Rye.", "New/Rye.md", Some("Rye.\n"));
+    // It is found at once.
+    assert_eq!(session.done("readNote", &json!({"path": "Rye"})), "New/Rye.md, lines 1 to 1 of 1\n\nRye.");
+    session.done("writeNote", &undo("New/Rye.md"));
+    assert!(session.failed("readNote", &json!({"path": "Rye"})).contains("is not in the vault"));
+}
+
+#[test]
+fn a_note_that_changed_after_it_was_shown_is_left_alone() {
+    let mut session = Session::over(&[("a.md", "one\n")]);
+    let arguments = json!({"path": "a.md", "append": "two"});
+    session.tools.iter_mut().find(|tool| tool.tool().name == "writeNote").unwrap().preview(&arguments).unwrap();
+    put(&session.root(), "a.md", "other\n");
+    assert!(session.failed("writeNote", &arguments).contains("was changed by somebody else"));
+    assert_eq!(fs::read_to_string(session.root().join("a.md")).unwrap(), "other\n");
+    // Asked anew it is another change.
+    session.done("writeNote", &arguments);
+    assert_eq!(fs::read_to_string(session.root().join("a.md")).unwrap(), "other\ntwo\n");
+}
+
+#[test]
+fn what_is_not_written() {
+    let mut session = Session::over(&[("Kitchen/Bread.md", "flour flour\n")]);
+    let mut check = |arguments: Value, expect: &str| {
+        let tool = session.tools.iter_mut().find(|tool| tool.tool().name == "writeNote").unwrap();
+        let refused = tool.preview(&arguments).unwrap_err();
+        assert!(refused.contains(expect), "{arguments}: {refused}");
+        assert_eq!(session.failed("writeNote", &arguments), refused);
+    };
+    let one = "Give exactly one of these";
+    check(json!({"path": "a.md"}), one);
+    check(json!({"path": "a.md", "content": "", "append": ""}), one);
+    check(json!({"path": "a.md", "content": "x", "append": "y"}), one);
+    check(json!({"path": "a.md", "content": "x", "undo": true}), one);
+    check(json!({"path": "a.md", "find": "x"}), one);
+    check(
+        json!({"path": "Bread.md", "find": "x", "replace": ""}),
+        "there is no such note; check the path, or create it. Perhaps `Kitchen/Bread.md` is meant",
+    );
+    check(json!({"path": "Kitchen/Bread.md", "find": "flour", "replace": "x"}), "is there 2 times");
+    check(json!({"path": "Kitchen/Bread.md", "content": "flour flour"}), "nothing was written");
+    for hostile in [
+        "../a.md",
+        "/etc/a.md",
+        "a/../../b.md",
+        ".obsidian/a.md",
+        ".foreword/a.md",
+        "a.sh",
+        "foreword.toml",
+        "",
+        "con.md",
+        "a\u{1b}.md",
+    ] {
+        check(json!({"path": hostile, "content": "x"}), "cannot write");
+    }
+    for ours in [
+        "Foreword/Agents/x/rules/y.md",
+        "foreword/Chats/a.md",
+        "./Foreword/a.md",
+        "AGENTS.md",
+        "a/agents.md",
+        "AGENTſ.md",
+        "skills/x/S\u{212a}ILL.md",
+    ] {
+        check(json!({"path": ours, "content": "x"}), "instructions for agents and kept chats are not written here");
+    }
+    assert_eq!(fs::read_dir(session.root()).unwrap().count(), 1);
+}
+
+#[test]
 fn who_is_asked() {
     let session = Session::over(&[]);
     let asked: Vec<String> = session
@@ -446,7 +571,7 @@ fn who_is_asked() {
         .filter(|tool| tool.permission != Some(Permission::NotRequired) || !tool.read_only)
         .map(|tool| tool.name)
         .collect();
-    assert_eq!(asked, ["webFetch"]);
+    assert_eq!(asked, ["webFetch", "writeNote"]);
 }
 
 /// What a schema allows and what a tool reads must be the same.
@@ -461,6 +586,7 @@ fn every_parameter_of_a_schema_is_read() {
             let given = match parameter["type"].as_str().unwrap() {
                 "string" => json!("x"),
                 "integer" => json!(1),
+                "boolean" => json!(true),
                 "array" => json!([]),
                 other => panic!("{other}"),
             };
