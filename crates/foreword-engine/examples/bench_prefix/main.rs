@@ -12,13 +12,12 @@ mod talk;
 mod ways;
 
 use std::env;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use foreword_core::version::Version;
 use foreword_engine::Layout;
@@ -32,7 +31,7 @@ use foreword_provider::dialect::Dialect;
 use jiff::Zoned;
 
 use server::Server;
-use talk::TALK;
+use talk::{TALK, Turn};
 use ways::{Glue, Session, Took, Way};
 
 /// At the last turn `log` is to be so many times faster than glue.
@@ -101,14 +100,14 @@ impl Bench {
         Session::new(&agent, layout, &self.models, &self.model, speaker, cache)
     }
 
-    /// All turns; each is had in every way before the next one, so that a busy moment is not one way's alone.
-    fn talk(&self, name: &str, ways: &mut [&mut dyn Way]) -> Result<Vec<Vec<Took>>> {
+    /// All turns, each shown as it comes. One is had in every way before the next, so that a busy moment is not one way's alone.
+    fn talk(&self, ways: &mut [&mut dyn Way], show: impl Fn(usize, &Turn, &[Took])) -> Result<Vec<Vec<Took>>> {
         let mut all = Vec::new();
         for (at, (turn, note)) in TALK.iter().zip(&self.notes).enumerate() {
-            progress(&format!("{name}: turn {} of {}", at + 1, TALK.len()));
-            all.push(ways.iter_mut().map(|way| way.say(turn, note.as_ref())).collect::<Result<Vec<_>>>()?);
+            let row = ways.iter_mut().map(|way| way.say(turn, note.as_ref())).collect::<Result<Vec<_>>>()?;
+            show(at + 1, turn, &row);
+            all.push(row);
         }
-        progress("");
         Ok(all)
     }
 
@@ -120,18 +119,16 @@ impl Bench {
         let mut glue = Glue::new(&agent, &self.model);
         let mut library = self.session(Layout::Library, embedded()?, CacheSim::new())?;
         let mut log = self.session(Layout::Log, embedded()?, CacheSim::new())?;
-        let turns = self.talk("embedded model", &mut [&mut glue, &mut library, &mut log])?;
-
         println!("The embedded model: tokens of the prompt, tokens evaluated, milliseconds to the first token\n");
         println!("| turn | | glue | | | library | | | log | | |");
         println!("| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-        for (at, (row, turn)) in turns.iter().zip(&TALK).enumerate() {
-            print!("| {} | {} |", at + 1, turn.note.map_or_else(String::new, |note| format!("+ {note}")));
+        let turns = self.talk(&mut [&mut glue, &mut library, &mut log], |at, turn, row| {
+            print!("| {at} | {} |", turn.note.map_or_else(String::new, |note| format!("+ {note}")));
             for took in row {
-                print!(" {} | {} | {:.0} |", took.prompt, took.evaluated(), took.first.as_secs_f64() * 1000.0);
+                print!(" {} | {} | {:.0} |", took.prompt, took.evaluated(), millis(took));
             }
             println!();
-        }
+        })?;
         let mut faults = Vec::new();
         if let Some([glue, library, log]) = turns.last().map(Vec::as_slice) {
             let ratio = |took: &Took| glue.first.as_secs_f64() / took.first.as_secs_f64();
@@ -170,29 +167,20 @@ impl Bench {
             let config = ClientConfig { base_url: Some(server.base_url().to_owned()), ..ClientConfig::new(Dialect::LlamaCpp) };
             let remote = Remote::new(config, Arc::new(AtomicBool::new(false)))?;
             let mut session = self.session(layout, Box::new(remote), cache)?;
-            let turns = self.talk("llama.cpp", &mut [&mut session])?.concat();
-            cache = session.into_cache();
-
             println!("llama.cpp's server, layout `{name}`: what it had cached, and what the simulator says\n");
             println!("| turn | prompt | cached | simulated | off | first token, ms |");
             println!("| ---: | ---: | ---: | ---: | ---: | ---: |");
-            for (at, took) in turns.iter().enumerate() {
-                let off = took.simulated.abs_diff(took.cached) as f64 / took.cached.max(1) as f64;
-                let first = took.first.as_secs_f64() * 1000.0;
-                println!(
-                    "| {} | {} | {} | {} | {:.2} % | {first:.0} |",
-                    at + 1,
-                    took.prompt,
-                    took.cached,
-                    took.simulated,
-                    off * 100.0
-                );
-                if off > OFF {
-                    faults.push(format!("turn {} of {name} at llama.cpp: the simulator is {:.1} % off", at + 1, off * 100.0));
+            let turns = self.talk(&mut [&mut session], |at, _, row| {
+                for took in row {
+                    let Took { prompt, cached, simulated, .. } = took;
+                    println!("| {at} | {prompt} | {cached} | {simulated} | {:.2} % | {:.0} |", took.off() * 100.0, millis(took));
                 }
-            }
+            })?;
             println!();
-            ensure!(turns.len() == TALK.len(), "the conversation ended early");
+            cache = session.into_cache();
+            for (at, took) in turns.iter().flatten().enumerate().filter(|(_, took)| took.off() > OFF) {
+                faults.push(format!("turn {} of {name} at llama.cpp: the simulator is {:.1} % off", at + 1, took.off() * 100.0));
+            }
         }
         Ok(faults)
     }
@@ -217,12 +205,6 @@ fn notes(root: &Path) -> Result<Vec<Option<Version>>> {
     Ok(notes)
 }
 
-/// Shows on a terminal what is going on, in one line.
-fn progress(text: &str) {
-    if io::stderr().is_terminal() {
-        let mut stderr = io::stderr().lock();
-        // A terminal that cannot be written to is no reason to stop.
-        let _ = write!(stderr, "\r\x1b[2K{text}");
-        let _ = stderr.flush();
-    }
+fn millis(took: &Took) -> f64 {
+    took.first.as_secs_f64() * 1000.0
 }

@@ -43,6 +43,11 @@ impl Took {
     pub(crate) fn evaluated(&self) -> u64 {
         self.prompt - self.cached
     }
+
+    /// How far the simulator is off, in parts of what is reported.
+    pub(crate) fn off(&self) -> f64 {
+        self.simulated.abs_diff(self.cached) as f64 / self.cached.max(1) as f64
+    }
 }
 
 /// A conversation that is under way.
