@@ -51,6 +51,8 @@ impl Screen {
                 let text = self.markdown.as_mut().map_or_else(|| safe(part), |markdown| markdown.push(part));
                 self.write(&text);
             }
+            // A turn may take several replies: each begins on a line of its own.
+            Event::Request(_) => self.end(),
             Event::Call(call) => {
                 self.end();
                 let arguments = one_line(&call.arguments.to_string(), 200);
