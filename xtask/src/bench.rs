@@ -34,6 +34,8 @@ enum Bench {
     Cost,
     /// How many of the right items the search finds: by words, by meaning, by both
     Retrieval,
+    /// How many of the messages that hold the answer `recall` finds in a long conversation
+    Recall,
     /// How fast texts become vectors, beside onnxruntime with the same weights
     Embed,
     /// How fast the nearest vectors are found, beside reading them once
@@ -57,6 +59,7 @@ impl Bench {
             Self::Core => ("foreword-engine", "bench_core"),
             Self::Cost => ("foreword-engine", "bench_cost"),
             Self::Retrieval => ("foreword-engine", "bench_retrieval"),
+            Self::Recall => ("foreword-engine", "bench_recall"),
             Self::Embed => ("foreword-models", "bench_embed"),
             Self::Vectors => ("foreword-search", "bench_vectors"),
             Self::Vault => ("foreword-engine", "bench_vault"),

@@ -28,6 +28,7 @@ use super::speak::{Reply, Spent};
 use super::told::Told;
 use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
+use crate::manager::{Manager, View};
 
 /// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
 const CHECKPOINT_TURNS: usize = 64;
@@ -104,6 +105,9 @@ pub struct Kept {
     pub(super) backlog: Vec<Write>,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
+    /// Who looks after the history.
+    pub(super) manager: Option<Manager>,
+    pub(super) view: Option<View>,
 }
 
 impl Kept {

@@ -106,6 +106,8 @@ impl Kept {
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
+            manager: None,
+            view: None,
             row,
             setup,
             store,

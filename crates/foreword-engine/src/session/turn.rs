@@ -136,6 +136,7 @@ impl Kept {
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
+        self.manage(&turn, &mut *party.speaker, now);
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
         self.save_transcript(now());
