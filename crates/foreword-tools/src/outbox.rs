@@ -70,7 +70,7 @@ pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternEr
             }
             found.hit(line);
             after = CONTEXT + 1;
-        } else if after > 1 {
+        } else if after > 0 {
             found.line(line, '-');
         } else {
             if before.len() == CONTEXT {
