@@ -181,7 +181,7 @@ mod tests {
         check(
             ten,
             "a|j",
-            20,
+            22,
             "[offset 0]\n1:a1\n2-b2\n[2 matches, the first 1 shown. Narrow the pattern, or read on at an offset.]",
         );
         check(
