@@ -3,13 +3,20 @@
 pub mod attach;
 pub mod catalog;
 pub mod chats;
+pub mod config;
 pub mod corpus;
+pub mod doctor;
 pub mod meaning;
+pub mod memory;
 pub mod places;
+pub mod prepare;
+pub mod projects;
 pub mod session;
 pub mod simulate;
+pub mod tools;
 pub mod vault;
 mod vectors;
+pub mod workbench;
 
 pub use foreword_core::settings::Layout;
 pub use vectors::Embedding;

@@ -102,6 +102,13 @@ impl Toolbox {
         self.asking = asking;
     }
 
+    /// Whether a tool is there and takes these arguments; else what is wrong, in words for the model.
+    pub fn check(&self, id: &ItemId, arguments: &Value) -> Result<(), String> {
+        let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
+        schema::check(&tool.schema(), arguments)
+            .map_err(|misfits| format!("{} was not run: its arguments do not fit its schema.\n{misfits}", id.name()))
+    }
+
     /// Runs a tool. Whatever happens, there is an output that the model can act on.
     pub fn call(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Output {
         let none = Value::Object(serde_json::Map::new());
@@ -113,9 +120,8 @@ impl Toolbox {
     }
 
     fn run(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Result<Output, String> {
+        self.check(id, arguments)?;
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
-        schema::check(&tool.schema(), arguments)
-            .map_err(|misfits| format!("{} was not run: its arguments do not fit its schema.\n{misfits}", id.name()))?;
         let permission = self.permission(tool);
         let (server, name) = (tool.server.clone(), tool.name.clone());
         if self.asking.asks(permission) && !self.allowed.contains(id) {

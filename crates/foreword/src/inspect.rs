@@ -1,6 +1,6 @@
 //! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -68,7 +68,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
-    let paint = Paint::new(io::stdout().is_terminal());
+    let paint = Paint::stdout();
     let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
@@ -101,6 +101,14 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             )?;
         }
     }
+    contents(out, found)?;
+    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+}
+
+/// The layers and items of a request, and what was left out.
+pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+    let paint = Paint::stdout();
     writeln!(out, "\n{}", paint.with("2", "layer         tokens  cached  sha256"))?;
     for CachedLayer { id, tokens, cached, sha256, segments } in &found.layers {
         let cached = cached.map_or("-".to_owned(), |cached| cached.to_string());
@@ -117,35 +125,30 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             )?;
         }
     }
-    writeln!(
-        out,
-        "\n{}",
-        paint.with("2", "item                                      include  score  layer       form       tokens")
-    )?;
+    writeln!(out, "\n{}", paint.with("2", "item                               include  score  layer       form       tokens"))?;
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
         let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
         writeln!(
             out,
-            "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
-            one_line(&entry.item.to_string(), 40),
+            "{:<33}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
+            one_line(&entry.item.to_string(), 33),
             entry.tokens.0
         )?;
     }
     if !found.left_out.is_empty() {
-        writeln!(out, "\n{}", paint.with("2", "left out                                  score  why"))?;
+        writeln!(out, "\n{}", paint.with("2", "left out                           score  why"))?;
         for left_out in &found.left_out {
             let score = left_out.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
             let why = serde_json::to_value(left_out.reason).ok().and_then(|reason| Some(reason.as_str()?.replace('_', " ")));
-            writeln!(out, "{:<40}  {score:>5}  {}", one_line(&left_out.item.to_string(), 40), why.unwrap_or_default())?;
+            writeln!(out, "{:<33}  {score:>5}  {}", one_line(&left_out.item.to_string(), 33), why.unwrap_or_default())?;
         }
     }
     for note in &found.notes {
         writeln!(out, "{}", paint.with("2", format!("{}: {}", shown(&note.kind), one_line(&note.text, 120))))?;
     }
-    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
-    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+    Ok(())
 }
 
 /// Options of `foreword diff`.

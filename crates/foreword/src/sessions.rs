@@ -11,9 +11,11 @@ use foreword_engine::session::{
 };
 use serde_json::{Value, json};
 
-use crate::ask;
+use crate::answer::{self, Shown};
+use crate::ask::{self, Keep, Opened};
+use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, stop};
 use crate::paint::{Paint, note, one_line, shown};
 use crate::tree::open;
 
@@ -125,7 +127,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             if title.is_empty() {
                 bail!("a session is not called nothing");
             }
-            let mut kept = ask::go_on(&args.vault, session)?;
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
             kept.rename(&title, now_ms());
             for failure in kept.take_failures() {
                 note(shown(&failure.0));
@@ -188,20 +190,22 @@ fn confirmed(row: &SessionRow) -> Result<bool> {
 
 /// Takes a session back to before a turn and sends it anew.
 fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
-    let vault = open(&args.vault.vault)?;
     // Whoever answers is looked for first: what is wrong with that is said before anything changes.
-    let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
-    drop(model.answering(&mut kept)?);
+    let (vault, point) = (open(&args.vault.vault)?, id.parse()?);
+    let mut kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
+    model.speaker(&mut kept, &stop())?;
     drop(kept);
     replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
-    let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
-    let mut answering = model.answering(&mut kept)?;
-    ask::run(&mut kept, None, &vault, &mut answering, args.json)
+    let kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
+    let find = model.find(Keep::Everything);
+    let Opened { mut kept, bench, stop } = ToolArgs::default().equip(&args.vault, &vault, kept, find)?;
+    let mut answering = model.answering(&mut kept, bench, &stop)?;
+    answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
 fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
-    let mut kept: Kept = ask::go_on(&args.vault, session)?;
+    let mut kept: Kept = ask::go_on(&args.vault, session, Keep::Everything)?;
     kept.tell(input, now_ms())?;
     kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
     Ok(done(args.json, kept.id(), what)?)

@@ -96,7 +96,7 @@ impl Session {
         });
     }
 
-    fn want_fold(&mut self, reason: FoldReason) {
+    pub(super) fn want_fold(&mut self, reason: FoldReason) {
         self.pending_fold = Some(match (self.pending_fold, reason) {
             // What a person removed must go whatever else happens, and cannot be undone.
             (Some(FoldReason::ItemRemoved), _) => FoldReason::ItemRemoved,

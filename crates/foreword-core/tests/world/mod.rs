@@ -7,7 +7,7 @@ use foreword_core::budget::{Budget, OverBudget};
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::{Envelope, Form};
 use foreword_core::item::{ItemId, Kind};
-use foreword_core::message::{Message, ToolCall};
+use foreword_core::message::{Message, Opaque, Slot, ToolCall};
 use foreword_core::prompt::{CachePrices, ToolStyle};
 use foreword_core::session::{Due, Input, Session, TurnInput, TurnResult};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
@@ -20,6 +20,7 @@ use serde_json::json;
 pub(crate) const MODEL: &str = "MODELWORDS";
 pub(crate) const STEP: &str = "STEPWORDS";
 pub(crate) const NOTE: &str = "NOTEWORDS";
+const ANSWERS: [&str; 4] = ["", "Short.", MODEL, "Longer words of the model. And more."];
 
 #[derive(Clone, Debug)]
 pub(crate) struct World {
@@ -28,6 +29,8 @@ pub(crate) struct World {
     pub(crate) history: HistoryPolicy,
     pub(crate) prompt: u64,
     pub(crate) item: Option<u64>,
+    /// The models that answer, the first from the start on: who makes the opaque blocks of their replies.
+    pub(crate) models: Vec<String>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -43,10 +46,12 @@ pub(crate) enum Event {
     Assistant {
         text: usize,
         calls: Vec<usize>,
+        thoughts: usize,
     },
     Result {
         id: usize,
         size: usize,
+        failed: bool,
     },
     Plan(usize),
     TaskComplete,
@@ -59,6 +64,14 @@ pub(crate) enum Event {
     Fold,
     UndoFold,
     Fork(usize),
+    Model(usize),
+}
+
+/// What a session was told, and what else happened to it.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Input(Input),
+    Model(usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -72,8 +85,9 @@ fn event() -> impl Strategy<Value = Event> {
         .prop_map(|(words, attach, active, results, scores)| Event::Turn { words, attach, active, results, scores });
     prop_oneof![
         6 => turn,
-        6 => (0..4_usize, prop::collection::vec(0..4_usize, 0..3)).prop_map(|(text, calls)| Event::Assistant { text, calls }),
-        8 => (0..5_usize, 0..5_usize).prop_map(|(id, size)| Event::Result { id, size }),
+        6 => (0..4_usize, prop::collection::vec(0..4_usize, 0..3), 0..4_usize)
+            .prop_map(|(text, calls, thoughts)| Event::Assistant { text, calls, thoughts }),
+        8 => (0..5_usize, 0..5_usize, prop::bool::weighted(0.2)).prop_map(|(id, size, failed)| Event::Result { id, size, failed }),
         1 => (0..13_usize).prop_map(Event::Plan),
         1 => Just(Event::TaskComplete),
         1 => Just(Event::ActionPrompt),
@@ -85,6 +99,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Fold),
         1 => Just(Event::UndoFold),
         1 => (0..4_usize).prop_map(Event::Fork),
+        1 => (0..8_usize).prop_map(Event::Model),
     ]
 }
 
@@ -107,7 +122,10 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         prop::option::of(20..200_u64),
         prop::collection::vec(event(), 1..28),
     )
-        .prop_map(|(layout, tools, history, prompt, item, events)| World { layout, tools, history, prompt, item, events })
+        .prop_map(|(layout, tools, history, prompt, item, events)| {
+            let models = ["anthropic/a", "gemini/b", "openai-responses/c"].map(str::to_owned).to_vec();
+            World { layout, tools, history, prompt, item, models, events }
+        })
 }
 
 fn agent(variant: usize) -> Agent {
@@ -165,9 +183,30 @@ pub(crate) fn session(world: &World) -> Session {
     Session::new(agent(0), settings(world), Arc::new(Chars::FOUR)).unwrap()
 }
 
-/// The session that a world's inputs lead to.
-pub(crate) fn replay(world: &World, inputs: &[Input]) -> Session {
-    Session::replay(agent(0), settings(world), Arc::new(Chars::FOUR), inputs).unwrap()
+/// The session that a world's past leads to.
+pub(crate) fn replay(world: &World, past: &[Told]) -> Session {
+    let mut session = session(world);
+    for told in past {
+        match told {
+            Told::Input(input) => drop(session.repeat(input.clone()).unwrap()),
+            Told::Model(model) => {
+                if change_model(world, &mut session, *model) == Due::Request {
+                    let _ = session.request();
+                }
+            }
+        }
+    }
+    session
+}
+
+/// Models count differently, and are told of tools differently.
+pub(crate) fn tokenizer(model: usize) -> Chars {
+    if model % 2 == 0 { Chars::FOUR } else { Chars::THREE }
+}
+
+fn change_model(world: &World, session: &mut Session, model: usize) -> Due {
+    let tools = [world.tools, ToolStyle::UseTool, ToolStyle::Native][model % 3];
+    session.change_model(&Settings { tools, ..settings(world) }, Arc::new(tokenizer(model)))
 }
 
 fn settings(world: &World) -> Settings {
@@ -182,7 +221,35 @@ fn settings(world: &World) -> Settings {
     }
 }
 
-fn input(event: &Event) -> Option<Input> {
+/// Opaque blocks as a dialect has them: as many as there are thoughts, where there are places for them.
+fn opaque(from: &str, text: &str, calls: usize, thoughts: usize) -> Vec<Opaque> {
+    let thought = |at, json| Opaque { from: from.to_owned(), at, json };
+    let last = if calls > 0 { Slot::BeforeCall(calls - 1) } else { Slot::End };
+    let blocks = match from.split('/').next().unwrap_or_default() {
+        "anthropic" => vec![
+            thought(Slot::BeforeText, json!({"type": "thinking", "thinking": "Hm.\n", "signature": "c2ln"})),
+            thought(Slot::BeforeText, json!({"type": "redacted_thinking", "data": "x".repeat(200)})),
+            thought(last, json!({"type": "thinking", "thinking": "", "signature": "c2ln"})),
+        ],
+        "openai-responses" => vec![
+            thought(Slot::BeforeText, json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"})),
+            thought(last, json!({"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "ZW5j"})),
+        ],
+        "gemini" if calls > 0 => vec![
+            thought(Slot::OfCall(0), json!({"thoughtSignature": "c2ln"})),
+            thought(Slot::BeforeCall(0), json!({"text": "", "thoughtSignature": "c2ln"})),
+        ],
+        "gemini" => vec![thought(Slot::End, json!({"text": "", "thoughtSignature": "c2ln"}))],
+        _ => vec![thought(Slot::OfMessage, json!({"reasoning_content": "Hm."}))],
+    };
+    let misplaced = |opaque: &Opaque| {
+        let bare = text.is_empty() || opaque.at != Slot::BeforeText;
+        opaque.at == Slot::End && !from.starts_with("gemini") || (from.starts_with("openai-responses") && bare && calls != 1)
+    };
+    blocks.into_iter().take(thoughts).filter(|opaque| !misplaced(opaque)).collect()
+}
+
+fn input(event: &Event, from: &str) -> Option<Input> {
     Some(match event {
         Event::Turn { words, attach, active, results, scores } => {
             let attached: Vec<Version> = attach.iter().map(|attach| version(*attach)).collect();
@@ -205,8 +272,9 @@ fn input(event: &Event) -> Option<Input> {
                     .collect(),
             })
         }
-        Event::Assistant { text, calls } => Input::Assistant {
-            text: ["", "Short.", MODEL, "Longer words of the model. And more."][*text].to_owned(),
+        Event::Assistant { text, calls, thoughts } => Input::Assistant {
+            text: ANSWERS[*text].to_owned(),
+            opaque: opaque(from, ANSWERS[*text], calls.len(), *thoughts),
             calls: calls
                 .iter()
                 .map(|id| ToolCall {
@@ -216,8 +284,8 @@ fn input(event: &Event) -> Option<Input> {
                 })
                 .collect(),
         },
-        Event::Result { id, size } => {
-            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size) }
+        Event::Result { id, size, failed } => {
+            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed }
         }
         Event::Plan(steps) => Input::Plan { steps: vec![STEP.to_owned(); *steps], answered: steps % 2 == 0 },
         Event::TaskComplete => Input::TaskComplete { answered: false },
@@ -229,13 +297,14 @@ fn input(event: &Event) -> Option<Input> {
         Event::Interrupt => Input::Interrupt,
         Event::Fold => Input::Fold,
         Event::UndoFold => Input::UndoFold,
-        Event::Fork(_) => return None,
+        Event::Fork(_) | Event::Model(_) => return None,
     })
 }
 
 /// A request as it went out.
 pub(crate) struct Sent {
-    pub(crate) inputs: Vec<Input>,
+    pub(crate) past: Vec<Told>,
+    pub(crate) model: usize,
     pub(crate) envelope: Envelope,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) segments: Vec<Vec<(String, Form)>>,
@@ -244,35 +313,50 @@ pub(crate) struct Sent {
 
 /// Runs a world; stops at a request that cannot fit.
 pub(crate) fn run(world: &World, each: impl FnMut(&Session, &Sent)) -> Result<(), OverBudget> {
-    run_with(world, |session| session, each)
+    run_with(world, |session, _| session, each)
 }
 
-/// Runs a world whose session goes through something after each event.
+/// Runs a world whose session goes through something after each event; it is told which model answers.
 pub(crate) fn run_with(
     world: &World,
-    between: impl Fn(Session) -> Session,
+    between: impl Fn(Session, usize) -> Session,
     mut each: impl FnMut(&Session, &Sent),
 ) -> Result<(), OverBudget> {
     let mut session = session(world);
-    let mut inputs = Vec::new();
+    let mut past: Vec<Told> = Vec::new();
+    let mut model = 0;
     for event in &world.events {
-        session = between(session);
-        if let Event::Fork(at) = event {
-            if let Some(kept) = Input::until_turn(&inputs, *at) {
-                inputs.truncate(kept.len());
-                inputs.push(Input::Forked { epoch: session.epoch() + 1 });
-                session = replay(world, &inputs);
+        session = between(session, model);
+        let due = match event {
+            Event::Fork(turn) => {
+                if let Some(kept) = until_turn(&past, *turn) {
+                    past.truncate(kept);
+                    past.push(Told::Input(Input::Forked { epoch: session.epoch() + 1 }));
+                    session = replay(world, &past);
+                    let models =
+                        past.iter().rev().filter_map(|told| if let Told::Model(model) = told { Some(*model) } else { None });
+                    model = models.into_iter().next().unwrap_or(0);
+                }
+                continue;
             }
-            continue;
-        }
-        let Some(input) = input(event) else { continue };
-        let Ok(due) = session.apply(input.clone()) else { continue };
-        inputs.push(input);
+            Event::Model(at) => {
+                model = at % world.models.len();
+                past.push(Told::Model(model));
+                change_model(world, &mut session, model)
+            }
+            event => {
+                let Some(input) = input(event, &world.models[model]) else { continue };
+                let Ok(due) = session.apply(input.clone()) else { continue };
+                past.push(Told::Input(input));
+                due
+            }
+        };
         if due == Due::Request {
             let envelope = session.request()?;
             let layers = session.layers(&envelope);
             let sent = Sent {
-                inputs: inputs.clone(),
+                past: past.clone(),
+                model,
                 messages: session.messages().to_vec(),
                 segments: layers
                     .iter()
@@ -285,6 +369,14 @@ pub(crate) fn run_with(
         }
     }
     Ok(())
+}
+
+/// How much of a past goes up to the end of a turn, counted from 0.
+fn until_turn(past: &[Told], turn: usize) -> Option<usize> {
+    let turns = past.iter().enumerate().filter(|(_, told)| matches!(told, Told::Input(Input::Turn(_))));
+    let begins: Vec<usize> = turns.map(|(at, _)| at).collect();
+    begins.get(turn)?;
+    Some(begins.get(turn + 1).copied().unwrap_or(past.len()))
 }
 
 /// As many cases as CI must run; `PROPTEST_CASES` asks for more. A failure becomes a scenario of its own, not a seed in a file.

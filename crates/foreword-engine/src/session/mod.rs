@@ -4,8 +4,12 @@
 //! request before it is sent, each part of a reply as it comes. Opening a session is telling it its log again, from the last
 //! checkpoint on.
 
+mod aside;
 mod breaks;
+mod called;
+mod checkpoint;
 mod chronicle;
+mod cite;
 mod diff;
 mod history;
 mod import;
@@ -13,7 +17,10 @@ mod inspect;
 mod kept;
 mod models;
 mod open;
+mod own;
+mod planner;
 mod point;
+mod preview;
 mod script;
 mod setup;
 mod speak;
@@ -25,7 +32,9 @@ mod verify;
 mod tests;
 
 pub(crate) use breaks::{Before, diagnose};
+pub use called::Called;
 pub use chronicle::{Line, transcript};
+pub use cite::{Citable, Cited, cited, source_list};
 pub use diff::{DiffError, Difference, diff};
 pub use foreword_provider::client::ClientConfig;
 pub use foreword_store::Fork;
@@ -35,20 +44,26 @@ pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
 pub use models::{Embedded, Remote, RemoteError, Stop};
 pub use open::OpenSessionError;
+pub use own::Own;
 pub use point::{NotAPoint, Point};
+pub use preview::{Expected, Preview};
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub use setup::embedded_file;
 pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED};
 pub use setup::{Setup, SetupError};
-pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
-pub use turn::{Event, Question, Said, TurnError};
+pub use speak::{Call, Hands, NoHands, Reply, Scores, Sources, SpeakError, Speaker, Spent};
+pub use told::Aside;
+pub use turn::{Event, Mode, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
+pub use foreword_core::catalog::{Agent, Permission};
 pub use foreword_core::hash::Hash;
-pub use foreword_core::session::{Input, TurnInput};
+pub use foreword_core::item::ItemId;
+pub use foreword_core::session::{Input, TurnInput, TurnResult};
+pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
-pub use foreword_tools::Output;
 pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Write, new_session_id};
+pub use foreword_tools::Output;
 
 /// Where the store of a vault is.
 pub const STORE: &str = ".foreword/foreword.db";

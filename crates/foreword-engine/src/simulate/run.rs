@@ -150,10 +150,13 @@ impl<'a> Run<'a> {
                     name: call.name.clone(),
                     arguments: call.arguments.clone(),
                 });
-                one("assistant", Input::Assistant { text: event.text.clone().unwrap_or_default(), calls: calls.collect() })
+                one(
+                    "assistant",
+                    Input::Assistant { text: event.text.clone().unwrap_or_default(), calls: calls.collect(), opaque: Vec::new() },
+                )
             }
             Event::ToolResult(event) => {
-                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone() })
+                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone(), failed: false })
             }
             Event::Session(event) => {
                 let add = event
@@ -205,6 +208,7 @@ impl<'a> Run<'a> {
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
             stream: false,
+            compare_with: None,
         };
         let body = self.renderer.render(&self.setup.model, &self.session.prompt(&envelope), &options);
         let used = self.cache.request(self.now_s, &body.prompt, &self.setup.model);
