@@ -27,9 +27,9 @@ pub(crate) fn variables(cases: Option<NonZeroU32>) -> Vec<(&'static str, String)
     }]
 }
 
-/// Fetches the models that are not here yet, through the product itself; the folder that holds them.
-pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>> {
-    let foreword = ["run", "--quiet", "--package", "foreword", "--", "models"];
+/// Fetches the models that are not here yet, through the product itself, built as `profile` says; the folder that holds them.
+pub(crate) fn models(cargo: &Cargo, steps: &mut Steps, profile: &str) -> Result<Option<PathBuf>> {
+    let foreword = ["run", "--quiet", "--profile", profile, "--package", "foreword", "--", "models"];
     steps.run(cargo.command(foreword).args(["fetch", "--all", "--quiet"]))?;
     if !steps.all_passed() {
         return Ok(None);

@@ -70,7 +70,7 @@ pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternEr
             }
             found.hit(line);
             after = CONTEXT + 1;
-        } else if after > 1 {
+        } else if after > 0 {
             found.line(line, '-');
         } else {
             if before.len() == CONTEXT {
@@ -181,7 +181,7 @@ mod tests {
         check(
             ten,
             "a|j",
-            20,
+            22,
             "[offset 0]\n1:a1\n2-b2\n[2 matches, the first 1 shown. Narrow the pattern, or read on at an offset.]",
         );
         check(

@@ -143,6 +143,7 @@ impl SessionArgs {
         let mut opened = match &self.session {
             Some(point) => {
                 let mut kept = go_on(place, point, keep)?;
+                model.change(&mut kept)?;
                 if let Some(mode) = self.mode {
                     kept.set_mode(mode, now_ms());
                 }

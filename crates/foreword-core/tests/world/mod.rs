@@ -320,6 +320,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
 /// A request as it went out.
 pub(crate) struct Sent {
     pub(crate) past: Vec<Told>,
+    #[allow(dead_code, reason = "asked for at the wire only")]
     pub(crate) model: usize,
     pub(crate) envelope: Envelope,
     pub(crate) messages: Vec<Arc<Message>>,

@@ -11,7 +11,7 @@ use foreword_core::message::{Message, Role};
 use foreword_core::session::{Input, TurnInput};
 use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
-use foreword_store::{Sqlite, Store as _};
+use foreword_store::Sqlite;
 use tempfile::TempDir;
 
 use super::*;

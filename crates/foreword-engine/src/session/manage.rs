@@ -110,7 +110,7 @@ impl Kept {
         if !fits(&aside) {
             return Err(SpeakError(format!("what it would be asked with has {} tokens", aside.envelope.tokens)));
         }
-        let outgoing = self.aside_to(aside, model, alone.is_some(), reply_tokens, at_ms);
+        let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
         let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));
         let reply = reply?;
         let spent = reply.spent.unwrap_or_default();
@@ -119,7 +119,7 @@ impl Kept {
         Ok(Answered { reply, timed_out, model: model.name.clone(), cost: price })
     }
 
-    fn aside_to(&self, aside: Aside, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
+    fn put_beside(&self, aside: Aside, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
         let Aside { messages, envelope } = aside;
         let prompt = Prompt {
             messages: &messages,

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use foreword_core::catalog::Tool;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ServerResult};
-use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, ServiceError};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::background::{Background, Pending, Waited};
 use super::connect::{self, Connection, Listener};
@@ -137,7 +138,7 @@ impl Client {
         }
         let Some(connection) = &self.connection else { return };
         let (peer, limit) = (connection.service.peer().clone(), self.config.timeouts.start);
-        let listing = background.begin(async move { tokio::time::timeout(limit, connect::list(&peer)).await });
+        let listing = background.begin(async move { timeout(limit, connect::list(&peer)).await });
         match listing.wait() {
             Some(Ok(Ok(listed))) => {
                 (self.tools, self.refused) = listing::tools(&self.config, listed);
@@ -169,9 +170,8 @@ impl Client {
         params.arguments = Some(arguments.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let (peer, limit) = (connection.service.peer().clone(), self.config.timeouts.call);
-        let options = PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(limit * STRETCH);
         let (stopper, stopped) = oneshot::channel();
-        let call = background.begin(async move { answer(peer.send_request_with_option(request, options).await?, stopped).await });
+        let call = background.begin(answer(peer, request, limit, stopped));
         let answered = match call.wait_unless(stop) {
             Waited::Done(answered) => answered,
             Waited::Stopped => {
@@ -273,17 +273,30 @@ impl Client {
     }
 }
 
-/// Waits for the answer to a call; when it is to stop, the server is told so.
-async fn answer(handle: RequestHandle<RoleClient>, stopped: oneshot::Receiver<()>) -> Result<ServerResult, ServiceError> {
-    let (peer, id) = (handle.peer.clone(), handle.id.clone());
+/// Makes a call and waits for the answer; when it is to stop, the server is told so.
+async fn answer(
+    peer: Peer<RoleClient>,
+    request: ClientRequest,
+    limit: Duration,
+    mut stopped: oneshot::Receiver<()>,
+) -> Result<ServerResult, ServiceError> {
+    let reason = || Some("the user stopped it".to_owned());
+    let longest = limit.saturating_mul(STRETCH);
+    let options = PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(longest);
+    // A server that reads nothing any more can keep even the question from leaving.
+    let handle = tokio::select! {
+        sent = timeout(limit, peer.send_request_with_option(request, options)) => {
+            sent.unwrap_or(Err(ServiceError::Timeout { timeout: limit }))?
+        }
+        Ok(()) = &mut stopped => return Err(ServiceError::Cancelled { reason: reason() }),
+    };
+    let id = handle.id.clone();
     tokio::select! {
         answer = handle.await_response() => answer,
-        Ok(()) = stopped => {
-            let reason = Some("the user stopped it".to_owned());
-            let told = CancelledNotificationParam::new(Some(id), reason.clone());
-            // A server that takes nothing more must not hold the user up.
-            let _ = tokio::time::timeout(PATIENCE, peer.notify_cancelled(told)).await;
-            Err(ServiceError::Cancelled { reason })
+        Ok(()) = &mut stopped => {
+            let told = CancelledNotificationParam::new(Some(id), reason());
+            let _ = timeout(PATIENCE, peer.notify_cancelled(told)).await;
+            Err(ServiceError::Cancelled { reason: reason() })
         }
     }
 }
