@@ -70,15 +70,22 @@ pub(crate) struct Args {
     stdin: bool,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    dry: DryArgs,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options for a look at what would be sent.
+#[derive(ClapArgs)]
+struct DryArgs {
     /// Show what would be sent, and send and keep nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// With --dry-run: print the exact bytes that would be sent
     #[arg(long, requires = "dry_run", conflicts_with = "json")]
     wire: bool,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
 }
 
 /// Options that name a session, or say how a new one begins.
@@ -247,13 +254,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
-    let keep = if args.dry_run { Keep::Nothing } else { Keep::Everything };
+    let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
     let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
-    if let (Some(question), true) = (&question, args.dry_run) {
+    if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
-        } else if args.wire {
+        } else if args.dry.wire {
             preview::Form::Wire
         } else {
             preview::Form::Table
