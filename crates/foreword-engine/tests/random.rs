@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foreword_core::catalog::Agent;
-use foreword_core::message::ToolCall;
 use foreword_core::session::TurnInput;
 use foreword_core::tokens::Tokens;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    ClientConfig, Hands, Input, Kept, Outgoing, Output, Question, Remote, Setup, Sqlite, Stop, TurnError, verify,
+    Call, ClientConfig, Hands, Input, Kept, Output, Question, Remote, Setup, Sqlite, Stop, TurnError, verify,
 };
 use foreword_provider::client::{KeySource, Retry, Secret};
 use foreword_provider::double::{Double, Script};
@@ -56,9 +55,9 @@ impl Dice {
 struct Tools(Dice);
 
 impl Hands for Tools {
-    fn run(&mut self, call: &ToolCall, _: &Outgoing) -> Output {
+    fn run(&mut self, call: &Call<'_>) -> Output {
         match self.0.roll(4) {
-            0 => Output::failed(format!("{} found nothing", call.name)),
+            0 => Output::failed(format!("{} found nothing", call.call.name)),
             1 => Output::done("a line of output\n".repeat(60)),
             2 => Output::done(""),
             _ => Output::done("done"),
