@@ -294,14 +294,15 @@ impl Patient<'_> {
             return Check::fail(area, name, "can only be read: nothing new is kept", "make it and its folder writable");
         }
         let sessions = match store.sessions() {
-            Ok(sessions) => sessions.len(),
+            Ok(sessions) if sessions.len() == 1 => "1 session".to_owned(),
+            Ok(sessions) => format!("{} sessions", sessions.len()),
             Err(error) => return Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
         };
         if facts.len() > QUICK_BYTES {
-            return Check::ok(area, name, format!("{sessions} sessions; `foreword verify` looks at all of it"));
+            return Check::ok(area, name, format!("{sessions}; `foreword verify` looks at all of it"));
         }
         match store.check() {
-            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions} sessions, nothing broken")),
+            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions}, nothing broken")),
             Ok(faults) => Check::fail(area, name, format!("{} faults", faults.len()), "`foreword verify` names them"),
             Err(error) => Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
         }

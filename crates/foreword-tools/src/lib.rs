@@ -4,6 +4,7 @@
 mod approve;
 mod builtin;
 mod config;
+mod mcp;
 pub mod outbox;
 mod output;
 mod pattern;

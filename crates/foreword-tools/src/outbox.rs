@@ -64,11 +64,13 @@ pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternEr
         } else if regex.is_match(line.text) {
             if after == 0 {
                 found.open(before.front().unwrap_or(&line).at);
-                before.drain(..).for_each(|line| drop(found.line(line, '-')));
+                for line in before.drain(..) {
+                    found.line(line, '-');
+                }
             }
             found.hit(line);
             after = CONTEXT + 1;
-        } else if after > 1 {
+        } else if after > 0 {
             found.line(line, '-');
         } else {
             if before.len() == CONTEXT {
@@ -179,7 +181,7 @@ mod tests {
         check(
             ten,
             "a|j",
-            20,
+            22,
             "[offset 0]\n1:a1\n2-b2\n[2 matches, the first 1 shown. Narrow the pattern, or read on at an offset.]",
         );
         check(

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::manager::{DEFAULT_TEMPLATE, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Tokens, TurnInput, Version, library_of, new_session_id,
+    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
@@ -20,12 +21,13 @@ use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};
 use crate::config;
-use crate::equip::{self, ToolArgs};
+use crate::equip::{self, Find, ToolArgs};
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::ModelArgs;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::preview;
+use crate::templates;
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
@@ -68,15 +70,22 @@ pub(crate) struct Args {
     stdin: bool,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    dry: DryArgs,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options for a look at what would be sent.
+#[derive(ClapArgs)]
+struct DryArgs {
     /// Show what would be sent, and send and keep nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// With --dry-run: print the exact bytes that would be sent
     #[arg(long, requires = "dry_run", conflicts_with = "json")]
     wire: bool,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
 }
 
 /// Options that name a session, or say how a new one begins.
@@ -101,8 +110,23 @@ pub(crate) struct SessionArgs {
     /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
     #[arg(long)]
     mode: Option<Mode>,
+    /// What a new session sends of older messages: full (as far as the budget goes) or managed (a checked summary by a template)
+    #[arg(long, value_name = "HOW")]
+    history: Option<History>,
+    /// The template of a managed history (see `foreword templates list`)
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
+    template: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
+}
+
+/// What is sent of older messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum History {
+    /// All of them, as far as the budget goes
+    Full,
+    /// A summary, and the last runs
+    Managed,
 }
 
 /// A session with what it works with.
@@ -124,12 +148,18 @@ impl SessionArgs {
     /// The session that is meant, opened or begun.
     pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let mut opened = match &self.session {
-            Some(point) => self.tools.go_on(place, vault, point, keep, model)?,
+            Some(point) => {
+                let mut kept = go_on(place, point, keep)?;
+                model.change(&mut kept)?;
+                if let Some(mode) = self.mode {
+                    kept.set_mode(mode, now_ms());
+                }
+                self.tools.equip(place, vault, kept, model.find(keep))?
+            }
             None => self.begin(place, vault, model, keep)?,
         };
-        if let Some(mode) = self.mode {
-            opened.kept.set_mode(mode, now_ms());
-        }
+        let manager = templates::manager(opened.kept.setup(), &place.vault, &opened.stop);
+        opened.kept.set_manager(manager);
         Ok(opened)
     }
 
@@ -158,33 +188,45 @@ impl SessionArgs {
             }
         };
         let window = chosen.model.window;
-        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, model, window)?;
-        let id = new_session_id()?;
         let embedded = chosen.client.is_none();
+        let usual = if embedded { Mode::Qa } else { Mode::Chat };
+        let mode = self.mode.or(config.mode).unwrap_or(usual);
+        let find = model.find(keep).in_mode(mode);
+        let id = new_session_id()?;
+        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find, window, &id)?;
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
         setup.agent.clone_from(&self.agent);
         if let Some(search) = prepared.search {
             setup.settings.select = search;
         }
+        let mut prepared = prepared;
+        if self.history == Some(History::Managed) || self.template.is_some() {
+            let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+            setup.settings.history = policy(Some(&template));
+            setup.template = Some(template.name);
+            if let Some(instructions) = &template.parsed.chat_instructions {
+                prepared.agent.system_prompt = format!("{}\n\n{instructions}", prepared.agent.system_prompt).trim().to_owned();
+            }
+        }
         // The small model cannot use tools: they would only fill its window.
         let agent = if embedded { prepared.agent } else { bench.equip(&prepared.agent) };
         setup.choose_tool_style(&agent);
         let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
-        let usual = if embedded { Mode::Qa } else { Mode::Chat };
-        kept.set_mode(config.mode.unwrap_or(usual), now_ms());
+        kept.set_mode(mode, now_ms());
         Ok(Opened { kept, bench, stop })
     }
 }
 
 impl ToolArgs {
-    /// Opens a session that is there, with what it works with.
-    pub(crate) fn go_on(&self, place: &VaultArg, vault: &Vault, point: &Point, keep: Keep, model: &ModelArgs) -> Result<Opened> {
-        let mut kept = go_on(place, point, keep)?;
+    /// What a session that is there works with.
+    pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: Kept, find: Find) -> Result<Opened> {
         let (servers, asking) = servers_of(vault, kept.setup().agent.as_deref()).unwrap_or_else(|error| {
             note(shown(&format!("{error}; its tool servers are missing")));
             Default::default()
         });
-        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, model, kept.setup().model.window)?;
+        let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
+        let id = kept.id().to_owned();
+        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window, &id)?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
     }
@@ -212,13 +254,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
-    let keep = if args.dry_run { Keep::Nothing } else { Keep::Everything };
+    let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
     let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
-    if let (Some(question), true) = (&question, args.dry_run) {
+    if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
-        } else if args.wire {
+        } else if args.dry.wire {
             preview::Form::Wire
         } else {
             preview::Form::Table
@@ -265,9 +307,14 @@ fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
 
 /// Opens a session that is there.
 pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
-    let store = place.store()?;
+    let mut store = place.store()?;
     let id = point.session(&store)?;
-    if store.is_read_only() && keep == Keep::Everything {
+    if keep == Keep::Nothing {
+        // A copy of it, so that nothing that is tried out can be kept.
+        let dump = store.dump(&id)?;
+        store = Sqlite::in_memory()?;
+        store.load(&dump)?;
+    } else if store.is_read_only() {
         note("the store can only be read: the answer comes all the same, but it is not kept");
     }
     Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)

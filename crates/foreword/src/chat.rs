@@ -12,9 +12,9 @@ use clap::Args as ClapArgs;
 use foreword_engine::memory;
 use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
 use foreword_engine::vault::Vault;
-use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Editor};
 
 use crate::answer::{self, Shown, Status};
 use crate::ask::{self, Keep, Opened, SessionArgs};
@@ -22,9 +22,11 @@ use crate::config::{self, is_set};
 use crate::equip;
 use crate::inspect as request;
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::{Answering, ModelArgs};
-use crate::paint::{Paint, count, note, one_line, shown};
+use crate::markdown::wrapped;
+use crate::model::{self, Answering, ModelArgs};
+use crate::paint::{Paint, aside, count, note, one_line, shown, width};
 use crate::preview;
+use crate::summary;
 use crate::tree::open;
 use complete::Names;
 
@@ -65,8 +67,15 @@ const COMMANDS: &[Command] = &[
     command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
     command(SENT, "/cost", "what the session used and cost so far"),
     command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
-    command(SESSION, "/fold", "fold with the next question: old runs become the summary"),
+    command(SESSION, "/model [NAME]", "who answers; with a name, that model answers from here on"),
+    command(SESSION, "/fold [FOCUS]", "fold with the next question: old runs become the summary; says first what would leave"),
     command(SESSION, "/undo", "take the last fold back"),
+    command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
+    command(
+        SESSION,
+        "/summary",
+        "the summary that stands for older messages, with the messages it came from, and what the check found",
+    ),
     command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
     command(SESSION, "/help", "this list"),
     command(SESSION, "/quit", "end the chat (also Ctrl-D)"),
@@ -94,10 +103,11 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
     let history = args.vault.join(".foreword/history");
-    let mut editor: Editor<Names, FileHistory> = Editor::new()?;
+    let listing = rustyline::Config::builder().completion_type(CompletionType::List).build();
+    let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
-    let mut chat = Chat { kept, answering, vault, waiting };
+    let mut chat = Chat { kept, answering, vault, waiting, script: args.model.script.clone() };
     loop {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
@@ -116,26 +126,21 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     let id = chat.kept.id();
     if chat.kept.counts().inputs > 0 {
-        eprintln!(
-            "{}",
-            Paint::stderr()
-                .with("2", format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()))
-        );
+        aside(&format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says who answers, from where, and over what.
 fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
-    let dim = |text: String| eprintln!("{}", Paint::stderr().with("2", text));
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
-    dim(format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
+    aside(&format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
-        dim("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one".to_owned());
+        aside("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one");
     }
     let title = kept.row().title.as_deref().map(|title| one_line(title, 60)).unwrap_or_default();
     let about = if turns == 0 { String::new() } else { format!(", {} so far: {title}", count(turns, "turn")) };
-    dim(format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
+    aside(&format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
 }
 
 #[derive(PartialEq, Eq)]
@@ -150,6 +155,8 @@ struct Chat {
     vault: Vault,
     /// For the next question.
     waiting: Vec<Version>,
+    /// What plays every model.
+    script: Option<PathBuf>,
 }
 
 impl Chat {
@@ -176,8 +183,14 @@ impl Chat {
             "/mode" => self.mode(rest),
             "/tools" => self.tools(rest),
             "/memory" => self.memory(rest),
-            "/fold" => self.tell(Input::Fold),
+            "/fold" => self.fold(rest),
+            "/pin" => match self.kept.pin(rest, now_ms()) {
+                Ok(pinned) => println!("kept through every fold: {}", one_line(&pinned, 100)),
+                Err(error) => note(shown(&error.to_string())),
+            },
+            "/summary" => self.summary(),
             "/undo" => self.tell(Input::UndoFold),
+            "/model" => self.model(rest),
             "/save" => self.save(rest),
             command if command.starts_with('/') => note(format!("there is no command {}; /help lists them", shown(command))),
             _ => self.ask(line)?,
@@ -189,6 +202,37 @@ impl Chat {
         match self.kept.tell(input, now_ms()) {
             Ok(_) => println!("it takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    /// Says what would leave, then asks for it.
+    fn fold(&mut self, focus: &str) {
+        match self.kept.session().preview_fold() {
+            Ok(fold) => {
+                let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
+                println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
+                for spoken in fold.messages.iter().take(20) {
+                    println!("  [{}] {}", spoken.id, one_line(&spoken.text, 90));
+                }
+                for left_out in &fold.items {
+                    println!("  {}", shown(&left_out.item.to_string()));
+                }
+            }
+            Err(error) => note(shown(&error.to_string())),
+        }
+        match self.kept.fold(Some(focus), now_ms()) {
+            Ok(()) => println!("it takes effect with the next question; /undo takes it back"),
+            Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    fn summary(&self) {
+        match self.kept.session().shown_summary().0 {
+            Some(summary) => summary.lines().for_each(|line| println!("{}", shown(line))),
+            None => println!("everything that was said stands in the prompt; there is no summary"),
+        }
+        if let Some(view) = self.kept.view() {
+            summary::show(view);
         }
     }
 
@@ -292,6 +336,33 @@ impl Chat {
         Ok(())
     }
 
+    fn model(&mut self, name: &str) {
+        if !name.is_empty()
+            && let Err(error) = self.change_model(name)
+        {
+            return note(shown(&format!("{error:#}")));
+        }
+        let (name, place) = (&self.kept.setup().model.name, &self.answering.place);
+        println!("{} answers, {}", shown(name), shown(place));
+    }
+
+    /// Whoever answers is reached for first: what is wrong with that is said before anything changes.
+    fn change_model(&mut self, name: &str) -> Result<()> {
+        let wanted = ModelArgs { model: Some(name.to_owned()), base_url: None, window: None, script: self.script.clone() };
+        let chosen = wanted.choose(&config::load()?)?;
+        wanted.prepare(&chosen)?;
+        let reached = match self.script {
+            Some(_) => None,
+            None => Some(model::reach(chosen.client, &self.answering.stop)?),
+        };
+        model::change(&mut self.kept, chosen.model)?;
+        if let Some((speaker, place)) = reached {
+            self.answering.speaker = speaker;
+            self.answering.place = place;
+        }
+        equip::update(&mut self.kept, &mut self.answering.hands.bench)
+    }
+
     fn save(&mut self, name: &str) {
         let title = one_line(name, 200);
         if !title.is_empty() {
@@ -336,17 +407,23 @@ fn about(mode: Mode) -> &'static str {
     }
 }
 
+/// So wide is what a command takes.
+const USAGE: usize = 29;
+
 fn help() {
-    let paint = Paint::stdout();
+    let (paint, width) = (Paint::stdout(), width(&io::stdout()));
     let mut group = "";
     for command in COMMANDS {
         if command.group != group {
             group = command.group;
             println!("{}", paint.with("1", group));
         }
-        println!("  {:<30} {}", command.usage, command.about);
+        let line = format!("  {:<USAGE$} {}", command.usage, command.about);
+        println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    println!("[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names");
+    let more =
+        "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
+    println!("{}", wrapped(more, width, 0));
 }
 
 /// The `[[links]]` of a question.

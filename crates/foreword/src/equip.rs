@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::corpus::Corpus;
+use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec, server_config};
-use foreword_engine::session::{Hash, Kept, STORE, Sqlite, Stop, Store as _, Tokens};
+use foreword_engine::session::{Hash, Kept, Mode, STORE, Sqlite, Stop, Store as _, Tokens};
 use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
 use jiff::Zoned;
@@ -16,7 +17,7 @@ use jiff::tz::TimeZone;
 
 use crate::approve::approver;
 use crate::kept::now_ms;
-use crate::model::{ModelArgs, stop};
+use crate::model::stop;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::progress;
@@ -70,10 +71,11 @@ impl ToolArgs {
         root: &Path,
         servers: Vec<ServerSpec>,
         asking: AgentAsking,
-        model: &ModelArgs,
+        find: Find,
         window: Tokens,
+        session: &str,
     ) -> Result<(Workbench, Stop)> {
-        let (places, stop, find) = (places()?, stop(), model.find());
+        let (places, stop) = (places()?, stop());
         let corpus = Corpus::open(root, &places, TimeZone::system())?;
         let meaning = Meaning::new(&places.models, if find == Find::Fetched { Fetch::Allowed } else { Fetch::Never });
         if find == Find::Fetched
@@ -91,7 +93,9 @@ impl ToolArgs {
                 Err(why) => note(shown(&format!("the tool server {} was not started: {why}", server.name))),
             }
         }
-        let toolbox = Toolbox::new(own_tools(&desk, outputs), configs, self.asking(asking), approver());
+        let mut own = own_tools(&desk, outputs);
+        own.push(Box::new(Recall::of_session(&desk, root.join(STORE), session)));
+        let toolbox = Toolbox::new(own, configs, self.asking(asking), approver());
         for problem in toolbox.problems() {
             note(shown(&format!("tool server {}: {}", problem.server, problem.message)));
         }
@@ -106,6 +110,13 @@ pub(crate) enum Find {
     Fetched,
     /// With what is here.
     AsIs,
+}
+
+impl Find {
+    /// Only where every turn searches is it worth a fetch.
+    pub(crate) fn in_mode(self, mode: Mode) -> Self {
+        if mode == Mode::Qa { self } else { Self::AsIs }
+    }
 }
 
 /// Tells a session of tools that came or went since it was last told.

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, diff, inspect, wire};
+use foreword_engine::manager::View;
+use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
 
 use crate::kept::{Vault, moment};
 use crate::paint::{Paint, one_line, shown};
+use crate::summary;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
@@ -41,13 +43,35 @@ pub(crate) struct Args {
     /// Render the request again from its record and compare hashes
     #[arg(long)]
     verify: bool,
+    /// Show how the session's history was managed: each summary, what the check found, why there was none
+    #[arg(long, conflicts_with_all = ["verify", "wire"])]
+    summaries: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// The views of a session's history, oldest first.
+fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
+    for row in store.summaries(&args.at.session(store)?, usize::MAX)? {
+        if args.json {
+            writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
+            continue;
+        }
+        println!("{}", Paint::stdout().with("1", format!("before input {}, {}", row.number, moment(row.at_ms))));
+        let view = View::of(&row)?;
+        view.summary.iter().flat_map(|summary| summary.lines()).for_each(|line| println!("{}", shown(line)));
+        summary::show(&view);
+        println!();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
+    if args.summaries {
+        return summaries(args, &store);
+    }
     let (session, request) = args.at.request(&store)?;
     let mut out = io::stdout().lock();
     if args.wire {
@@ -125,28 +149,24 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
             )?;
         }
     }
-    writeln!(
-        out,
-        "\n{}",
-        paint.with("2", "item                                      include  score  layer       form       tokens")
-    )?;
+    writeln!(out, "\n{}", paint.with("2", "item                               include  score  layer       form       tokens"))?;
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
         let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
         writeln!(
             out,
-            "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
-            one_line(&entry.item.to_string(), 40),
+            "{:<33}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
+            one_line(&entry.item.to_string(), 33),
             entry.tokens.0
         )?;
     }
     if !found.left_out.is_empty() {
-        writeln!(out, "\n{}", paint.with("2", "left out                                  score  why"))?;
+        writeln!(out, "\n{}", paint.with("2", "left out                           score  why"))?;
         for left_out in &found.left_out {
             let score = left_out.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
             let why = serde_json::to_value(left_out.reason).ok().and_then(|reason| Some(reason.as_str()?.replace('_', " ")));
-            writeln!(out, "{:<40}  {score:>5}  {}", one_line(&left_out.item.to_string(), 40), why.unwrap_or_default())?;
+            writeln!(out, "{:<33}  {score:>5}  {}", one_line(&left_out.item.to_string(), 33), why.unwrap_or_default())?;
         }
     }
     for note in &found.notes {

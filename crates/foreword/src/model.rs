@@ -6,15 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::config::{Chosen, ClientConfig, Config, Server};
+use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
 use foreword_engine::session::{
-    Agent, Call, Called, Embedded, Hands, Kept, Output, Outputs, Remote, Scores, Script, Sources, Speaker, Stop, embedded_file,
+    Agent, Call, Called, Embedded, Hands, Kept, Output, Outputs, Remote, Scores, Script, Setup, Sources, Speaker, Stop,
+    embedded_file,
 };
 use foreword_engine::weights::{self, SMOLLM2};
 use foreword_engine::workbench::Workbench;
 
+use crate::ask::Keep;
 use crate::config;
 use crate::equip::Find;
+use crate::kept::now_ms;
 use crate::paint::{grouped, note, shown};
 use crate::places::places;
 use crate::progress;
@@ -22,8 +25,8 @@ use crate::progress;
 /// Options that choose a model.
 #[derive(ClapArgs)]
 pub(crate) struct ModelArgs {
-    /// The model of a new session: a name of `foreword models --all`, or PROVIDER/NAME; else the configured one, else the small one
-    /// that comes with Foreword
+    /// The model that answers from here on: a name of `foreword models --all`, or PROVIDER/NAME; else that of the session, else the
+    /// configured one, else the small one that comes with Foreword
     #[arg(long)]
     pub(crate) model: Option<String>,
     /// Where the model is spoken to, for servers of your own: `http://127.0.0.1:8080/v1`
@@ -95,7 +98,7 @@ impl ModelArgs {
         Server { base_url: self.base_url.as_deref(), window: self.window }
     }
 
-    /// The model of a new session.
+    /// The model that is meant.
     pub(crate) fn choose(&self, config: &Config) -> Result<Chosen> {
         let chosen = config.choose(self.model.as_deref(), self.server())?;
         if chosen.is_assumed && self.window.is_none() {
@@ -126,19 +129,26 @@ impl ModelArgs {
             let (outputs, place) = (script.hands(), format!("played by the script {}", file.display()));
             return Ok((Box::new(script), Some(outputs), place));
         }
-        Ok(match self.way(kept)? {
-            Some(client) => {
-                let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
-                let place = format!("at {address}: what you ask and attach is sent there");
-                (Box::new(Remote::new(client, Arc::clone(stop))?), None, place)
-            }
-            None => (Box::new(embedded(Arc::clone(stop))?), None, "in this process: nothing leaves this machine".to_owned()),
-        })
+        let (speaker, place) = reach(self.way(kept)?, stop)?;
+        Ok((speaker, None, place))
     }
 
-    /// How notes are found beside this model: where a script answers, nothing is fetched.
-    pub(crate) fn find(&self) -> Find {
-        if self.script.is_some() { Find::AsIs } else { Find::Fetched }
+    /// Lets the model that is named answer in a session that is there.
+    pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
+        if self.model.is_none() {
+            return Ok(());
+        }
+        let chosen = self.choose(&config::load()?)?;
+        if chosen.model.name == kept.setup().model.name {
+            return Ok(());
+        }
+        self.prepare(&chosen)?;
+        change(kept, chosen.model)
+    }
+
+    /// How notes are found beside this model: where a script answers or nothing is sent, nothing is fetched.
+    pub(crate) fn find(&self, keep: Keep) -> Find {
+        if self.script.is_some() || keep == Keep::Nothing { Find::AsIs } else { Find::Fetched }
     }
 
     /// The way to a session's model; none to the one that runs in this process.
@@ -170,6 +180,34 @@ impl ModelArgs {
         }
         Ok(())
     }
+}
+
+/// A model at the end of that way, or the one that runs in this process; and where it is, in words.
+pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
+    Ok(match way {
+        Some(client) => {
+            let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
+            let place = format!("at {address}: what you ask and attach is sent there");
+            (Box::new(Remote::new(client, Arc::clone(stop))?), place)
+        }
+        None => (Box::new(embedded(Arc::clone(stop))?), "in this process: nothing leaves this machine".to_owned()),
+    })
+}
+
+/// Lets another model answer in a session from here on.
+pub(crate) fn change(kept: &mut Kept, model: Model) -> Result<()> {
+    let models = places()?.models;
+    let old = kept.setup();
+    let setup = Setup::of(kept.id(), model, old.settings.layout, 0, Some(&models));
+    let mut setup = Setup { agent: old.agent.clone(), ttl: old.ttl, ..setup };
+    setup.choose_tool_style(kept.session().agent());
+    kept.change_model(setup, Some(&models), now_ms())?;
+    if kept.setup().is_embedded() {
+        // The small model cannot use tools: they would only fill its window.
+        let agent = Agent { servers: Vec::new(), tools: Vec::new(), ..kept.session().agent().clone() };
+        kept.change_agent(agent, now_ms())?;
+    }
+    Ok(())
 }
 
 fn embedded(stop: Stop) -> Result<Embedded> {

@@ -197,7 +197,9 @@ fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, 
     drop(kept);
     replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
-    let Opened { mut kept, bench, stop } = ToolArgs::default().go_on(&args.vault, &vault, &point, Keep::Everything, model)?;
+    let kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
+    let find = model.find(Keep::Everything);
+    let Opened { mut kept, bench, stop } = ToolArgs::default().equip(&args.vault, &vault, kept, find)?;
     let mut answering = model.answering(&mut kept, bench, &stop)?;
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }

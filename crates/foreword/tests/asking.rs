@@ -51,6 +51,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
         command.args(arguments).current_dir(self.vault.path()).stdin(Stdio::null());
         command.env("FOREWORD_CACHE", self.other.path().join("cache")).env("XDG_CONFIG_HOME", self.other.path().join("config"));
+        // What is not here is not fetched.
+        command.env("PIP_NO_INDEX", "1");
         for variable in ["FOREWORD_MODELS", "FOREWORD_CONFIG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
             command.env_remove(variable);
         }
@@ -113,7 +115,8 @@ fn a_dry_run_shows_the_request_and_leaves_nothing_behind() {
     );
     holds(&text, &["L1_SYSTEM", "expected from the cache: 0 of", "for the prompt", "wire sha256"]);
     let preview = place.json(&[&dry[..], &["--json"]].concat());
-    assert_eq!(preview["context"][0]["item"], "note:Kitchen/Bread.md");
+    let items: Vec<&str> = preview["context"].as_array().unwrap().iter().filter_map(|entry| entry["item"].as_str()).collect();
+    assert!(items.contains(&"note:Kitchen/Bread.md") && items.contains(&"tool:foreword/localSearch"), "{items:?}");
     assert!(preview["expected"]["cost"].as_f64().unwrap() > 0.0 && preview["usage"].is_null(), "{preview}");
     let wire: Value = serde_json::from_str(&place.out(&[&dry[..], &["--wire"]].concat())).unwrap();
     assert_eq!(wire["model"], "claude-sonnet-5");
@@ -144,7 +147,7 @@ fn a_dry_run_is_what_is_sent_next() {
 #[test]
 fn where_no_terminal_is_the_answer_is_as_it_was_said() {
     let place = Place::new();
-    let output = place.run(&["ask", ".", "Why?", "--script", &place.script()]);
+    let output = place.run(&["ask", ".", "Why?", "--mode", "chat", "--script", &place.script()]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "Because of the **starter**[^1].\n");
     let errors = String::from_utf8(output.stderr).unwrap();
     holds(&errors, &["turn 1: ", " of 6,144 tokens, 0 % from the cache", "first token after 0."]);
@@ -187,7 +190,8 @@ fn a_configured_server_takes_any_name_and_gets_its_key() {
     let first = place.run(&["ask", ".", "Is it?", "--json"]);
     let errors = String::from_utf8(first.stderr).unwrap();
     let answer: Value = serde_json::from_slice(&first.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"));
-    assert_eq!((&answer["text"], errors.as_str()), (&json!("Yes."), ""));
+    assert_eq!(answer["text"], "Yes.");
+    assert!(!errors.contains("nobody knows") && !errors.contains("s3cret"), "{errors}");
     place.out(&["ask", ".", "Really?", "--session", "last"]);
     // A name that nobody knows, and an address on the command line.
     holds(
@@ -318,4 +322,18 @@ fn a_chat_takes_commands() {
     assert_eq!(files.len(), 1, "the preview left none");
     holds(&files[0], &["My bread", "Why [[Bread]]?"]);
     assert!(Path::new(&place.vault.path().join(".foreword/history")).is_file());
+}
+
+#[test]
+fn another_model_answers_from_here_on() {
+    let place = Place::new();
+    let text = place
+        .chat("Why [[Bread]]?\n/model\n/model gpt-5.44\n/model claude-sonnet-5\nAnd then?\n/quit\n", &["--model", "gpt-5.4"]);
+    holds(&text, &["gpt-5.4 answers", "close names: gpt-5.4", "claude-sonnet-5 answers", "In March."]);
+    let request = |at: &str| place.json(&["inspect", at, "--json"]);
+    assert_eq!((&request("last@1")["model"], &request("last@2")["model"]), (&json!("gpt-5.4"), &json!("claude-sonnet-5")));
+    assert_eq!(request("last@2")["began"], "model_changed");
+    place.out(&["ask", ".", "Sure?", "--session", "last", "--model", "gemini-3.8-flash", "--script", &place.script()]);
+    assert_eq!((&request("last")["model"], &request("last")["provider"]), (&json!("gemini-3.8-flash"), &json!("gemini")));
+    assert_eq!(place.json(&["verify", "--json"])["faults"], json!([]));
 }

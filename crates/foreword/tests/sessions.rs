@@ -133,6 +133,7 @@ fn a_request_is_explained_and_printed_to_the_byte() {
         .unwrap()
         .iter()
         .map(|entry| (entry["item"].as_str().unwrap(), entry["form"].as_str().unwrap()))
+        .filter(|(item, _)| item.starts_with("note:"))
         .collect();
     assert_eq!(context, [("note:Garden.md", "full"), ("note:Kitchen/Bread.md", "reference")]);
     let layers: Vec<&str> = inspection["layers"].as_array().unwrap().iter().map(|layer| layer["id"].as_str().unwrap()).collect();

@@ -50,6 +50,7 @@ impl Session {
     pub(super) fn remove(&mut self, id: &ItemId) {
         let member = self.is_member(id);
         self.members.retain(|(member, _)| member != id);
+        self.pinned.remove(id);
         self.removed.insert(id.clone());
         self.pending_members.retain(|member| member != id);
         self.pending_notices.retain(|notice| notice.item != *id);

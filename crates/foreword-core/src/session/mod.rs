@@ -9,6 +9,7 @@ mod draft;
 mod fold;
 mod fold_plan;
 mod input;
+mod managed;
 mod members;
 mod model;
 mod opaque;
@@ -22,13 +23,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
-pub use self::input::{Due, Input, InputError, Said, TurnInput, TurnResult};
+pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult};
+pub use self::managed::{Aside, FoldPreview, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};
 use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
 use crate::hash::Hash;
-use crate::history::{History, Shown, Unit};
+use crate::history::{History, MessageId, Shown, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::Library;
@@ -38,7 +40,7 @@ use crate::plan::Plan;
 use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
-use crate::summary::RollingSummary;
+use crate::summary::{RollingSummary, Written};
 use crate::text::fence::Fence;
 use crate::tokens::{Tokenizer, Tokens};
 use crate::version::Version;
@@ -153,7 +155,11 @@ pub struct Session {
     idle_s: u64,
     /// Not everything fits: items are held to a smaller size.
     tight: bool,
-    managed_summary: Option<String>,
+    /// Items that folds keep.
+    pinned: BTreeSet<ItemId>,
+    /// How many inputs it was told.
+    inputs: u64,
+    written: Option<Written>,
 }
 
 impl Session {
@@ -166,8 +172,8 @@ impl Session {
         }
         let always = agent.items().into_iter().filter(|item| item.include == Include::Always);
         let members = always.map(|item| (item.id, Include::Always)).collect();
-        let managed_summary = match &settings.history {
-            HistoryPolicy::Managed { summary, .. } => summary.clone(),
+        let written = match &settings.history {
+            HistoryPolicy::Managed { summary: Some(text), .. } => Some(Written { text: text.clone(), covers: None }),
             _ => None,
         };
         let mut session = Self {
@@ -194,7 +200,9 @@ impl Session {
             notes: Vec::new(),
             idle_s: 0,
             tight: false,
-            managed_summary,
+            pinned: BTreeSet::new(),
+            inputs: 0,
+            written,
         };
         session.seat_members();
         session.lay_out();
@@ -204,7 +212,13 @@ impl Session {
     /// Tells it what happened.
     pub fn apply(&mut self, input: Input) -> Result<Due, InputError> {
         self.check(&input)?;
-        Ok(match input {
+        let due = self.take_in(input);
+        self.inputs += 1;
+        Ok(due)
+    }
+
+    fn take_in(&mut self, input: Input) -> Due {
+        match input {
             Input::Turn(turn) => {
                 self.begin_turn(turn);
                 Due::Request
@@ -231,7 +245,15 @@ impl Session {
                 Due::Nothing
             }
             Input::Summary(summary) => {
-                self.managed_summary = summary;
+                self.written = summary.map(|text| Written { text, covers: None });
+                Due::Nothing
+            }
+            Input::Managed { summary, covers } => {
+                self.written = Some(Written { text: summary, covers: Some(covers) });
+                Due::Nothing
+            }
+            Input::Pin(pin) => {
+                self.pin(&pin);
                 Due::Nothing
             }
             Input::Idle(seconds) => {
@@ -259,7 +281,12 @@ impl Session {
                 self.epoch.began = Some(FoldReason::Forked);
                 Due::Nothing
             }
-        })
+        }
+    }
+
+    /// The message that the current input brings.
+    fn message_id(&self) -> MessageId {
+        MessageId::of_input(self.inputs)
     }
 
     /// Whether an input refers only to what is there. One that passes can be applied.
@@ -274,6 +301,7 @@ impl Session {
                 if known { Ok(()) } else { Err(InputError::UnknownItem(id.clone())) }
             }
             Input::Agent(agent) => Ok(agent.check()?),
+            Input::Pin(pin) => self.check_pin(pin),
             Input::Past(_) | Input::Library(_) if self.turn.is_some() || self.requests > 0 => Err(InputError::TooLate),
             _ => Ok(()),
         }
@@ -497,6 +525,12 @@ impl Session {
     }
 
     fn push_unit(&mut self, unit: Unit) -> usize {
+        let id = if matches!(unit, Unit::Calls(..)) { self.history.open_id } else { self.message_id() };
+        self.push_unit_from(unit, id)
+    }
+
+    fn push_unit_from(&mut self, unit: Unit, id: MessageId) -> usize {
+        self.history.ids.push(id);
         self.history.units.push(unit);
         self.history.units.len() - 1
     }

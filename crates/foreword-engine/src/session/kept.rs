@@ -28,6 +28,7 @@ use super::speak::{Reply, Spent};
 use super::told::Told;
 use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
+use crate::manager::{Manager, View};
 
 /// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
 const CHECKPOINT_TURNS: usize = 64;
@@ -104,6 +105,9 @@ pub struct Kept {
     pub(super) backlog: Vec<Write>,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
+    /// Who looks after the history.
+    pub(super) manager: Option<Manager>,
+    pub(super) view: Option<View>,
 }
 
 impl Kept {
@@ -420,8 +424,7 @@ impl Kept {
     /// What a request used, for the ledger.
     pub(super) fn usage(&mut self, outgoing: &Outgoing, reply: &Reply, first_ms: Option<u64>, total_ms: u64) -> Usage {
         self.last_answer.clone_from(&reply.id);
-        let spent = reply.spent;
-        let read = spent.unwrap_or_default().prompt.read;
+        let read = reply.spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
             let idle_s = u64::try_from((outgoing.at_ms - at_ms) / 1000).unwrap_or(0);
@@ -431,7 +434,7 @@ impl Kept {
             diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, read)
         });
         let broke = on_record(broke.as_ref(), reply.missed.as_ref());
-        Usage { broke, ..self.priced(outgoing, spent, first_ms, total_ms) }
+        Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) }
     }
 
     /// What a request used, at the model's prices.

@@ -106,6 +106,8 @@ impl Kept {
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
+            manager: None,
+            view: None,
             row,
             setup,
             store,
@@ -173,14 +175,14 @@ impl Past {
         for entry in store.log(&row.id, self.from.inputs)? {
             let told = Told::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
+            match &told {
+                Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
+                Told::Mode(mode) => self.mode = *mode,
+                _ => {}
+            }
             let built = match told {
                 Told::Model(setup) => self.change_model(*setup, models)?,
                 told => {
-                    match &told {
-                        Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
-                        Told::Mode(mode) => self.mode = *mode,
-                        _ => {}
-                    }
                     let Some(input) = told.input() else { continue };
                     self.asked = None;
                     self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?

@@ -46,11 +46,16 @@ pub struct Aside {
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
-const MODEL: &str = "model";
 const ASKED: &str = "asked";
 const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const CITED: &str = "cited";
+const MODEL: &str = "model";
+
+/// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
+pub(crate) fn is_input(kind: &str) -> bool {
+    ![EDITED, ASKED, ASIDE, MODE, CITED, MODEL].contains(&kind)
+}
 
 impl Told {
     /// The kind and the body it is stored with.
@@ -58,11 +63,11 @@ impl Told {
         Ok(match self {
             Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
             Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
-            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
             Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
             Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
             Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
+            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Input(input) => match serde_json::to_value(input)? {
                 Value::Object(map) => map.into_iter().next().unwrap_or_default(),
                 Value::String(kind) => (kind, Value::Null),
@@ -76,11 +81,11 @@ impl Told {
         Ok(match kind {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
             EDITED => Self::Edited(serde_json::from_value(body)?),
-            MODEL => Self::Model(serde_json::from_value(body)?),
             ASKED => Self::Asked(serde_json::from_value(body)?),
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
             CITED => Self::Cited(serde_json::from_value(body)?),
+            MODEL => Self::Model(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
             kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
         })
@@ -90,7 +95,7 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) | Self::Model(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) => None,
+            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -142,19 +147,19 @@ mod tests {
             Input::Forked { epoch: 4 },
             Input::Add("rule:a".parse().unwrap()),
         ];
-        let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
         let aside = Aside {
             purpose: "plan".to_owned(),
             body: "{}".to_owned(),
             answer: Err("no answer".to_owned()),
             usage: Usage::default(),
         };
+        let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
         let others = [
             Told::Imported(Vec::new()),
             Told::Edited(Vec::new()),
-            Told::Model(Box::new(setup)),
             Told::Asked(Box::default()),
             Told::Aside(Box::new(aside)),
+            Told::Model(Box::new(setup)),
             Told::Mode(Mode::Agent),
             Told::Cited("\n\n[^1]: [[a]]".to_owned()),
         ];

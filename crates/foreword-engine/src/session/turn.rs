@@ -136,6 +136,7 @@ impl Kept {
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
+        self.manage(&turn, &mut party);
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
         self.save_transcript(now());
@@ -218,7 +219,8 @@ impl Kept {
         let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
         let mut finished = false;
         while due == Due::Request && said.requests < MOST_STEPS {
-            let outgoing = self.request_with((party.now)(), &mut |model, prompt| party.speaker.cache(model, prompt))?;
+            let speaker = &mut *party.speaker;
+            let outgoing = self.request_with((party.now)(), &mut |model, prompt| speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
             let reply = self.hear(&outgoing, party)?;

@@ -81,6 +81,11 @@ impl Desk {
         Ok(undone)
     }
 
+    /// The same, for who keeps it.
+    pub(crate) fn meaning_shared(&self) -> Arc<Meaning> {
+        Arc::clone(&self.meaning)
+    }
+
     /// The embedding model.
     pub(crate) fn meaning(&self) -> &Meaning {
         &self.meaning
@@ -89,16 +94,17 @@ impl Desk {
     /// Finds sources in the vault as it is now. Without the embedding model it goes by words and says so.
     pub fn find(&self, query: &Query<'_>) -> Found {
         let mut corpus = self.corpus();
-        let until = Instant::now() + PREPARING;
+        let started = Instant::now();
         corpus.refresh();
         // Notes come first: at least half of the time is theirs.
-        corpus.read_files(Some(until - PREPARING / 2), &mut |_, _| {});
+        corpus.read_files(Some(started + PREPARING / 2), &mut |_, _| {});
         let model = self.meaning.load(&mut |_| ControlFlow::Continue(())).ok();
         let extent = corpus.extent();
         if let Some(model) = model
             && extent.embedded < extent.chunks
         {
-            let mut in_time = |_, _| if Instant::now() < until { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            let mut in_time =
+                |_, _| if started.elapsed() < PREPARING { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
             corpus.embed(model, &mut in_time);
         }
         find(&corpus, model, query)

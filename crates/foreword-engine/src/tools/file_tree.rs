@@ -73,6 +73,8 @@ impl Builtin for FileTree {
 
 /// The folder of the vault that is meant, as the vault writes it.
 fn folder_meant(vault: &Vault, asked: &str) -> Result<String, String> {
+    /// How many folders are named where none fits.
+    const NAMED: usize = 20;
     let asked = asked.trim().trim_start_matches("./").trim_matches('/');
     if asked.is_empty() || asked == "." {
         return Ok(String::new());
@@ -89,7 +91,6 @@ fn folder_meant(vault: &Vault, asked: &str) -> Result<String, String> {
     if let Some(meant) = alike.or_else(by_name) {
         return Ok((*meant).to_owned());
     }
-    const NAMED: usize = 20;
     let top: Vec<String> = folders.iter().filter(|folder| !folder.contains('/')).take(NAMED).map(|name| brief(name)).collect();
     Err(format!("No folder `{}` of the vault has files. Folders at the top: {}.", brief(asked), top.join(", ")))
 }

@@ -183,8 +183,8 @@ fn cut(text: &str, most: usize) -> &str {
     start.rfind('\n').filter(|end| *end > most / 2).map_or(start, |end| &start[..end])
 }
 
-/// Sources as a model reads them, and how many were left out because they are more than `most` bytes. Every line of a source is marked as a quote: no note can end
-/// its own, or begin another source.
+/// Sources as a model reads them, in at most `most` bytes, and how many had no room. Every line of a source is marked as a quote: no note can
+/// end its own, or begin another source.
 pub fn render(sources: &[Source], most: usize) -> (String, usize) {
     let mut out = String::new();
     for (shown, source) in sources.iter().enumerate() {

@@ -87,7 +87,7 @@ impl Builtin for LocalSearch {
                 "query": {
                     "type": "string",
                     "description": "What to look for, in the language of the notes: a question, or the words that the note would use. One thing \
-                                    at a time; search again for another. Times belong into timeRange."
+                                    at a time; search again for another. Times go into timeRange."
                 },
                 "timeRange": {
                     "type": "string",
@@ -126,10 +126,7 @@ fn shown(query: &str, found: &Found, page: usize) -> String {
     let (sources, left_out) = render(&found.sources, page);
     let _ = write!(out, "\n{sources}");
     if left_out > 0 {
-        let _ = writeln!(
-            out,
-            "({left_out} further results are left out for their length; ask with a smaller limit or a narrower query.)\n"
-        );
+        let _ = writeln!(out, "({left_out} further results had no room; a narrower query or a timeRange brings others up.)\n");
     }
     for remark in &found.remarks {
         let _ = writeln!(out, "Note: {remark}.");

@@ -94,19 +94,22 @@ impl Builtin for ReadNote {
 
 fn attach(vault: &Vault, path: &str, heading: Option<&str>, now: &Zoned) -> Result<Attached, String> {
     // Prompts name notes by their ids too.
-    let named = path.strip_prefix("note:").unwrap_or(path);
-    let attachment = vault.attachment(named).map_err(|error| error.to_string())?;
+    let path = path.strip_prefix("note:").unwrap_or(path);
+    let attachment = vault.attachment(path).map_err(|error| error.to_string())?;
     let attachment = match (attachment, said(heading)) {
-        (Attachment::File { target, .. }, Some(heading)) => {
-            let heading = heading.trim_start_matches('#');
-            let names = heading.split(['#', '>']).map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-            Attachment::File { target, part: Some(Part::Heading(names.collect())) }
+        (Attachment::File { target, part }, Some(heading)) => {
+            // Canvases and PDFs have no sections; they are read from the start.
+            let is_note = vault.resolve(&target, "").path().is_none_or(|path| FileKind::of(path) == FileKind::Note);
+            let names = heading.split(" > ").map(str::to_owned).collect();
+            Attachment::File { part: if is_note { Some(Part::Heading(names)) } else { part }, target }
         }
         (one @ (Attachment::File { .. } | Attachment::Lines { .. }), _) => one,
         (Attachment::Url(_), _) => return Err("This is an address, not a note. webFetch reads pages.".to_owned()),
         (_, _) => {
-            let named = brief(named);
-            return Err(format!("`{named}` names several notes. Give the path of one; getFileTree and localSearch tell paths."));
+            return Err(format!(
+                "`{}` names several notes. Give the path of one; getFileTree and localSearch tell paths.",
+                brief(path)
+            ));
         }
     };
     Ok(vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone())))

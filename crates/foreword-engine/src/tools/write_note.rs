@@ -52,13 +52,13 @@ impl Arguments {
         // Prompts name notes by their ids too.
         let path = path.trim();
         let path = path.strip_prefix("note:").unwrap_or(path);
-        match is_instruction(path) {
-            true => Err(format!(
-                "`{}` is none of the user's notes: instructions for agents and kept chats are not written here.",
-                brief(path)
-            )),
-            false => Ok((path.to_owned(), wish)),
+        if is_instruction(path) {
+            let path = brief(path);
+            return Err(format!(
+                "`{path}` is none of the user's notes: instructions for agents and kept chats are not written here."
+            ));
         }
+        Ok((path.to_owned(), wish))
     }
 }
 

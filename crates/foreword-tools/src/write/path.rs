@@ -108,7 +108,8 @@ impl NotePath {
 
     /// Makes the folders that are missing.
     pub(super) fn make_folders(&self, root: &Path) -> Result<(), WriteError> {
-        make_folders(root, self.folders()).map(drop).map_err(|error| WriteError::io("make the folder of", self, &error))
+        make_folders(root, self.folders()).map_err(|error| WriteError::io("make the folder of", self, &error))?;
+        Ok(())
     }
 }
 

@@ -232,7 +232,7 @@ proptest! {
         fs::create_dir(&root).unwrap();
         let written = prepare(&root, &path, &Change::Append(&text)).and_then(Draft::apply);
         prop_assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 2);
-        prop_assert_eq!(read(&parent, "sibling.md").as_deref(), Some("s"));
+        prop_assert_eq!(read(&parent, "sibling.md"), Some("s".to_owned()));
         if written.is_ok() {
             prop_assert!(root.join(&path).is_file());
             prop_assert_eq!(undo(&root, &path), Ok(Undone::Removed));
