@@ -247,9 +247,11 @@ fn opaque(from: &str, text: &str, calls: usize, thoughts: usize) -> Vec<Opaque> 
         "gemini" => vec![thought(Slot::End, json!({"text": "", "thoughtSignature": "c2ln"}))],
         _ => vec![thought(Slot::OfMessage, json!({"reasoning_content": "Hm."}))],
     };
-    let misplaced = |opaque: &Opaque| {
-        let bare = text.is_empty() || opaque.at != Slot::BeforeText;
-        opaque.at == Slot::End && !from.starts_with("gemini") || (from.starts_with("openai-responses") && bare && calls != 1)
+    let misplaced = |opaque: &Opaque| match opaque.at {
+        Slot::End => !from.starts_with("gemini"),
+        // Two reasoning items in a row are refused.
+        Slot::BeforeCall(0) => from.starts_with("openai-responses") && text.is_empty(),
+        _ => false,
     };
     blocks.into_iter().take(thoughts).filter(|opaque| !misplaced(opaque)).collect()
 }
