@@ -199,17 +199,17 @@ impl SessionArgs {
         if let Some(search) = prepared.search {
             setup.settings.select = search;
         }
-        let mut prepared = prepared;
+        let mut agent = prepared.agent;
         if self.history == Some(History::Managed) || self.template.is_some() {
             let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
             setup.settings.history = policy(Some(&template));
             setup.template = Some(template.name);
             if let Some(instructions) = &template.parsed.chat_instructions {
-                prepared.agent.system_prompt = format!("{}\n\n{instructions}", prepared.agent.system_prompt).trim().to_owned();
+                agent.system_prompt = format!("{}\n\n{instructions}", agent.system_prompt).trim().to_owned();
             }
         }
         // The small model cannot use tools: they would only fill its window.
-        let agent = if embedded { prepared.agent } else { bench.equip(&prepared.agent) };
+        let agent = if embedded { agent } else { bench.equip(&agent) };
         setup.choose_tool_style(&agent);
         let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
         kept.set_mode(mode, now_ms());

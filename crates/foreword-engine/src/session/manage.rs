@@ -54,7 +54,7 @@ impl Kept {
     }
 
     fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) {
-        let Party { speaker, now, .. } = party;
+        let (speaker, now) = (&mut *party.speaker, party.now);
         // The words are stored before anybody is asked anything.
         if self.asked.is_none() && matches!(self.mode, Mode::Chat | Mode::Agent) {
             self.store_told(&Told::Asked(Box::new(turn.clone())), now(), false, Vec::new());
@@ -69,7 +69,7 @@ impl Kept {
         let ground = Ground { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &*tokenizer, now_ms };
         let view = manage(manager, &ground, &mut |call: &Call| match own.as_mut().filter(|_| call.own) {
             Some(own) => self.ask(manager, &mut *own.speaker, &Arc::clone(&own.model), Some(&call.alone), call, now_ms),
-            None => self.ask(manager, &mut **speaker, &self.model, None, call, now_ms),
+            None => self.ask(manager, speaker, &self.model, None, call, now_ms),
         });
         manager.own = own;
         manager.focus = None;

@@ -37,11 +37,12 @@ fn survive(history: HistoryPolicy, manager: Option<Manager>) {
         let is_new = turn == 0 || (turn - 1) * FACTS / TURNS != number;
         let fact = is_new.then(|| planted(number));
         let words = fact.as_ref().map_or_else(|| "Go on with it.".to_owned(), |fact| fact.words.clone());
-        let id = kept.counts().inputs;
         place.send(&mut kept, &mut model, &format!("{words} {}", "And so on. ".repeat(12)));
         if let Some(fact) = fact.filter(|fact| fact.pinned) {
-            let input = kept.store().log("s", id).unwrap().iter().position(|entry| entry.kind == "turn").unwrap();
-            let from = format!("m{}", id + input as u64).parse().unwrap();
+            let log = kept.store().log("s", 0).unwrap();
+            let inputs = log.iter().filter(|entry| crate::session::is_input(&entry.kind));
+            let turn = inputs.enumerate().filter(|(_, entry)| entry.kind == "turn").last().unwrap().0;
+            let from = format!("m{turn}").parse().unwrap();
             kept.tell(Input::Pin(Pin::Text { from, text: fact.exact }), 9).unwrap();
         }
     }
