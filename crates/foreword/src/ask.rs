@@ -10,7 +10,7 @@ use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::manager::{DEFAULT_TEMPLATE, policy};
-use foreword_engine::prepare::{Wanted, prepare, servers_of};
+use foreword_engine::prepare::{Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
     Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
@@ -176,8 +176,9 @@ impl SessionArgs {
         let room = Tokens(chosen.model.window.0 / 2);
         let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let prepared = runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
-        for problem in &prepared.problems {
+        let Prepared { mut agent, servers, asking, search, problems, .. } =
+            runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
+        for problem in &problems {
             note(shown(&problem.to_string()));
         }
         let store = match keep {
@@ -193,13 +194,12 @@ impl SessionArgs {
         let mode = self.mode.or(config.mode).unwrap_or(usual);
         let find = model.find(keep).in_mode(mode);
         let id = new_session_id()?;
-        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find, window, &id)?;
+        let (bench, stop) = self.tools.workbench(&place.root()?, servers, asking, find, window, &id)?;
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
         setup.agent.clone_from(&self.agent);
-        if let Some(search) = prepared.search {
+        if let Some(search) = search {
             setup.settings.select = search;
         }
-        let mut agent = prepared.agent;
         if self.history == Some(History::Managed) || self.template.is_some() {
             let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
             setup.settings.history = policy(Some(&template));

@@ -59,7 +59,8 @@ fn every_dialect_answers_with_tools_and_its_cache_is_read() {
     ]});
     for (dialect, model) in MODELS {
         let (vault, cache) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        let bread = format!("# Bread\n\nThe starter should double within four hours.\n\n{}", "Fold the dough gently. ".repeat(300));
+        let bread =
+            format!("# Bread\n\nThe starter should double within four hours.\n\n{}", "Fold the dough gently. ".repeat(300));
         fs::write(vault.path().join("Bread.md"), bread).unwrap();
         let double = double(&script);
         let url = double.base_url(dialect);
@@ -70,7 +71,11 @@ fn every_dialect_answers_with_tools_and_its_cache_is_read() {
             serde_json::from_str::<Value>(&out).unwrap()
         };
         let first = ask(&["How fast is the starter?", "--attach", "Bread", "--model", model]);
-        assert_eq!((first["text"].as_str(), first["requests"].as_u64()), (Some("It doubles within four hours."), Some(2)), "{model}");
+        assert_eq!(
+            (first["text"].as_str(), first["requests"].as_u64()),
+            (Some("It doubles within four hours."), Some(2)),
+            "{model}"
+        );
         let second = ask(&["Really?", "--session", "last", "--mode", "agent"]);
         assert_eq!((second["text"].as_str(), second["requests"].as_u64()), (Some("Yes."), Some(4)), "{model}");
         let share = second["cached"].as_f64().unwrap() / second["tokens"].as_f64().unwrap();
@@ -78,6 +83,9 @@ fn every_dialect_answers_with_tools_and_its_cache_is_read() {
         let (code, out, errors) = foreword(vault.path(), cache.path(), &["verify"]);
         assert_eq!(code, 0, "{model}: {out}{errors}");
         let (_, out, _) = foreword(vault.path(), cache.path(), &["sessions", "show", "last"]);
-        assert!(out.contains("within four hours") && out.contains("do not fit its schema") && out.contains("Plan accepted"), "{out}");
+        assert!(
+            out.contains("within four hours") && out.contains("do not fit its schema") && out.contains("Plan accepted"),
+            "{out}"
+        );
     }
 }
