@@ -39,7 +39,7 @@ pub const PASSTHROUGH_RUNS: usize = 1;
 /// Below this size of the history nothing is managed where nobody says.
 pub const TOKEN_THRESHOLD: u64 = 4_000;
 /// A summary that takes longer is none.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is given to a step is held to so many bytes each.
 const MOST_INPUT: u64 = 64 << 10;
@@ -285,7 +285,7 @@ fn one(
     let summaries = step.recent_summaries.map_or(1, Runs::count);
     let mut call = prompt::call(ground, manager, template, &rendered.text, &given, runs, summaries);
     call.own = matches!(writer, Some(Writer::Named(_))) && manager.own.is_some();
-    section.asked = call.behind.clone();
+    section.asked.clone_from(&call.behind);
     let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;
     view.model.clone_from(&answered.model);
     view.figures.cost += answered.cost;

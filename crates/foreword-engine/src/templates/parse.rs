@@ -155,7 +155,7 @@ impl Parsed {
                 self.flaw(section.line + at + 1, format!("@{name}: {what}"));
             }
         }
-        step.text = section.lines[from..].join("\n").trim().to_owned();
+        section.lines[from..].join("\n").trim().clone_into(&mut step.text);
         if let Some((language, shape)) = shape(&step.text)
             && language == "json"
             && let Err(error) = serde_json::from_str::<Value>(shape)
