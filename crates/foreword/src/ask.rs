@@ -205,7 +205,8 @@ impl SessionArgs {
             setup.settings.history = policy(Some(&template));
             setup.template = Some(template.name);
             if let Some(instructions) = &template.parsed.chat_instructions {
-                agent.system_prompt = format!("{}\n\n{instructions}", agent.system_prompt).trim().to_owned();
+                let own = agent.system_prompt.trim();
+                agent.system_prompt = [own, instructions.trim()].join("\n\n").trim().into();
             }
         }
         // The small model cannot use tools: they would only fill its window.

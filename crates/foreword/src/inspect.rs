@@ -32,6 +32,7 @@ Exit codes: 0 they differ, or one continues the other; 1 they are the same; 2 no
 
 /// Options of `foreword inspect`.
 #[derive(ClapArgs)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// Which session, turn and step: SESSION, SESSION@TURN, SESSION@TURN.STEP
     at: Point,

@@ -206,7 +206,7 @@ pub(crate) fn replay(world: &World, past: &[Told]) -> Session {
 
 /// Models count differently, and are told of tools differently.
 pub(crate) fn tokenizer(model: usize) -> Chars {
-    if model % 2 == 0 { Chars::FOUR } else { Chars::THREE }
+    if model.is_multiple_of(2) { Chars::FOUR } else { Chars::THREE }
 }
 
 fn change_model(world: &World, session: &mut Session, model: usize) -> Due {
