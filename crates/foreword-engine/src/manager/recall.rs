@@ -3,6 +3,7 @@
 mod past;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -186,7 +187,7 @@ impl Recall {
         for Recalled { id, excerpt, .. } in &found {
             let who = self.remarks.get(id).map_or("", Remark::who);
             let run = self.remarks.get(id).map_or(0, |remark| remark.run + 1);
-            out.push_str(&format!("\n[{id}] {who}, turn {run}\n{excerpt}\n"));
+            let _ = write!(out, "\n[{id}] {who}, turn {run}\n{excerpt}\n");
         }
         out.push_str("\nRead one whole with recall({\"id\": \"…\"}).");
         Ok(out)
@@ -206,7 +207,7 @@ impl Recall {
         let end = offset.min(total) + page.chars().count();
         let mut out = format!("{head}, characters {} to {end} of {total}\n{page}\n", offset.min(total));
         if end < total {
-            out.push_str(&format!("\nGo on with recall({{\"id\": \"{id}\", \"offset\": {end}}}).\n"));
+            let _ = write!(out, "\nGo on with recall({{\"id\": \"{id}\", \"offset\": {end}}}).\n");
         }
         let before = self.remarks.range(..id).next_back().map(|(id, _)| format!("before: [{id}]"));
         let behind = self.remarks.range(id..).nth(1).map(|(id, _)| format!("next: [{id}]"));
