@@ -71,7 +71,9 @@ fn check(layout: Layout, history: &HistoryPolicy) {
     for number in 0..TURNS {
         if matches!(history, HistoryPolicy::Managed { .. }) && number % 100 == 99 {
             let told = Input::Managed { summary: format!("They looked at {number} parts."), covers: session.managed_cut() };
-            session.apply(told).unwrap();
+            for session in std::iter::once(&mut session).chain(&mut resumed) {
+                session.apply(told.clone()).unwrap();
+            }
         }
         match number % 199 {
             3 => resumed = Some(Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).unwrap()),

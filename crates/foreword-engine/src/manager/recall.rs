@@ -187,7 +187,6 @@ impl Recall {
         for Recalled { id, excerpt, .. } in &found {
             let who = self.remarks.get(id).map_or("", Remark::who);
             let run = self.remarks.get(id).map_or(0, |remark| remark.run + 1);
-            // Writing to a string cannot fail.
             let _ = write!(out, "\n[{id}] {who}, turn {run}\n{excerpt}\n");
         }
         out.push_str("\nRead one whole with recall({\"id\": \"…\"}).");

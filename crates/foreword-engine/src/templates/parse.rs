@@ -244,13 +244,10 @@ fn sections(body: &str, first_line: usize) -> Vec<Section<'_>> {
         if bare.starts_with("```") || bare.starts_with("~~~") {
             fenced = !fenced;
         }
-        match text.strip_prefix("## ").filter(|_| !fenced) {
-            Some(name) => found.push(Section { name: Some(name.trim()), line, lines: Vec::new() }),
-            None => {
-                if let Some(section) = found.last_mut() {
-                    section.lines.push(text);
-                }
-            }
+        if let Some(name) = text.strip_prefix("## ").filter(|_| !fenced) {
+            found.push(Section { name: Some(name.trim()), line, lines: Vec::new() });
+        } else if let Some(section) = found.last_mut() {
+            section.lines.push(text);
         }
     }
     found.retain(|section| section.name.is_some() || section.lines.iter().any(|line| !line.trim().is_empty()));
