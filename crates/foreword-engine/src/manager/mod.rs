@@ -220,8 +220,8 @@ fn write(
         outcome?;
     }
     let shown: Vec<&Section> = view.sections.iter().filter(|section| section.in_view).collect();
-    let asked = view.sections.iter().any(|section| section.by_model && section.in_view);
-    if asked && shown.iter().all(|section| section.output.is_empty()) {
+    // A model was asked, and nothing that it said has a source.
+    if shown.is_empty() && view.sections.iter().any(|section| section.by_model) {
         return Err(Unmanaged::Empty);
     }
     let titled = shown.len() > 1;

@@ -29,7 +29,7 @@ fn planted(number: usize) -> Planted {
 
 fn survive(history: HistoryPolicy, manager: Option<Manager>) {
     let place = Place::new();
-    let mut kept = place.begin(Layout::Log, 4_000, history);
+    let mut kept = place.begin(Layout::Log, 3_200, history);
     kept.set_manager(manager);
     let mut model = model(|_| says("The user keeps talking about boards and glue."));
     for turn in 0..TURNS {
