@@ -11,8 +11,10 @@ mod history;
 mod import;
 mod inspect;
 mod kept;
+mod known;
 mod models;
 mod open;
+mod picture;
 mod point;
 mod script;
 mod setup;
@@ -33,8 +35,10 @@ pub use history::{fork, replace_turn, rewind, turn_of, turns};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
+pub use known::models;
 pub use models::{Embedded, Remote, RemoteError, Stop};
 pub use open::OpenSessionError;
+pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub use setup::embedded_file;
@@ -45,10 +49,10 @@ pub use turn::{Event, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
 pub use foreword_core::hash::Hash;
-pub use foreword_core::session::{Input, TurnInput};
+pub use foreword_core::session::{Input, InputError, TurnInput};
 pub use foreword_core::version::Version;
 pub use foreword_tools::Output;
-pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Write, new_session_id};
+pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Usage, Write, new_session_id};
 
 /// Where the store of a vault is.
 pub const STORE: &str = ".foreword/foreword.db";

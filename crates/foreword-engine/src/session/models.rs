@@ -31,6 +31,11 @@ impl Embedded {
         let model = Arc::new(ChatModel::open(file)?);
         Ok(Self { chat: Chat::new(Arc::clone(&model)), model, stop })
     }
+
+    /// Another speaker with the same weights and a memory of its own.
+    pub fn beside(&self, stop: Stop) -> Self {
+        Self { chat: Chat::new(Arc::clone(&self.model)), model: Arc::clone(&self.model), stop }
+    }
 }
 
 /// What the model in use reads of a message. It knows no tools: a call is told in words, and a result is something the user says.

@@ -1,0 +1,122 @@
+//! What all requests share.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use foreword_engine::session::{Embedded, STORE, Script, Sqlite};
+use foreword_engine::vault::{Vault, open};
+use tokio::sync::watch;
+
+use crate::config::Config;
+use crate::hub::Hub;
+use crate::listen::ServeError;
+use crate::problem::{INTERNAL, Problem};
+use crate::rate::Rate;
+
+/// How old the list of notes may be.
+const FRESH: Duration = Duration::from_secs(2);
+
+/// Connections to the store that are kept for the next reader.
+const SPARE_STORES: usize = 8;
+
+/// A running server.
+pub(crate) struct App {
+    pub(crate) config: Arc<Config>,
+    pub(crate) common: Arc<Common>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) rate: Option<Rate>,
+    /// True when the server ends.
+    pub(crate) end: watch::Sender<bool>,
+}
+
+impl App {
+    pub(crate) fn new(config: Config) -> Result<Self, ServeError> {
+        let config = Arc::new(config);
+        if let Some(file) = &config.answers.script {
+            Script::read(file)?;
+        }
+        let vault = open(&config.vault, &config.places)?;
+        let root = vault.root().to_owned();
+        // Made where it is not there yet, so that every later opening finds it.
+        let store = Sqlite::open(&root.join(STORE))?;
+        let common = Arc::new(Common {
+            config: Arc::clone(&config),
+            root,
+            vault: Mutex::new((Arc::new(vault), Instant::now())),
+            stores: Mutex::new(vec![store]),
+            embedded: Mutex::default(),
+            runtime: tokio::runtime::Handle::current(),
+        });
+        let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
+        let rate = config.limits.requests_per_s.map(Rate::new);
+        Ok(Self { config, common, hub, rate, end: watch::Sender::new(false) })
+    }
+}
+
+/// What sessions and requests need of the world.
+pub(crate) struct Common {
+    pub(crate) config: Arc<Config>,
+    /// The vault's folder.
+    pub(crate) root: PathBuf,
+    vault: Mutex<(Arc<Vault>, Instant)>,
+    stores: Mutex<Vec<Sqlite>>,
+    /// The model that comes with Foreword, once it was needed: its weights are read once.
+    pub(crate) embedded: Mutex<Option<Embedded>>,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl Common {
+    /// The vault, looked at again where that was some time ago and nobody is reading it.
+    pub(crate) fn vault(&self) -> Arc<Vault> {
+        let mut held = self.vault.lock().unwrap_or_else(PoisonError::into_inner);
+        let (vault, looked) = &mut *held;
+        if looked.elapsed() > FRESH
+            && let Some(vault) = Arc::get_mut(vault)
+        {
+            vault.refresh();
+            *looked = Instant::now();
+        }
+        Arc::clone(vault)
+    }
+
+    /// A store of one's own, to open a session with.
+    pub(crate) fn store(&self) -> Result<Sqlite, Problem> {
+        Ok(Sqlite::open_existing(&self.root.join(STORE))?)
+    }
+
+    /// Does something with a store, on a thread that may wait.
+    pub(crate) async fn with_store<T, F>(self: &Arc<Self>, work: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Sqlite) -> Result<T, Problem> + Send + 'static,
+    {
+        let common = Arc::clone(self);
+        blocking(move || {
+            let spare = common.stores.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let mut store = spare.map_or_else(|| common.store(), Ok)?;
+            let done = work(&mut store);
+            let mut stores = common.stores.lock().unwrap_or_else(PoisonError::into_inner);
+            if stores.len() < SPARE_STORES {
+                stores.push(store);
+            }
+            done
+        })
+        .await
+    }
+}
+
+/// Runs what may wait for a disk on a thread made for it.
+pub(crate) async fn blocking<T, F>(work: F) -> Result<T, Problem>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Problem> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("it was not finished: {error}"))))
+}
+
+/// Waits for the end of the server.
+pub(crate) async fn ended(end: &mut watch::Receiver<bool>) {
+    // A sender that is gone is an end too.
+    let _ = end.wait_for(|end| *end).await;
+}
