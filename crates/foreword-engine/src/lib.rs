@@ -4,6 +4,7 @@ pub mod attach;
 pub mod catalog;
 pub mod chats;
 pub mod corpus;
+pub mod gateway;
 pub mod meaning;
 pub mod places;
 pub mod session;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::session::{
-    Event, Input, Kept, Question, Setup, Store as _, StoreError, TurnInput, Version, library_of, replace_turn,
+    Event, Input, Kept, Question, Relayed, Setup, Stop, Store as _, StoreError, TurnInput, Version, library_of, replace_turn,
     rewind, turn_of,
 };
 use jiff::Zoned;
@@ -92,12 +92,37 @@ impl Desk {
         Ok(())
     }
 
+    /// Begins a session of a client: its chat is not written into the vault.
+    pub(crate) fn begin_apart(&mut self, agent: &foreword_engine::vault::Agent, setup: &Setup) -> Result<(), Problem> {
+        let models = self.common.config.places.models.clone();
+        let store = Box::new(self.common.store()?);
+        self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
+        Ok(())
+    }
+
+    /// What ends a turn that runs.
+    pub(crate) fn stop(&self) -> Stop {
+        Arc::clone(&self.line.stop)
+    }
+
+    /// Tells what a client sent and takes one reply.
+    pub(crate) fn relay(&mut self, inputs: Vec<Input>, each: &mut dyn FnMut(Event<'_>)) -> Result<Option<Relayed>, Problem> {
+        self.answering()?;
+        let (Some(kept), Some(answering)) = (self.kept.as_mut(), self.answering.as_mut()) else { return Ok(None) };
+        let reply = kept.relay(inputs, &mut *answering.speaker, &now_ms, each);
+        self.failures();
+        Ok(reply?)
+    }
+
     /// The session, opened.
     pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
             let store = Box::new(self.common.store()?);
-            self.kept = Some(Kept::open(store, &self.id, Some(&models), self.chats())?);
+            // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
+            let row = store.session(&self.id)?;
+            let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
+            self.kept = Some(Kept::open(store, &self.id, Some(&models), chats)?);
         }
         self.kept.as_mut().ok_or_else(|| Problem::new(crate::problem::INTERNAL, "the session is not open"))
     }

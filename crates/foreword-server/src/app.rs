@@ -9,6 +9,7 @@ use foreword_engine::vault::{Vault, open};
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::gateway::Gateway;
 use crate::hub::Hub;
 use crate::listen::ServeError;
 use crate::problem::{INTERNAL, Problem};
@@ -25,6 +26,7 @@ pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) common: Arc<Common>,
     pub(crate) hub: Arc<Hub>,
+    pub(crate) gateway: Gateway,
     pub(crate) rate: Option<Rate>,
     /// True when the server ends.
     pub(crate) end: watch::Sender<bool>,
@@ -50,7 +52,7 @@ impl App {
         });
         let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
         let rate = config.limits.requests_per_s.map(Rate::new);
-        Ok(Self { config, common, hub, rate, end: watch::Sender::new(false) })
+        Ok(Self { config, common, hub, gateway: Gateway::default(), rate, end: watch::Sender::new(false) })
     }
 }
 

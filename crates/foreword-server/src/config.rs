@@ -84,7 +84,7 @@ impl Default for Limits {
             request: Duration::from_mins(2),
             idle: Duration::from_secs(30),
             stream: Duration::from_hours(1),
-            sessions: 64,
+            sessions: 1024,
             grace: Duration::from_secs(5),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// Begins a turn, unless one runs already.
-    fn begin(&self) -> Option<Running> {
+    pub(crate) fn begin(&self) -> Option<Running> {
         let begun = !self.running.swap(true, Ordering::AcqRel);
         begun.then(|| Running(Arc::clone(&self.running)))
     }
@@ -46,11 +46,11 @@ impl Drop for Running {
     }
 }
 
-fn answering(session: &str) -> Problem {
+pub(crate) fn answering(session: &str) -> Problem {
     Problem::new(CONFLICT, format!("session {session} is answering; stop it or wait for its end"))
 }
 
-fn ended() -> Problem {
+pub(crate) fn ended() -> Problem {
     Problem::new(INTERNAL, "the session's thread ended before it was done")
 }
 
@@ -126,7 +126,7 @@ impl Hub {
     }
 
     /// Puts a job into a session's queue.
-    fn post(&self, session: &str, mut job: Job) -> Result<(), Problem> {
+    pub(crate) fn post(&self, session: &str, mut job: Job) -> Result<(), Problem> {
         let mut open = self.open();
         let Some(known) = open.get_mut(session) else {
             return Err(Problem::new(CONFLICT, format!("session {session} was closed just now; try again")));

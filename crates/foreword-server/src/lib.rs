@@ -11,6 +11,7 @@ mod app;
 mod clock;
 mod config;
 mod feed;
+mod gateway;
 mod guard;
 mod hub;
 mod listen;

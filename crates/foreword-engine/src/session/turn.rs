@@ -95,7 +95,7 @@ impl Kept {
     }
 
     /// A provider that was not asked for longer than it remembers has forgotten the prompt.
-    fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
+    pub(super) fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
         let Some(last) = self.last_request_ms() else { return Ok(()) };
         let idle_s = u64::try_from((now_ms - last) / 1000).unwrap_or(0);
         if self.setup().model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime) {
@@ -132,7 +132,7 @@ impl Kept {
     }
 
     /// Takes in one reply, part by part.
-    fn hear(
+    pub(super) fn hear(
         &mut self,
         outgoing: &Outgoing,
         speaker: &mut dyn Speaker,

@@ -1,0 +1,52 @@
+//! A turn whose tools someone else runs: what came in is told, one reply is taken, and its calls are left open.
+
+use foreword_core::message::ToolCall;
+use foreword_core::session::{Due, Input};
+use foreword_store::Usage;
+
+use super::kept::Kept;
+use super::speak::Speaker;
+use super::turn::{Event, TurnError};
+
+/// A reply, handed on.
+#[derive(Clone, Debug)]
+pub struct Relayed {
+    /// Its words.
+    pub text: String,
+    /// Calls whose results are to come from outside.
+    pub calls: Vec<ToolCall>,
+    /// Whether it ended before the model had said all.
+    pub cut_off: bool,
+    /// What it used.
+    pub usage: Option<Usage>,
+}
+
+impl Kept {
+    /// Tells what a client sent and takes one reply; none where nothing is due. Where the last request has no answer yet, nothing need
+    /// be told: it is sent again.
+    pub fn relay(
+        &mut self,
+        told: Vec<Input>,
+        speaker: &mut dyn Speaker,
+        now: &dyn Fn() -> i64,
+        each: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Relayed>, TurnError> {
+        let mut due = if told.is_empty() && self.is_unanswered() { Due::Request } else { Due::Nothing };
+        if !told.is_empty() {
+            self.pending = None;
+            self.tell_idle(now())?;
+        }
+        for input in told {
+            due = self.tell(input, now())?;
+        }
+        if due == Due::Nothing {
+            return Ok(None);
+        }
+        let outgoing = self.request(now())?;
+        each(Event::Request(&outgoing));
+        let reply = self.hear(&outgoing, speaker, now, each)?;
+        let ledger = self.store.ledger(&self.row.id).unwrap_or_default();
+        let usage = ledger.into_iter().find(|(number, _)| *number == outgoing.number).map(|(_, usage)| usage);
+        Ok(Some(Relayed { text: reply.text, calls: reply.calls, cut_off: reply.cut_off, usage }))
+    }
+}
