@@ -85,6 +85,10 @@ pub struct History {
     pub directive: Option<String>,
     /// The plan at work, and the unit whose call brought it.
     pub plan: Option<(Plan, usize)>,
+    /// Whether a reply now would answer the last request as it was sent.
+    pub answerable: bool,
+    /// Units before this one have no opaque blocks.
+    pub bare: usize,
 }
 
 /// The part of the history a request shows.

@@ -1,5 +1,6 @@
 //! Messages in no provider's dialect. Every byte of one belongs to a [`Piece`] that says where it came from.
 
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
 use std::fmt;
@@ -133,8 +134,37 @@ pub struct Image {
     pub data: Arc<str>,
 }
 
-/// One message. It never changes once made; requests share it.
+/// What only the model's provider can read of a reply, and wants back as it was: a signed thought, a reasoning item, a signature. All of a
+/// message's are sent back, or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opaque {
+    /// Who made it: the dialect and the model. Nobody else is sent it.
+    pub from: String,
+    /// Where it belongs.
+    pub at: Slot,
+    /// The provider's own JSON.
+    #[serde(with = "crate::json::value")]
+    pub json: Value,
+}
+
+/// Where in its message an opaque block belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Slot {
+    /// A block of its own, in front of everything.
+    BeforeText,
+    /// A block of its own, in front of a call.
+    BeforeCall(usize),
+    /// A block of its own, behind everything.
+    End,
+    /// Fields of a call.
+    OfCall(usize),
+    /// Fields of the message.
+    OfMessage,
+}
+
+/// One message. It never changes once made; requests share it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Message {
     /// Who speaks.
     pub role: Role,
@@ -146,14 +176,52 @@ pub struct Message {
     pub calls: Vec<ToolCall>,
     /// The call it answers, of a tool message.
     pub answers: Option<String>,
-    /// Size of what is not in `pieces`: calls and images.
+    /// Size of what is not in `pieces`: calls, images and opaque blocks.
     pub extra_tokens: Tokens,
+    /// For the provider alone, of an assistant message.
+    #[serde(default)]
+    pub opaque: Vec<Opaque>,
+    /// Whether the call failed, of a tool message.
+    #[serde(default)]
+    pub failed: bool,
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // On record what is not there is left out, so that the records of old messages keep their hashes. A checkpoint names no fields:
+        // there each has its place.
+        let all = !serializer.is_human_readable();
+        let (opaque, failed) = (all || !self.opaque.is_empty(), all || self.failed);
+        let mut fields = serializer.serialize_struct("Message", 6 + usize::from(opaque) + usize::from(failed))?;
+        fields.serialize_field("role", &self.role)?;
+        fields.serialize_field("pieces", &self.pieces)?;
+        fields.serialize_field("images", &self.images)?;
+        fields.serialize_field("calls", &self.calls)?;
+        fields.serialize_field("answers", &self.answers)?;
+        fields.serialize_field("extra_tokens", &self.extra_tokens)?;
+        if opaque {
+            fields.serialize_field("opaque", &self.opaque)?;
+        }
+        if failed {
+            fields.serialize_field("failed", &self.failed)?;
+        }
+        fields.end()
+    }
 }
 
 impl Message {
     /// A message of text alone.
     pub fn text(role: Role, pieces: Vec<Piece>) -> Self {
-        Self { role, pieces, images: Vec::new(), calls: Vec::new(), answers: None, extra_tokens: Tokens::ZERO }
+        Self {
+            role,
+            pieces,
+            images: Vec::new(),
+            calls: Vec::new(),
+            answers: None,
+            extra_tokens: Tokens::ZERO,
+            opaque: Vec::new(),
+            failed: false,
+        }
     }
 
     /// Its text in one string.
@@ -167,8 +235,9 @@ impl Message {
 
     /// Whether it goes out as the same bytes as another, whatever the layers were.
     pub fn says_the_same(&self, other: &Self) -> bool {
-        let words = |message: &Self| (message.role, message.answers.clone(), message.content().into_owned());
-        std::ptr::eq(self, other) || (words(self) == words(other) && self.calls == other.calls && self.images == other.images)
+        let words = |message: &Self| (message.role, message.failed, message.answers.clone(), message.content().into_owned());
+        let same = |other: &Self| self.calls == other.calls && self.images == other.images && self.opaque == other.opaque;
+        std::ptr::eq(self, other) || (words(self) == words(other) && same(other))
     }
 
     /// Its whole size.
@@ -184,5 +253,23 @@ impl Message {
     /// Whether it says nothing at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.images.is_empty() && self.calls.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn records_of_old_messages_read_back_and_stay_the_same() {
+        let old = json!({"role": "tool", "pieces": [], "images": [], "calls": [], "answers": "a", "extra_tokens": 0});
+        let message: Message = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&message).unwrap(), old);
+        let opaque = Opaque { from: "x/y".to_owned(), at: Slot::BeforeCall(1), json: json!({"a": [1, {"b": null}]}) };
+        let new = Message { failed: true, opaque: vec![opaque], ..message };
+        assert_eq!(serde_json::from_value::<Message>(serde_json::to_value(&new).unwrap()).unwrap(), new);
+        assert_eq!(postcard::from_bytes::<Message>(&postcard::to_allocvec(&new).unwrap()).unwrap(), new);
     }
 }

@@ -18,7 +18,28 @@ struct Waiting {
     call: ToolCall,
     /// The id as the model gave it; several calls may share it.
     given: String,
-    output: Option<String>,
+    output: Option<CallOutput>,
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallOutput {
+    /// What it gave back.
+    pub text: String,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+impl CallOutput {
+    /// Of a call that did what it should.
+    pub fn done(text: impl Into<String>) -> Self {
+        Self { text: text.into(), failed: false }
+    }
+
+    /// Of one that did not.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), failed: true }
+    }
 }
 
 /// The calls of one assistant message, until all are answered.
@@ -60,11 +81,11 @@ impl OpenCalls {
     }
 
     /// Takes a result for the first open call with this id.
-    pub fn answer(&mut self, id: &str, output: &str) -> Answer {
+    pub fn answer(&mut self, id: &str, output: CallOutput) -> Answer {
         match self.waiting.iter_mut().find(|waiting| waiting.given == id && waiting.output.is_none()) {
             None => Answer::Unasked,
             Some(waiting) => {
-                waiting.output = Some(output.to_owned());
+                waiting.output = Some(output);
                 if self.is_complete() { Answer::Complete } else { Answer::Taken }
             }
         }
@@ -87,10 +108,9 @@ impl OpenCalls {
     }
 
     /// The calls with their results, in the order of the calls; the placeholder for those that have none.
-    pub fn close(self) -> Vec<(ToolCall, String)> {
-        let closed =
-            self.waiting.into_iter().map(|waiting| (waiting.call, waiting.output.unwrap_or_else(|| INTERRUPTED.to_owned())));
-        closed.collect()
+    pub fn close(self) -> Vec<(ToolCall, CallOutput)> {
+        let output = |waiting: Waiting| (waiting.call, waiting.output.unwrap_or_else(|| CallOutput::failed(INTERRUPTED)));
+        self.waiting.into_iter().map(output).collect()
     }
 }
 
@@ -141,14 +161,18 @@ mod tests {
         ids.iter().map(|id| ToolCall { id: (*id).to_owned(), name: "t".to_owned(), arguments: serde_json::json!({}) }).collect()
     }
 
+    fn done(text: &str) -> CallOutput {
+        CallOutput::done(text)
+    }
+
     #[test]
     fn results_close_a_group_in_the_order_of_its_calls() {
         let mut open = OpenCalls::new(&calls(&["a", "b"]), &mut BTreeSet::new());
-        assert_eq!(open.answer("x", ""), Answer::Unasked);
-        assert_eq!(open.answer("b", "2"), Answer::Taken);
-        assert_eq!(open.answer("b", "again"), Answer::Unasked);
-        assert_eq!(open.answer("a", "1"), Answer::Complete);
-        let closed: Vec<_> = open.close().into_iter().map(|(call, output)| (call.id, output)).collect();
+        assert_eq!(open.answer("x", done("")), Answer::Unasked);
+        assert_eq!(open.answer("b", done("2")), Answer::Taken);
+        assert_eq!(open.answer("b", CallOutput::failed("again")), Answer::Unasked);
+        assert_eq!(open.answer("a", done("1")), Answer::Complete);
+        let closed: Vec<_> = open.close().into_iter().map(|(call, output)| (call.id, output.text)).collect();
         assert_eq!(closed, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())]);
     }
 
@@ -158,14 +182,14 @@ mod tests {
         OpenCalls::new(&calls(&["a"]), &mut used);
         let mut open = OpenCalls::new(&calls(&["a", "a"]), &mut used);
         assert_eq!(open.calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["a-2", "a-3"]);
-        assert_eq!(open.answer("a", "1"), Answer::Taken);
-        assert_eq!(open.answer("a", "2"), Answer::Complete);
+        assert_eq!(open.answer("a", done("1")), Answer::Taken);
+        assert_eq!(open.answer("a", done("2")), Answer::Complete);
     }
 
     #[test]
     fn an_interrupt_answers_what_is_open() {
         let mut open = OpenCalls::new(&calls(&["a", "b"]), &mut BTreeSet::new());
-        open.answer("a", "1");
-        assert_eq!(open.close()[1].1, INTERRUPTED);
+        open.answer("a", done("1"));
+        assert_eq!(open.close()[1].1, CallOutput::failed(INTERRUPTED));
     }
 }

@@ -10,6 +10,9 @@ use crate::item::ItemId;
 use crate::message::Message;
 use crate::tokens::Tokens;
 
+/// The one tool that reaches all others where a choice cannot be told otherwise.
+pub const USE_TOOL: &str = "useTool";
+
 /// How the choice of tools is told to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -18,7 +18,8 @@ use proptest::prelude::*;
 use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, world};
 
 fn bytes(message: &Message) -> String {
-    format!("{:?}|{}|{:?}|{:?}", message.role, message.content(), message.calls, message.answers)
+    let Message { role, calls, answers, opaque, failed, .. } = message;
+    format!("{role:?}|{}|{calls:?}|{answers:?}|{failed}|{opaque:?}", message.content())
 }
 
 fn system(messages: &[Arc<Message>]) -> String {
@@ -72,6 +73,22 @@ proptest! {
         if !world.events.iter().any(|event| matches!(event, Event::Fork(_))) {
             prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
         }
+    }
+
+    #[test]
+    fn opaque_blocks_stay_behind_the_very_messages_they_were_made_after(world in world()) {
+        let mut failure = None;
+        let mut before: Vec<Vec<String>> = Vec::new();
+        let _ = run(&world, |_, sent| {
+            let now: Vec<String> = sent.messages.iter().map(|message| bytes(message)).collect();
+            for at in sent.messages.iter().enumerate().filter(|(_, message)| !message.opaque.is_empty()).map(|(at, _)| at) {
+                if !before.iter().any(|request| now[..at] == **request) {
+                    failure = Some(format!("message {at} answers another request\n{now:#?}"));
+                }
+            }
+            before.push(now);
+        });
+        prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
     }
 
     #[test]

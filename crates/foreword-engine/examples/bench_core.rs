@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
 
     fn answer(&mut self) -> Result<()> {
         let text = format!("Note {} says what it says.", self.notes.len());
-        self.session.apply(Input::Assistant { text, calls: Vec::new() })?;
+        self.session.apply(Input::Assistant { text, calls: Vec::new(), opaque: Vec::new() })?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! continues its session, or a fork of it; any other begins one and brings its past along.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
@@ -17,7 +18,7 @@ use serde_json::json;
 pub use foreword_provider::front::{Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
 
 use crate::Layout;
-use crate::session::{Line, Setup};
+use crate::session::{Line, Model, Setup};
 
 /// Conversations that are remembered. Whoever comes back to one that was forgotten begins a session with a past.
 const REMEMBERED: usize = 20_000;
@@ -210,15 +211,15 @@ pub fn agent(asked: &Asked) -> Agent {
 }
 
 /// A session for a client: its tools are the tool list, and replies have the room it asks for.
-pub fn setup(session: &str, asked: &Asked, model: Option<&str>, models: &std::path::Path) -> Result<Setup, crate::session::SetupError> {
-    let mut setup = Setup::new(session, model, Layout::Log, asked.tools.len(), Some(models))?;
+pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup {
+    let mut setup = Setup::of(session, model, Layout::Log, asked.tools.len(), Some(models));
     setup.settings.tools = ToolStyle::Native;
     if let Some(reply) = asked.reply_tokens {
         let reply = reply.min(setup.model.reply_limit.0).min(setup.model.window.0 / 2).max(1);
         setup.settings.budget.reply = Tokens(reply);
         setup.settings.budget.prompt = Tokens(setup.model.window.0.saturating_sub(reply));
     }
-    Ok(setup)
+    setup
 }
 
 #[cfg(test)]

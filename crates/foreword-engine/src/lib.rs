@@ -3,10 +3,15 @@
 pub mod attach;
 pub mod catalog;
 pub mod chats;
+pub mod config;
 pub mod corpus;
+pub mod doctor;
 pub mod gateway;
 pub mod meaning;
+pub mod memory;
 pub mod places;
+pub mod prepare;
+pub mod projects;
 pub mod session;
 pub mod simulate;
 pub mod vault;

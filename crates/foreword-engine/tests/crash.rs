@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use foreword_engine::chats::{Chats, Importer};
 use foreword_engine::places::Places;
 use foreword_engine::session::{
-    Event, Fork, Input, Kept, Question, STORE, Script, Setup, Sqlite, Store, StoreError, TurnInput, fork, rewind, take_in,
+    Event, Fork, Input, Kept, Mode, Question, STORE, Script, Setup, Sqlite, Store, StoreError, TurnInput, fork, rewind, take_in,
     transcript, verify,
 };
 use foreword_engine::{Layout, vault};
@@ -86,6 +86,7 @@ fn send(root: &Path, kept: &mut Kept, dice: &mut Dice, script: &mut Script) {
     let note = fs::read_to_string(root.join(&path)).unwrap_or_default();
     let attached = vec![foreword_core::version::Version::note(&path, None, &note, Vec::new())];
     let turn = TurnInput { words: words.clone(), attached, ..TurnInput::default() };
+    kept.set_mode(if dice.roll(3) == 0 { Mode::Agent } else { Mode::Chat }, now());
     let mut hands = script.hands();
     let mut shown = String::new();
     let mut each = |event: Event<'_>| match event {

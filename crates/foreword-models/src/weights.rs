@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pip::Pip;
+use sha2::{Digest as _, Sha256};
 
 /// How often a waiting process looks, and tells its progress.
 const LOOK: Duration = Duration::from_millis(100);
@@ -102,6 +103,32 @@ impl Weights {
         let size = |path: PathBuf| std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
         let whole = |folder: &PathBuf| self.files.iter().all(|file| size(folder.join(file.file_name())) == Some(file.size));
         [cache.join(self.name), cache.to_owned()].into_iter().find(whole)
+    }
+
+    /// The first of their files in `folder` whose content is not the published one. Reads all of them.
+    pub fn damaged(&self, folder: &Path) -> std::io::Result<Option<&'static str>> {
+        for file in self.files {
+            let mut hash = Sha256::new();
+            std::io::copy(&mut File::open(folder.join(file.file_name()))?, &mut Hashing(&mut hash))?;
+            if wheel::hex(&hash.finalize()) != file.sha256 {
+                return Ok(Some(file.file_name()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A hash as something to write to.
+struct Hashing<'a>(&'a mut Sha256);
+
+impl std::io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -23,6 +23,7 @@ mod config;
 mod error;
 mod flight;
 mod key;
+mod reach;
 mod retry;
 
 use std::sync::{Arc, Mutex, PoisonError};

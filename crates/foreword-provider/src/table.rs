@@ -99,7 +99,11 @@ impl ModelTable {
 
     /// Adds the rows and cache rules of `text`; those of the same name are replaced. On an error nothing is changed.
     pub fn merge_toml(&mut self, text: &str) -> Result<(), TableError> {
-        let mut file: toml::Table = text.parse().map_err(|error: toml::de::Error| TableError::Syntax(error.to_string()))?;
+        self.merge(text.parse().map_err(|error: toml::de::Error| TableError::Syntax(error.to_string()))?)
+    }
+
+    /// The same for a table that was read already.
+    pub fn merge(&mut self, mut file: toml::Table) -> Result<(), TableError> {
         let mut next = self.clone();
         if let Some(value) = file.remove("as_of") {
             next.as_of = field("as_of", value)?;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::session::{
-    Event, Input, Kept, Question, Relayed, Setup, Stop, Store as _, StoreError, TurnInput, Version, library_of, replace_turn,
-    rewind, turn_of,
+    Event, Input, Kept, Preview, Question, Relayed, Setup, Stop, Store as _, StoreError, TurnInput, Version, library_of, replace_turn,
+    rewind, turn_of, without_mentions,
 };
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -20,7 +20,7 @@ use crate::answer::Answering;
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
-use crate::problem::{BAD_REQUEST, Problem};
+use crate::problem::{BAD_REQUEST, INTERNAL, Problem};
 
 /// Something for a session's thread to do.
 pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
@@ -124,7 +124,7 @@ impl Desk {
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
             self.kept = Some(Kept::open(store, &self.id, Some(&models), chats)?);
         }
-        self.kept.as_mut().ok_or_else(|| Problem::new(crate::problem::INTERNAL, "the session is not open"))
+        self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
     }
 
     /// Lets go of the session, so that its past can be changed or it can be deleted.
@@ -208,11 +208,23 @@ impl Desk {
     }
 
     /// What would be sent, as a question.
-    pub(crate) fn question(&mut self, words: String, named: &[String]) -> Result<Question, Problem> {
+    fn question(&mut self, words: String, named: &[String]) -> Result<Question, Problem> {
         let attached = self.attached(&words, named)?;
         let vault = self.common.vault();
-        let library = library_of(self.kept()?, &vault, &Zoned::now())?;
-        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library })
+        let kept = self.kept()?;
+        let library = library_of(kept, &vault, &Zoned::now())?;
+        let (words, added) = without_mentions(&words, kept.session().agent());
+        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library, added })
+    }
+
+    /// What would be sent; nothing is sent or kept.
+    pub(crate) fn preview(&mut self, words: String, named: &[String]) -> Result<Preview, Problem> {
+        let question = self.question(words, named)?;
+        self.answering()?;
+        let (Some(kept), Some(answering)) = (self.kept.as_ref(), self.answering.as_mut()) else {
+            return Err(Problem::new(INTERNAL, "the session is not open"));
+        };
+        Ok(kept.preview(question, &mut *answering.hands, now_ms())?)
     }
 
     /// Runs a turn. `accepted` is told as soon as nothing but the model can go wrong; the rest is told to the feed.

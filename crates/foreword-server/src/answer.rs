@@ -31,11 +31,14 @@ impl Answering {
         if held.is_some() {
             return Ok(());
         }
-        let speaker: Box<dyn Speaker> = if kept.setup().is_embedded() && answers.base_url.is_none() {
-            Box::new(embedded(common, stop)?)
-        } else {
-            let config = ClientConfig { base_url: answers.base_url.clone(), ..ClientConfig::new(kept.setup().dialect) };
-            Box::new(Remote::new(config, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?)
+        let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
+        let speaker: Box<dyn Speaker> = match answers.choose(Some(&name))?.client {
+            None => Box::new(embedded(common, stop)?),
+            // The session's record says how its model is spoken to, whatever the configuration has become.
+            Some(client) => {
+                let client = ClientConfig { dialect, ..client };
+                Box::new(Remote::new(client, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?)
+            }
         };
         *held = Some(Self { speaker, hands: Box::new(NoHands) });
         Ok(())

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use foreword_engine::config::{Chosen, Server};
 use foreword_engine::places::Places;
 
+use crate::problem::{NOT_FOUND, Problem};
 use crate::token::Token;
 
 /// Everything a server needs to know.
@@ -24,14 +26,29 @@ pub struct Config {
 }
 
 /// Who answers in sessions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Answers {
-    /// The model of a new session that names none; else the one that comes with Foreword.
+    /// The user's models and providers.
+    pub config: foreword_engine::config::Config,
+    /// Whether a variable of the environment has something in it: where a provider's key would be.
+    pub is_set: fn(&str) -> bool,
+    /// The model of a new session that names none; else the configured one, else the one that comes with Foreword.
     pub model: Option<String>,
     /// Where models are spoken to, in place of their provider's own address.
     pub base_url: Option<String>,
+    /// Tokens that a model takes which nobody knows.
+    pub window: Option<u64>,
     /// A file with answers, to try things out.
     pub script: Option<PathBuf>,
+}
+
+impl Answers {
+    /// The model of that name, or the server's, and how it is spoken to.
+    pub(crate) fn choose(&self, name: Option<&str>) -> Result<Chosen, Problem> {
+        let server = Server { base_url: self.base_url.as_deref(), window: self.window };
+        let chosen = self.config.choose(name.or(self.model.as_deref()), server);
+        chosen.map_err(|error| Problem::new(NOT_FOUND, error))
+    }
 }
 
 /// Who may come in.

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::actor::Desk;
 use crate::app::{App, blocking};
 use crate::clock::now_ms;
-use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem, TOO_LARGE};
+use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
 use crate::sse;
 
 /// What is known of conversations.
@@ -46,12 +46,14 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-async fn models() -> Result<Json<Value>, Problem> {
-    let model = |model: foreword_engine::session::Model| {
-        json!({"id": model.name, "object": "model", "type": "model", "created": 0, "owned_by": model.dialect.to_string(), "display_name": model.name})
+async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+    let model = |listed: foreword_engine::config::Listed| {
+        let name = listed.model.name;
+        json!({"id": name, "object": "model", "type": "model", "created": 0, "owned_by": listed.provider.unwrap_or_else(|| "foreword".to_owned()), "display_name": name})
     };
-    let all: Vec<Value> = foreword_engine::session::models()?.into_iter().map(model).collect();
-    Ok(Json(json!({"object": "list", "data": all, "has_more": false})))
+    let answers = &app.config.answers;
+    let all: Vec<Value> = answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key).map(model).collect();
+    Json(json!({"object": "list", "data": all, "has_more": false}))
 }
 
 /// What is known of an answer when it begins.
@@ -141,9 +143,10 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<P
             let id = new_session_id()?;
             let (common, asked, named) = (Arc::clone(&app.common), asked.clone(), id.clone());
             let begin = move || {
-                let own = matches!(asked.model.as_str(), "foreword" | "default");
-                let model = if own { common.config.answers.model.as_deref() } else { Some(asked.model.as_str()) };
-                let setup = setup(&named, &asked, model, &common.config.places.models).map_err(|error| Problem::new(NOT_FOUND, error))?;
+                // A client that must name a model and does not care.
+                let model = Some(asked.model.as_str()).filter(|model| !matches!(*model, "foreword" | "default"));
+                let chosen = common.config.answers.choose(model)?;
+                let setup = setup(&named, &asked, chosen.model, &common.config.places.models);
                 Ok((foreword_engine::gateway::agent(&asked), setup))
             };
             let (agent, setup) = blocking(begin).await?;

@@ -173,7 +173,7 @@ fn what_is_wrong_is_said_before_anything_changes() {
     check("POST", &messages, json!({"words": "Hi", "attach": vec!["Beds.md"; 300]}), 400);
     check("POST", "/api/v1/sessions/nobody/messages", json!({"words": "Hi"}), 404);
     check("PUT", &format!("{messages}/3"), json!({"words": "Hi"}), 409);
-    check("POST", "/api/v1/sessions", json!({"model": "no-such-model"}), 400);
+    check("POST", "/api/v1/sessions", json!({"model": "no-such-model"}), 404);
     check("POST", "/api/v1/sessions", json!({"agent": "nobody"}), 404);
     check("POST", "/api/v1/sessions", json!({"layout": "tower"}), 400);
     assert_eq!(server.get(&format!("/api/v1/sessions/{id}"))["messages"], json!([]));

@@ -32,7 +32,7 @@ export class Composer {
   async loadChoices() {
     const [agents, models] = await Promise.all([get("/agents").catch(() => []), get("/models").catch(() => [])]);
     this.agent.append(...agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "" }, agent.name)));
-    fill(this.model, h("option", { value: "" }, "server's model"), models.map((model) => h("option", { value: model.name }, model.name)));
+    fill(this.model, models.map((model) => h("option", { value: model.default ? "" : model.name, selected: model.default }, model.name)));
   }
 
   choices() {
@@ -194,7 +194,8 @@ export class Composer {
       const meter = h("span.meter", {}, h("i"));
       meter.firstChild.style.width = `${Math.min(100, (shown.tokens / shown.budget) * 100)}%`;
       fill(this.next, meter, h("span", {}, `next request: ${amount(shown.tokens)} of ${amount(shown.budget)} tokens`,
-        shown.expected_cached ? ` · ${share(shown.expected_cached, shown.tokens)} cached` : "", shown.expected_cost ? ` · about ${money(shown.expected_cost)}` : ""));
+        shown.expected.read ? ` · ${share(shown.expected.read, shown.tokens)} from the cache` : "", shown.expected.cost ? ` · about ${money(shown.expected.cost)}` : "",
+        shown.left_out.length ? ` · ${shown.left_out.length} left out` : ""));
     }, 350);
   }
 }

@@ -1,7 +1,31 @@
 //! Asking a person before something is done.
 
+use foreword_core::catalog::Permission;
 use foreword_core::item::ItemId;
 use serde_json::Value;
+
+/// A session's setting: when the person is asked before a tool runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    /// Before every call.
+    Always,
+    /// Before no call.
+    Never,
+    /// As the tool says, else its server, else before every call.
+    #[default]
+    Tool,
+}
+
+impl Asking {
+    /// Whether a call of a tool with this permission waits for the person.
+    pub fn asks(self, permission: Permission) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Never => false,
+            Self::Tool => permission == Permission::Required,
+        }
+    }
+}
 
 /// What a person is asked to allow.
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +43,12 @@ pub struct Approval<'a> {
 pub enum Decision {
     /// This once.
     Once,
-    /// From now on in this session, for this tool.
+    /// From now on in this session, for this tool, as long as the tool stays what it is.
     Session,
     /// No.
     No,
+    /// Nobody is there to be asked.
+    Absent,
 }
 
 /// Someone who can be asked.
@@ -31,12 +57,12 @@ pub trait Approve: Send {
     fn ask(&mut self, approval: &Approval<'_>) -> Decision;
 }
 
-/// Nobody is there, so the answer is no.
+/// Nobody is there, so nothing is allowed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 
 impl Approve for Unattended {
     fn ask(&mut self, _: &Approval<'_>) -> Decision {
-        Decision::No
+        Decision::Absent
     }
 }

@@ -3,27 +3,15 @@
 
 mod approve;
 mod builtin;
+mod config;
+mod output;
+mod pattern;
+pub mod schema;
+mod toolbox;
 
-pub use approve::{Approval, Approve, Decision, Unattended};
+pub use approve::{Approval, Approve, Asking, Decision, Unattended};
 pub use builtin::{Builtin, OWN_SERVER};
-
-/// What a tool gives back. There always is something: what went wrong is said in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
-    /// What the model reads.
-    pub text: String,
-    /// Whether it tells of a failure.
-    pub failed: bool,
-}
-
-impl Output {
-    /// It worked.
-    pub fn done(text: impl Into<String>) -> Self {
-        Self { text: text.into(), failed: false }
-    }
-
-    /// It did not, for the reason in the text, which the model can act on.
-    pub fn failed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), failed: true }
-    }
-}
+pub use config::{ServerConfig, Timeouts, ToolConfig, Transport};
+pub use output::{MAX_OUTPUT, Output};
+pub use pattern::PatternError;
+pub use toolbox::{Problem, Toolbox};

@@ -1,7 +1,7 @@
 //! `foreword ask`: one question.
 
-use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -10,25 +10,31 @@ use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::session::{
-    Event, Kept, Point, Question, Setup, Sqlite, TurnError, TurnInput, Version, library_of, new_session_id,
+    Kept, Point, Question, Setup, Sqlite, TurnInput, Version, library_of, new_session_id, without_mentions,
 };
 use foreword_engine::vault::{Vault, agent};
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use serde_json::json;
 
+use crate::answer::{self, Shown};
+use crate::config;
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::{Answering, ModelArgs};
-use crate::paint::{Paint, is_unsafe, note, shown};
+use crate::model::ModelArgs;
+use crate::paint::{note, shown};
 use crate::places::places;
+use crate::preview;
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Ask a question about a folder of notes. The question, the request it led to and the answer are kept in the vault's store as they come, and \
 the chat is also a markdown file in Foreword/Chats.
 
-Without --model, the small model that comes with Foreword answers, on this machine. Any other model of the table is spoken to with the key in \
-OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY; --base-url names a server of your own (llama.cpp, Ollama, vLLM, LM Studio).
+Without --model, the configured model answers, or the small one that comes with Foreword, on this machine. `foreword models --all` lists the \
+known ones; they are spoken to with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY. Servers of your own take any name: `ollama/NAME`, \
+`lmstudio/NAME`, `vllm/NAME`, or any name with --base-url.
+
+--dry-run shows the request that would be sent: its layers, its items and why they are in it, what was left out, what the provider's cache is \
+expected to serve and what that costs. Nothing is sent and nothing is kept.
 
 --script takes the answers from a JSON file like {\"replies\": [{\"text\": \"Hello.\"}, {\"calls\": [{\"id\": \"a\", \"name\": \"read\", \"arguments\": {}}]}], \
 \"tools\": {\"read\": \"what it gives back\"}}, to try things out. A session takes its replies in order and begins again at the end.";
@@ -37,6 +43,7 @@ pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword ask examples/vault \"Why was the loaf flat?\" --attach Bread
   foreword ask examples/vault \"And the next one?\" --session last
+  foreword ask examples/vault \"Which notes?\" --attach \"#baking\" --model claude-sonnet-5 --dry-run
   git diff | foreword ask . \"What changed?\" --stdin --model claude-sonnet-5
   foreword inspect last --vault examples/vault
 Exit codes: 0 answered; 1 kept, but not answered; 2 the arguments, the vault or the session are wrong.";
@@ -58,6 +65,12 @@ pub(crate) struct Args {
     stdin: bool,
     #[command(flatten)]
     model: ModelArgs,
+    /// Show what would be sent, and send and keep nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// With --dry-run: print the exact bytes that would be sent
+    #[arg(long, requires = "dry_run", conflicts_with = "json")]
+    wire: bool,
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
@@ -72,44 +85,65 @@ pub(crate) struct SessionArgs {
     /// Attach a note, a folder, a tag, lines, a page (see `foreword attach --help`)
     #[arg(long, value_name = "WHAT")]
     pub(crate) attach: Vec<String>,
-    /// The layout of a new session
-    #[arg(long, default_value = "log", value_parser = ["log", "library"])]
-    layout: String,
+    /// The layout of a new session; else the configured one, else log
+    #[arg(long, value_parser = ["log", "library"])]
+    layout: Option<String>,
     /// The agent of a new session: a folder or file in Foreword/Agents
     #[arg(long)]
     agent: Option<String>,
 }
 
+/// Whether what is said is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Everything,
+    /// It is only looked at.
+    Nothing,
+}
+
 impl SessionArgs {
     /// The session that is meant, opened or begun.
-    pub(crate) fn open(&self, place: &VaultArg, model: &ModelArgs) -> Result<Kept> {
+    pub(crate) fn open(&self, place: &VaultArg, model: &ModelArgs, keep: Keep) -> Result<Kept> {
         match &self.session {
-            Some(point) => go_on(place, point),
-            None => self.begin(place, model),
+            Some(point) => go_on(place, point, keep),
+            None => self.begin(place, model, keep),
         }
     }
 
-    fn begin(&self, place: &VaultArg, model: &ModelArgs) -> Result<Kept> {
+    fn begin(&self, place: &VaultArg, model: &ModelArgs, keep: Keep) -> Result<Kept> {
         let Some((agent, problems)) = agent(&place.root()?, self.agent.as_deref()) else {
             bail!("there is no agent {:?} in Foreword/Agents of this vault", self.agent.as_deref().unwrap_or_default());
         };
         for problem in &problems {
             note(shown(&problem.to_string()));
         }
-        model.prepare()?;
-        let models = places()?.models;
-        let layout = if self.layout == "library" { Layout::Library } else { Layout::Log };
-        let id = new_session_id()?;
-        let setup = Setup::new(&id, model.model.as_deref(), layout, agent.tools.len(), Some(&models))?;
-        let store = match place.make_store() {
-            Ok(store) => store,
-            Err(error) => {
-                note(shown(&format!("{error:#}. The answer comes all the same, but this session is not kept")));
-                Sqlite::in_memory()?
+        let config = config::load()?;
+        let chosen = model.choose(&config)?;
+        let layout = match self.layout.as_deref() {
+            Some("library") => Layout::Library,
+            Some(_) => Layout::Log,
+            None => config.layout.unwrap_or(Layout::Log),
+        };
+        let store = match keep {
+            Keep::Nothing => Sqlite::in_memory()?,
+            Keep::Everything => {
+                model.prepare(&chosen)?;
+                store(place)?
             }
         };
-        Ok(Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(&place.root()?), now_ms())?)
+        let models = places()?.models;
+        let id = new_session_id()?;
+        let setup = Setup::of(&id, chosen.model, layout, agent.tools.len(), Some(&models));
+        Ok(Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?)
     }
+}
+
+/// The store of a vault, or one that is forgotten where there can be none.
+fn store(place: &VaultArg) -> Result<Sqlite> {
+    place.make_store().or_else(|error| {
+        note(shown(&format!("{error:#}. The answer comes all the same, but this session is not kept")));
+        Ok(Sqlite::in_memory()?)
+    })
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
@@ -126,10 +160,22 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
-    let mut kept = args.session.open(&place, &args.model)?;
+    let keep = if args.dry_run { Keep::Nothing } else { Keep::Everything };
+    let mut kept = args.session.open(&place, &args.model, keep)?;
+    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
+    if let (Some(question), true) = (&question, args.dry_run) {
+        let form = if args.json { preview::Form::Json } else if args.wire { preview::Form::Wire } else { preview::Form::Table };
+        return preview::run(&kept, question.clone(), &mut *args.model.hands()?, form);
+    }
     let mut answering = args.model.answering(&mut kept)?;
-    let turn = (!args.resume).then(|| TurnInput { words, attached, ..TurnInput::default() });
-    run(&mut kept, turn, &vault, &mut answering, args.json)
+    answer::run(&mut kept, question, &mut answering, if args.json { Shown::Json } else { Shown::Live })
+}
+
+/// What a person asks in a session: items of the agent that the words mention join it.
+pub(crate) fn question(kept: &Kept, vault: &Vault, words: &str, attached: Vec<Version>) -> Result<Question> {
+    let (words, added) = without_mentions(words, kept.session().agent());
+    let library = library_of(kept, vault, &Zoned::now())?;
+    Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library, added })
 }
 
 /// More than this is no question.
@@ -152,131 +198,20 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String]) -> Result<Vec<Version>>
     Ok(gathered.versions)
 }
 
-fn chats(root: &Path) -> Option<Chats> {
-    match Chats::open(root, TimeZone::system()) {
-        Ok(chats) => Some(chats),
-        Err(error) => {
-            note(format!("the chat is not written as markdown: {error}"));
-            None
-        }
+fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
+    if keep == Keep::Nothing {
+        return Ok(None);
     }
+    let chats = Chats::open(&place.root()?, TimeZone::system());
+    Ok(chats.inspect_err(|error| note(format!("the chat is not written as markdown: {error}"))).ok())
 }
 
 /// Opens a session that is there.
-pub(crate) fn go_on(place: &VaultArg, point: &Point) -> Result<Kept> {
+pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
     let store = place.store()?;
     let id = point.session(&store)?;
-    if store.is_read_only() {
+    if store.is_read_only() && keep == Keep::Everything {
         note("the store can only be read: the answer comes all the same, but it is not kept");
     }
-    Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(&place.root()?))?)
-}
-
-/// What of a text may reach a terminal.
-fn safe(text: &str) -> String {
-    text.chars().map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-/// Carries a turn, or the rest of one, and shows it.
-pub(crate) fn run(
-    kept: &mut Kept,
-    turn: Option<TurnInput>,
-    vault: &Vault,
-    answering: &mut Answering,
-    as_json: bool,
-) -> Result<ExitCode> {
-    let paint = Paint::stderr();
-    let mut shown_any = false;
-    let mut each = |event: Event<'_>| match event {
-        Event::Part(part) if !as_json => {
-            shown_any = true;
-            let mut out = io::stdout().lock();
-            // Whoever stopped reading still has everything in the store.
-            let _ = out.write_all(safe(part).as_bytes()).and_then(|()| out.flush());
-        }
-        Event::Call(call) if !as_json => {
-            eprintln!("{}", paint.with("2", format!("\n{}({})", shown(&call.name), shown(&call.arguments.to_string()))));
-        }
-        _ => {}
-    };
-    let (speaker, hands) = (&mut *answering.speaker, &mut *answering.hands);
-    let outcome = match turn {
-        Some(turn) => {
-            let library = library_of(kept, vault, &Zoned::now())?;
-            kept.send(Question { turn, library }, speaker, hands, &now_ms, &mut each)
-        }
-        None => kept.go_on(speaker, hands, &now_ms, &mut each),
-    };
-    if shown_any {
-        println!();
-    }
-    for failure in kept.take_failures() {
-        note(shown(&failure.0));
-    }
-    let said = match outcome {
-        Ok(said) => said,
-        Err(error) => {
-            eprintln!("{} {}", paint.with("31", "error:"), safe(&error.to_string()));
-            match error {
-                TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
-                    note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
-                }
-                TurnError::Speak(_) if kept.is_stored() => {
-                    note(format!("what was shown is kept: foreword sessions regenerate {} answers anew", kept.id()));
-                }
-                _ => {}
-            }
-            return Ok(ExitCode::from(1));
-        }
-    };
-    let status = Status::of(kept)?;
-    if as_json {
-        let report = json!({
-            "session": kept.id(), "turn": kept.session().turns(), "requests": said.requests, "text": said.text,
-            "tokens": status.tokens, "cached": status.cached, "stored": kept.is_stored(),
-        });
-        writeln!(io::stdout(), "{report}")?;
-    } else if said.requests == 0 {
-        note("there was nothing to answer");
-    } else {
-        eprintln!("{}", paint.with("2", status.line(kept)));
-    }
-    if said.out_of_steps {
-        note(format!(
-            "the model was asked {} times and still wants to go on: foreword ask … --session {} --resume",
-            said.requests,
-            kept.id()
-        ));
-    }
-    if !kept.is_stored() {
-        note("this turn is NOT kept: nothing could be written to the store");
-    }
-    Ok(ExitCode::from(u8::from(said.out_of_steps || !kept.is_stored())))
-}
-
-/// What the last request used, and the session so far.
-pub(crate) struct Status {
-    pub(crate) tokens: u64,
-    pub(crate) cached: u64,
-    pub(crate) cost: f64,
-    pub(crate) saved: f64,
-}
-
-impl Status {
-    pub(crate) fn of(kept: &Kept) -> Result<Self> {
-        let ledger = kept.store().ledger(kept.id())?;
-        let (tokens, cached) = ledger.last().map_or((0, 0), |(_, usage)| (usage.read + usage.write + usage.uncached, usage.read));
-        let cost = ledger.iter().map(|(_, usage)| usage.cost).sum();
-        let saved = ledger.iter().map(|(_, usage)| usage.cost_uncached - usage.cost).sum();
-        Ok(Self { tokens, cached, cost, saved })
-    }
-
-    /// One line for people.
-    pub(crate) fn line(&self, kept: &Kept) -> String {
-        let budget = kept.setup().settings.budget.prompt;
-        let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
-        let money = if self.cost > 0.0 { format!(", ${:.4}", self.cost) } else { String::new() };
-        let (id, turn, tokens) = (kept.id(), kept.session().turns(), self.tokens);
-        format!("session {id}, turn {turn}: {tokens} of {budget} tokens, {share} % from the cache{money}")
-    }
+    Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
 }

@@ -1,6 +1,6 @@
 //! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -68,7 +68,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
-    let paint = Paint::new(io::stdout().is_terminal());
+    let paint = Paint::stdout();
     let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
@@ -101,6 +101,14 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             )?;
         }
     }
+    contents(out, found)?;
+    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+}
+
+/// The layers and items of a request, and what was left out.
+pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+    let paint = Paint::stdout();
     writeln!(out, "\n{}", paint.with("2", "layer         tokens  cached  sha256"))?;
     for CachedLayer { id, tokens, cached, sha256, segments } in &found.layers {
         let cached = cached.map_or("-".to_owned(), |cached| cached.to_string());
@@ -144,8 +152,7 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     for note in &found.notes {
         writeln!(out, "{}", paint.with("2", format!("{}: {}", shown(&note.kind), one_line(&note.text, 120))))?;
     }
-    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
-    writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+    Ok(())
 }
 
 /// Options of `foreword diff`.

@@ -1,17 +1,22 @@
 //! The command line: the only place that knows the terminal, the environment and the home folder.
 
+mod answer;
 mod ask;
 mod attach;
 mod chat;
+mod config;
+mod doctor;
 mod embed;
 mod export;
 mod index;
 mod inspect;
 mod kept;
+mod markdown;
 mod model;
 mod models;
 mod paint;
 mod places;
+mod preview;
 mod progress;
 mod search;
 mod serve;
@@ -32,7 +37,7 @@ use clap::{Parser, Subcommand};
     name = "foreword",
     version,
     arg_required_else_help = true,
-    after_help = format!("Begin with:\n  foreword search examples/vault \"why was the loaf flat\"\n  foreword simulate examples/scenarios/*.json\n\n{}", places::HELP)
+    after_help = format!("Begin with:\n  foreword chat examples/vault\n  foreword search examples/vault \"why was the loaf flat\"\n  foreword simulate examples/scenarios/*.json\n\n{}", places::HELP)
 )]
 struct Cli {
     #[command(subcommand)]
@@ -61,8 +66,8 @@ enum Command {
     #[command(long_about = embed::LONG_ABOUT, after_help = embed::AFTER_HELP)]
     Embed(embed::Args),
 
-    /// The models that run on this machine: what is here, and fetching what is not
-    #[command(long_about = models::LONG_ABOUT, after_help = models::AFTER_HELP)]
+    /// The models that can be used, with windows, prices and cache rules; fetching those that run on this machine
+    #[command(long_about = models::LONG_ABOUT, after_help = models::after_help())]
     Models(models::Args),
 
     /// Chat over a folder of notes; everything said is kept
@@ -88,6 +93,10 @@ enum Command {
     /// Where two requests part: the byte, the item, the cause, the price
     #[command(after_help = inspect::DIFF_AFTER_HELP)]
     Diff(inspect::DiffArgs),
+
+    /// Check models, keys, providers, servers, vault and store, and say what to do
+    #[command(long_about = doctor::LONG_ABOUT, after_help = doctor::AFTER_HELP)]
+    Doctor(doctor::Args),
 
     /// Check everything that is kept and name what is broken
     #[command(long_about = verify::LONG_ABOUT, after_help = verify::AFTER_HELP)]
@@ -124,6 +133,7 @@ fn main() -> ExitCode {
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Diff(args) => inspect::diff_main(&args),
+        Command::Doctor(args) => doctor::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Backup(args) => verify::backup_main(&args),
         Command::Export(args) => export::main(&args),

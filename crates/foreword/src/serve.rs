@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use foreword_server::{Answers, Config, Limits, Reach, Server, Token};
 
+use crate::config;
 use crate::model::ModelArgs;
 use crate::paint::{Paint, note};
 use crate::places::places;
@@ -52,15 +53,22 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     anyhow::ensure!(args.vault.is_dir(), "{} is not a folder", args.vault.display());
-    args.model.prepare()?;
+    let config = config::load()?;
+    args.model.prepare(&args.model.choose(&config)?)?;
     let vault = args.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", args.vault.display()))?;
     let (reach, shown) = reach(args, &vault)?;
     let limits = match reach {
         Reach::Loopback => Limits::default(),
         Reach::Token { .. } => Limits { requests_per_s: Some(100), ..Limits::default() },
     };
-    let answers =
-        Answers { model: args.model.model.clone(), base_url: args.model.base_url.clone(), script: args.model.script.clone() };
+    let answers = Answers {
+        config,
+        is_set: config::is_set,
+        model: args.model.model.clone(),
+        base_url: args.model.base_url.clone(),
+        window: args.model.window,
+        script: args.model.script.clone(),
+    };
     let config = Config { vault, places: places()?, answers, reach, limits };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;

@@ -11,11 +11,11 @@ use foreword_engine::session::{
 };
 use serde_json::{Value, json};
 
-use crate::ask;
+use crate::answer::{self, Shown};
+use crate::ask::{self, Keep};
 use crate::kept::{Vault, moment, now_ms};
 use crate::model::ModelArgs;
 use crate::paint::{Paint, note, one_line, shown};
-use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
 A session is named by its id, the start of it, or `last`; a turn of it by @ and a number from 1.
@@ -125,7 +125,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             if title.is_empty() {
                 bail!("a session is not called nothing");
             }
-            let mut kept = ask::go_on(&args.vault, session)?;
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
             kept.rename(&title, now_ms());
             for failure in kept.take_failures() {
                 note(shown(&failure.0));
@@ -188,20 +188,19 @@ fn confirmed(row: &SessionRow) -> Result<bool> {
 
 /// Takes a session back to before a turn and sends it anew.
 fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
-    let vault = open(&args.vault.vault)?;
     // Whoever answers is looked for first: what is wrong with that is said before anything changes.
-    let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
+    let mut kept = ask::go_on(&args.vault, &id.parse()?, Keep::Everything)?;
     drop(model.answering(&mut kept)?);
     drop(kept);
     replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
-    let mut kept = ask::go_on(&args.vault, &id.parse()?)?;
+    let mut kept = ask::go_on(&args.vault, &id.parse()?, Keep::Everything)?;
     let mut answering = model.answering(&mut kept)?;
-    ask::run(&mut kept, None, &vault, &mut answering, args.json)
+    answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
 fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
-    let mut kept: Kept = ask::go_on(&args.vault, session)?;
+    let mut kept: Kept = ask::go_on(&args.vault, session, Keep::Everything)?;
     kept.tell(input, now_ms())?;
     kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
     Ok(done(args.json, kept.id(), what)?)

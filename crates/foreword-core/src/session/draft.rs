@@ -8,6 +8,7 @@ use crate::item::ItemId;
 use crate::json;
 use crate::layer::LayerId;
 use crate::message::{Message, Origin, Piece, Role, ToolCall};
+use crate::pairing::CallOutput;
 use crate::text::output::{cap, reduce};
 use crate::tokens::{Tokenizer, Tokens};
 
@@ -103,7 +104,8 @@ impl Session {
     }
 
     /// A tool message and its stub; what a stub may come to stand for is kept whole.
-    pub(super) fn output_of(&mut self, call: &ToolCall, output: &str) -> Output {
+    pub(super) fn output_of(&mut self, call: &ToolCall, output: &CallOutput) -> Output {
+        let CallOutput { text: output, failed } = output;
         let (id, text) = self.settle_output(&call.name, output);
         let text = self.fence.escape(&text).into_owned();
         let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -111,7 +113,7 @@ impl Session {
         let stub = format!("[Output of {name} left out: {chars} characters. Read it again with readOutput(\"{id}\").]");
         let answer = |text: &str| {
             let message = self.plain(Role::Tool, Origin::Item(id.clone()), text);
-            Arc::new(Message { answers: Some(call.id.clone()), ..Message::clone(&message) })
+            Arc::new(Message { answers: Some(call.id.clone()), failed: *failed, ..Message::clone(&message) })
         };
         let (full, stub) = (answer(&text), answer(&stub));
         let made = Output { full, stub, sequence: self.history.outputs };

@@ -157,6 +157,7 @@ impl Session {
 
     /// Rewrites the prompt: current Versions go to L2, stale and unused ones leave, old outputs become stubs, old runs the summary.
     pub(super) fn fold(&mut self, reason: FoldReason) -> Result<(), OverBudget> {
+        self.forget_opaque();
         let fresh = !self.is_placed();
         if fresh {
             self.settle_past();
@@ -268,7 +269,10 @@ impl Session {
         };
         let Undo { epoch: old, library, replaced_by, turn, message } = *undo;
         let since: Vec<_> = self.library.entries().iter().filter(|entry| entry.since >= turn).cloned().collect();
-        let appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
+        self.forget_opaque();
+        let mut appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
+        // What was thought behind the fold cannot stand behind what it folded.
+        appended.iter_mut().for_each(|message| self.strip(message));
         // What came again since would stand beside what it replaced; then the prompt is laid out anew.
         let twice = since.iter().any(|entry| library.contains(&entry.version.id));
         // So it is where the agent or the session is no longer what the old prompt says.

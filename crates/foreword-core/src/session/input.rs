@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::catalog::Agent;
 use crate::item::ItemId;
-use crate::message::ToolCall;
+use crate::message::{Opaque, ToolCall};
 use crate::version::Version;
 
 /// A tool's output that comes with a turn.
@@ -56,6 +56,9 @@ pub enum Input {
         text: String,
         /// Its calls.
         calls: Vec<ToolCall>,
+        /// What its provider wants back with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        opaque: Vec<Opaque>,
     },
     /// A tool answers a call.
     ToolResult {
@@ -63,6 +66,9 @@ pub enum Input {
         id: String,
         /// What it gave back.
         output: String,
+        /// Whether it failed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        failed: bool,
     },
     /// The user adds an item.
     Add(ItemId),

@@ -10,6 +10,7 @@ mod fold;
 mod fold_plan;
 mod input;
 mod members;
+mod opaque;
 mod past;
 mod reply;
 mod system;
@@ -31,6 +32,8 @@ use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::Library;
 use crate::message::{Image, Message};
+use crate::pairing::CallOutput;
+use crate::plan::Plan;
 use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
@@ -205,8 +208,8 @@ impl Session {
                 self.begin_turn(turn);
                 Due::Request
             }
-            Input::Assistant { text, calls } => self.assistant(&text, &calls),
-            Input::ToolResult { id, output } => self.tool_result(&id, &output),
+            Input::Assistant { text, calls, opaque } => self.assistant(&text, &calls, opaque),
+            Input::ToolResult { id, output, failed } => self.tool_result(&id, CallOutput { text: output, failed }),
             Input::Plan { steps, answered } => self.plan(&steps, answered),
             Input::TaskComplete { answered } => self.task_complete(answered),
             Input::ActionPrompt => self.action_prompt(),
@@ -344,6 +347,7 @@ impl Session {
             notes: std::mem::take(&mut self.notes),
         };
         self.requests += 1;
+        self.history.answerable = true;
         self.idle_s = 0;
         envelope
     }
@@ -429,6 +433,21 @@ impl Session {
         &self.settings
     }
 
+    /// How it counts.
+    pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// The plan at work.
+    pub fn current_plan(&self) -> Option<&Plan> {
+        self.history.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// What is in the session, by the agent's word or by the user's hand.
+    pub fn members(&self) -> impl Iterator<Item = &ItemId> {
+        self.members.iter().map(|(id, _)| id)
+    }
+
     /// How many turns it had.
     pub fn turns(&self) -> usize {
         self.turns
@@ -487,6 +506,7 @@ impl Session {
 
     /// Appends a message to the request.
     fn append(&mut self, message: &Arc<Message>) {
+        self.history.answerable = false;
         self.epoch.total += message.tokens();
         self.epoch.messages.push(Arc::clone(message));
     }
@@ -500,20 +520,20 @@ impl Session {
 
 /// Adds a whole message to a layer as one segment.
 fn push_message(sum: &mut LayerSum, message: &Message) {
-    let calls = call_texts(message);
-    sum.push(&message_parts(message, &calls), message.tokens());
+    let rest = wordless_texts(message);
+    sum.push(&message_parts(message, &rest), message.tokens());
 }
 
-/// Hash of a message as a segment: its text and its calls.
+/// Hash of a message as a segment: its text, its calls and its opaque blocks.
 fn message_hash(message: &Message) -> Hash {
-    let calls = call_texts(message);
-    Hash::of(message_parts(message, &calls).concat())
+    let rest = wordless_texts(message);
+    Hash::of(message_parts(message, &rest).concat())
 }
 
-fn call_texts(message: &Message) -> Vec<String> {
-    message.calls.iter().map(draft::call_text).collect()
+fn wordless_texts(message: &Message) -> Vec<String> {
+    message.calls.iter().map(draft::call_text).chain(message.opaque.iter().map(opaque::opaque_text)).collect()
 }
 
-fn message_parts<'a>(message: &'a Message, calls: &'a [String]) -> Vec<&'a str> {
-    message.pieces.iter().map(|piece| &*piece.text).chain(calls.iter().map(String::as_str)).collect()
+fn message_parts<'a>(message: &'a Message, rest: &'a [String]) -> Vec<&'a str> {
+    message.pieces.iter().map(|piece| &*piece.text).chain(rest.iter().map(String::as_str)).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::draft::{Draft, call_text};
+use super::draft::Draft;
 use super::input::{Due, TurnInput, TurnResult};
 use super::{ResultBlock, Session, Turn, Wanted};
 use crate::catalog::Include;
@@ -10,8 +10,8 @@ use crate::envelope::LeftOut;
 use crate::history::Unit;
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
-use crate::message::{Message, Origin, Role, ToolCall};
-use crate::pairing::{Answer, OpenCalls};
+use crate::message::{Message, Opaque, Origin, Role, ToolCall};
+use crate::pairing::{Answer, CallOutput, OpenCalls};
 use crate::plan::{ACTION_PROMPT, Plan};
 use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
@@ -158,8 +158,9 @@ impl Session {
     }
 
     /// The model answers.
-    pub(super) fn assistant(&mut self, text: &str, calls: &[ToolCall]) -> Due {
+    pub(super) fn assistant(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> Due {
         self.close_open_calls();
+        let opaque = self.take_opaque(opaque);
         if text.is_empty() && calls.is_empty() {
             self.note("empty_reply", None, "the model answered nothing; the message is not sent again");
             return Due::Nothing;
@@ -171,7 +172,8 @@ impl Session {
         }
         let mut message = Message::text(Role::Assistant, draft.pieces);
         message.calls = open.calls().cloned().collect();
-        message.extra_tokens = message.calls.iter().map(|call| self.count(&call_text(call))).sum();
+        message.opaque = opaque;
+        message.extra_tokens = self.wordless_tokens(&message);
         let message = Arc::new(message);
         if calls.is_empty() {
             let unit = self.push_unit(Unit::Said(Arc::clone(&message)));
@@ -184,7 +186,7 @@ impl Session {
     }
 
     /// A tool answers.
-    pub(super) fn tool_result(&mut self, id: &str, output: &str) -> Due {
+    pub(super) fn tool_result(&mut self, id: &str, output: CallOutput) -> Due {
         let answer = self.history.open.as_mut().map_or(Answer::Unasked, |(_, open)| open.answer(id, output));
         match answer {
             Answer::Taken => Due::Nothing,
@@ -211,7 +213,7 @@ impl Session {
         let mut outputs = Vec::new();
         for (call, output) in open.close() {
             if !self.is_read_only(&call.name) {
-                self.summary.changed(unit, &call.name, &output);
+                self.summary.changed(unit, &call.name, &output.text);
             }
             outputs.push(self.output_of(&call, &output));
         }
@@ -243,7 +245,7 @@ impl Session {
             (None, Some(directive)) => self.say_now("directive", &directive),
             (call, directive) => {
                 self.history.directive = directive;
-                call.filter(|_| !answered).map_or(Due::Nothing, |call| self.tool_result(&call, result))
+                call.filter(|_| !answered).map_or(Due::Nothing, |call| self.tool_result(&call, CallOutput::done(result)))
             }
         }
     }
@@ -271,7 +273,7 @@ impl Session {
                 let reason = refused.to_string();
                 self.note("plan_refused", None, reason.clone());
                 return match call {
-                    Some(call) => self.tool_result(&call, &reason),
+                    Some(call) => self.tool_result(&call, CallOutput::failed(reason)),
                     None => self.say_now("notice", &reason),
                 };
             }

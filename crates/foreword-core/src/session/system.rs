@@ -16,7 +16,7 @@ use crate::json;
 use crate::layer::LayerId;
 use crate::library::{Place, Standing};
 use crate::message::{Message, Origin, Role};
-use crate::prompt::{ToolPlan, ToolSpec, ToolStyle};
+use crate::prompt::{ToolPlan, ToolSpec, ToolStyle, USE_TOOL};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
@@ -24,9 +24,6 @@ use crate::version::{Dress, Version, plain_block};
 
 /// What introduces L2.
 pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";
-
-/// The one tool that reaches all others where a choice cannot be told otherwise.
-const USE_TOOL: &str = "useTool";
 
 /// Less room than this holds no summary worth having.
 const LEAST_SUMMARY: Tokens = Tokens(80);
@@ -153,6 +150,7 @@ impl Session {
 
     /// Lays the prompt out anew: the system message and the shown part of the history, without the running turn.
     pub(super) fn lay_out(&mut self) {
+        self.forget_opaque();
         let old = std::mem::take(&mut self.epoch);
         self.epoch = Epoch {
             number: old.number,

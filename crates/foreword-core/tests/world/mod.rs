@@ -7,7 +7,7 @@ use foreword_core::budget::{Budget, OverBudget};
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::{Envelope, Form};
 use foreword_core::item::{ItemId, Kind};
-use foreword_core::message::{Message, ToolCall};
+use foreword_core::message::{Message, Opaque, Slot, ToolCall};
 use foreword_core::prompt::{CachePrices, ToolStyle};
 use foreword_core::session::{Due, Input, Session, TurnInput, TurnResult};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
@@ -20,6 +20,7 @@ use serde_json::json;
 pub(crate) const MODEL: &str = "MODELWORDS";
 pub(crate) const STEP: &str = "STEPWORDS";
 pub(crate) const NOTE: &str = "NOTEWORDS";
+const ANSWERS: [&str; 4] = ["", "Short.", MODEL, "Longer words of the model. And more."];
 
 #[derive(Clone, Debug)]
 pub(crate) struct World {
@@ -28,6 +29,8 @@ pub(crate) struct World {
     pub(crate) history: HistoryPolicy,
     pub(crate) prompt: u64,
     pub(crate) item: Option<u64>,
+    /// Whose opaque blocks its replies have.
+    pub(crate) from: String,
     pub(crate) events: Vec<Event>,
 }
 
@@ -43,10 +46,12 @@ pub(crate) enum Event {
     Assistant {
         text: usize,
         calls: Vec<usize>,
+        thoughts: usize,
     },
     Result {
         id: usize,
         size: usize,
+        failed: bool,
     },
     Plan(usize),
     TaskComplete,
@@ -72,8 +77,9 @@ fn event() -> impl Strategy<Value = Event> {
         .prop_map(|(words, attach, active, results, scores)| Event::Turn { words, attach, active, results, scores });
     prop_oneof![
         6 => turn,
-        6 => (0..4_usize, prop::collection::vec(0..4_usize, 0..3)).prop_map(|(text, calls)| Event::Assistant { text, calls }),
-        8 => (0..5_usize, 0..5_usize).prop_map(|(id, size)| Event::Result { id, size }),
+        6 => (0..4_usize, prop::collection::vec(0..4_usize, 0..3), 0..4_usize)
+            .prop_map(|(text, calls, thoughts)| Event::Assistant { text, calls, thoughts }),
+        8 => (0..5_usize, 0..5_usize, prop::bool::weighted(0.2)).prop_map(|(id, size, failed)| Event::Result { id, size, failed }),
         1 => (0..13_usize).prop_map(Event::Plan),
         1 => Just(Event::TaskComplete),
         1 => Just(Event::ActionPrompt),
@@ -107,7 +113,10 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         prop::option::of(20..200_u64),
         prop::collection::vec(event(), 1..28),
     )
-        .prop_map(|(layout, tools, history, prompt, item, events)| World { layout, tools, history, prompt, item, events })
+        .prop_map(|(layout, tools, history, prompt, item, events)| {
+            let from = "anthropic/test".to_owned();
+            World { layout, tools, history, prompt, item, from, events }
+        })
 }
 
 fn agent(variant: usize) -> Agent {
@@ -182,7 +191,35 @@ fn settings(world: &World) -> Settings {
     }
 }
 
-fn input(event: &Event) -> Option<Input> {
+/// Opaque blocks as a dialect has them: as many as there are thoughts, where there are places for them.
+fn opaque(from: &str, text: &str, calls: usize, thoughts: usize) -> Vec<Opaque> {
+    let thought = |at, json| Opaque { from: from.to_owned(), at, json };
+    let last = if calls > 0 { Slot::BeforeCall(calls - 1) } else { Slot::End };
+    let blocks = match from.split('/').next().unwrap_or_default() {
+        "anthropic" => vec![
+            thought(Slot::BeforeText, json!({"type": "thinking", "thinking": "Hm.\n", "signature": "c2ln"})),
+            thought(Slot::BeforeText, json!({"type": "redacted_thinking", "data": "x".repeat(200)})),
+            thought(last, json!({"type": "thinking", "thinking": "", "signature": "c2ln"})),
+        ],
+        "openai-responses" => vec![
+            thought(Slot::BeforeText, json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "ZW5j"})),
+            thought(last, json!({"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "ZW5j"})),
+        ],
+        "gemini" if calls > 0 => vec![
+            thought(Slot::OfCall(0), json!({"thoughtSignature": "c2ln"})),
+            thought(Slot::BeforeCall(0), json!({"text": "", "thoughtSignature": "c2ln"})),
+        ],
+        "gemini" => vec![thought(Slot::End, json!({"text": "", "thoughtSignature": "c2ln"}))],
+        _ => vec![thought(Slot::OfMessage, json!({"reasoning_content": "Hm."}))],
+    };
+    let misplaced = |opaque: &Opaque| {
+        let bare = text.is_empty() || opaque.at != Slot::BeforeText;
+        opaque.at == Slot::End && !from.starts_with("gemini") || (from.starts_with("openai-responses") && bare && calls != 1)
+    };
+    blocks.into_iter().take(thoughts).filter(|opaque| !misplaced(opaque)).collect()
+}
+
+fn input(event: &Event, from: &str) -> Option<Input> {
     Some(match event {
         Event::Turn { words, attach, active, results, scores } => {
             let attached: Vec<Version> = attach.iter().map(|attach| version(*attach)).collect();
@@ -205,8 +242,9 @@ fn input(event: &Event) -> Option<Input> {
                     .collect(),
             })
         }
-        Event::Assistant { text, calls } => Input::Assistant {
-            text: ["", "Short.", MODEL, "Longer words of the model. And more."][*text].to_owned(),
+        Event::Assistant { text, calls, thoughts } => Input::Assistant {
+            text: ANSWERS[*text].to_owned(),
+            opaque: opaque(from, ANSWERS[*text], calls.len(), *thoughts),
             calls: calls
                 .iter()
                 .map(|id| ToolCall {
@@ -216,8 +254,8 @@ fn input(event: &Event) -> Option<Input> {
                 })
                 .collect(),
         },
-        Event::Result { id, size } => {
-            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size) }
+        Event::Result { id, size, failed } => {
+            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed }
         }
         Event::Plan(steps) => Input::Plan { steps: vec![STEP.to_owned(); *steps], answered: steps % 2 == 0 },
         Event::TaskComplete => Input::TaskComplete { answered: false },
@@ -265,7 +303,7 @@ pub(crate) fn run_with(
             }
             continue;
         }
-        let Some(input) = input(event) else { continue };
+        let Some(input) = input(event, &world.from) else { continue };
         let Ok(due) = session.apply(input.clone()) else { continue };
         inputs.push(input);
         if due == Due::Request {

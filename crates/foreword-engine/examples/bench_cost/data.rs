@@ -90,7 +90,11 @@ impl Converter {
                 ("system", _) => system = text,
                 ("assistant", observations) => self.assistant(text, observations, &message.tool_calls),
                 ("user", Observations::AsUser) if !self.rounds.is_empty() => self.observed(text),
-                ("tool", _) => self.told.push(Input::ToolResult { id: message.tool_call_id.unwrap_or_default(), output: text }),
+                ("tool", _) => self.told.push(Input::ToolResult {
+                    id: message.tool_call_id.unwrap_or_default(),
+                    output: text,
+                    failed: false,
+                }),
                 _ => self.user(text),
             }
         }
@@ -116,11 +120,11 @@ impl Converter {
             }
             Observations::AsTool => calls.iter().map(call).collect(),
         };
-        self.told.push(Input::Assistant { text, calls });
+        self.told.push(Input::Assistant { text, calls, opaque: Vec::new() });
     }
 
     fn observed(&mut self, output: String) {
-        self.told.push(Input::ToolResult { id: self.calls.to_string(), output });
+        self.told.push(Input::ToolResult { id: self.calls.to_string(), output, failed: false });
     }
 }
 

@@ -73,7 +73,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
             let context = context(turn.attached.iter().map(|version| &version.id));
             entries.push(Entry { time: time(at_ms), context, ..Entry::new(Role::User, &turn.words) });
         }
-        Told::Input(Input::Assistant { text, calls }) if !text.is_empty() || !calls.is_empty() => {
+        Told::Input(Input::Assistant { text, calls, .. }) if !text.is_empty() || !calls.is_empty() => {
             let calls = calls.iter().map(|call| Call {
                 id: call.id.clone(),
                 name: call.name.clone(),
@@ -82,14 +82,19 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
             });
             entries.push(Entry { time: time(at_ms), calls: calls.collect(), cut_off, ..Entry::new(Role::Assistant, text) });
         }
-        Told::Input(Input::ToolResult { id, output }) => {
+        Told::Input(Input::ToolResult { id, output, .. }) => {
             let calls = entries.iter_mut().rev().take(1).flat_map(|entry| &mut entry.calls);
             let mut open = calls.filter(|call| call.id == *id && call.result.is_none());
             if let Some(call) = open.next() {
                 call.result = Some(Value::String(output.clone()));
             }
         }
-        Told::Input(_) => {}
+        Told::Cited(list) => {
+            if let Some(answer) = entries.last_mut().filter(|entry| entry.role == Role::Assistant) {
+                answer.text.push_str(list);
+            }
+        }
+        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) => {}
     }
 }
 
@@ -133,7 +138,7 @@ pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Resul
                 entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
                 continue;
             }
-            "assistant" | "tool_result" | "imported" | "edited" => Told::read(&kind, store.unpack(body)?),
+            "assistant" | "tool_result" | "imported" | "edited" | "cited" => Told::read(&kind, store.unpack(body)?),
             _ => continue,
         };
         let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;

@@ -200,10 +200,23 @@ pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspecti
     let context = context
         .collect::<serde_json::Result<Vec<ContextEntry>>>()
         .map_err(|error| StoreError::Damaged(format!("an item of request {number} of session {session}: {error}")))?;
-    let body = stored.body();
-    let layers = layers(&stored, usage.as_ref().map(|usage| Tokens(usage.read)));
+    let wire = Hash::of(&stored.body().bytes);
+    let read = usage.as_ref().map(|usage| Tokens(usage.read));
+    Ok(explain(session, stored, context, read, usage, wire))
+}
+
+/// Puts together what is known of a request: `read` tokens of it the cache served, and rendered again it is `wire`.
+pub(super) fn explain(
+    session: &str,
+    stored: Stored,
+    context: Vec<ContextEntry>,
+    read: Option<Tokens>,
+    usage: Option<Usage>,
+    wire: Hash,
+) -> Inspection {
+    let layers = layers(&stored, read);
     let Stored { request, record, model, .. } = stored;
-    Ok(Inspection {
+    Inspection {
         session: session.to_owned(),
         request: request.number,
         turn: request.run + 1,
@@ -222,8 +235,8 @@ pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspecti
         left_out: record.left_out,
         notes: record.notes,
         usage,
-        verified: Hash::of(&body.bytes) == request.wire,
-    })
+        verified: wire == request.wire,
+    }
 }
 
 /// The layers with their segments, in the order in which a cache sees them; `read` tokens from the front came from the cache.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foreword_core::budget::OverBudget;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
-use foreword_core::session::{Due, Input, InputError, Session};
+use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
 use foreword_provider::model::Model;
@@ -21,6 +21,7 @@ use super::inspect::{Record, Stored};
 use super::setup::Setup;
 use super::speak::Spent;
 use super::told::Told;
+use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
 
 /// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
@@ -87,6 +88,9 @@ pub struct Kept {
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
+    pub(super) mode: Mode,
+    /// Words that were stored and did not become a turn yet.
+    pub(super) asked: Option<TurnInput>,
     pub(super) counts: Counts,
     /// What could not be stored yet.
     pub(super) backlog: Vec<Write>,
@@ -154,6 +158,19 @@ impl Kept {
         Ok(due)
     }
 
+    /// How its turns are carried.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Carries turns in another way from here on.
+    pub fn set_mode(&mut self, mode: Mode, at_ms: i64) {
+        if self.mode != mode {
+            self.mode = mode;
+            self.store_told(&Told::Mode(mode), at_ms, false, Vec::new());
+        }
+    }
+
     /// Calls it something else, in its file too.
     pub fn rename(&mut self, title: &str, at_ms: i64) {
         self.row.title = Some(title.to_owned());
@@ -163,7 +180,7 @@ impl Kept {
 
     /// Whether a request waits for an answer.
     pub fn is_unanswered(&self) -> bool {
-        self.pending.is_some()
+        self.pending.is_some() || self.asked.is_some()
     }
 
     /// Takes over a conversation that was had elsewhere.
@@ -184,7 +201,7 @@ impl Kept {
         self.store_told(&Told::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
         let due = self.session.apply(input)?;
         self.keep_outputs();
-        self.checkpoint();
+        self.checkpoint(at_ms);
         Ok(due)
     }
 
@@ -198,7 +215,7 @@ impl Kept {
         }
     }
 
-    fn store_told(&mut self, told: &Told, at_ms: i64, cut_off: bool, more: Vec<Write>) {
+    pub(super) fn store_told(&mut self, told: &Told, at_ms: i64, cut_off: bool, more: Vec<Write>) {
         let is_turn = matches!(told, Told::Input(Input::Turn(_)));
         let turns = self.session.turns();
         let run = if is_turn { turns } else { turns.saturating_sub(1) } as u64;
@@ -322,7 +339,7 @@ impl Kept {
         })
     }
 
-    fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
+    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
         let same = |before: &&Sent| {
             let pairs = before.messages.iter().zip(messages);
             before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
@@ -339,15 +356,23 @@ impl Kept {
 
     /// What a request used, for the ledger.
     pub(super) fn usage(&mut self, outgoing: &Outgoing, spent: Option<Spent>, first_ms: Option<u64>, total_ms: u64) -> Usage {
-        let used = spent.unwrap_or_default();
+        let read = spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
             let idle_s = u64::try_from((outgoing.at_ms - at_ms) / 1000).unwrap_or(0);
             let cold = model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime);
             let before = Before { prompt: prompt.as_ref()?, cut: *cut, cold };
             let head = self.sent.as_ref().and_then(|sent| sent.messages.first()).map(|message| &**message);
-            diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, used.prompt.read)
+            diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, read)
         });
+        let broke = broke.and_then(|broke| serde_json::to_value(broke).ok());
+        Usage { broke, ..self.priced(outgoing, spent, first_ms, total_ms) }
+    }
+
+    /// What a request used, at the model's prices.
+    pub(super) fn priced(&self, outgoing: &Outgoing, spent: Option<Spent>, first_ms: Option<u64>, total_ms: u64) -> Usage {
+        let used = spent.unwrap_or_default();
+        let model = &self.model;
         let total = if spent.is_some() { used.prompt.total() } else { outgoing.body.prompt.tokens() };
         Usage {
             model: model.name.clone(),
@@ -357,14 +382,14 @@ impl Kept {
             output: used.output,
             cost: cost(model, &used.prompt) + output_cost(model, total, Tokens(used.output)),
             cost_uncached: uncached_cost(model, total) + output_cost(model, total, Tokens(used.output)),
-            broke: broke.and_then(|broke| serde_json::to_value(broke).ok()),
+            broke: None,
             first_token_ms: first_ms,
             total_ms: Some(total_ms),
         }
     }
 
     /// Stores a shortcut for opening, now and then.
-    fn checkpoint(&mut self) {
+    fn checkpoint(&mut self, at_ms: i64) {
         let turns = self.session.turns();
         if turns < self.checkpoint_turns + CHECKPOINT_TURNS.max(turns / 8) || !self.backlog.is_empty() {
             return;
@@ -372,6 +397,10 @@ impl Kept {
         self.checkpoint_turns = turns;
         let body = self.session.checkpoint();
         self.write([Write::Checkpoint(Checkpoint { counts: self.counts, body })]);
+        if self.mode != Mode::default() {
+            // What stands before a checkpoint is not read again.
+            self.store_told(&Told::Mode(self.mode), at_ms, false, Vec::new());
+        }
     }
 
     /// Brings the session's file in the vault up to date.

@@ -4,18 +4,24 @@
 //! request before it is sent, each part of a reply as it comes. Opening a session is telling it its log again, from the last
 //! checkpoint on.
 
+mod aside;
 mod breaks;
+mod called;
 mod chronicle;
+mod cite;
 mod diff;
 mod history;
 mod import;
 mod inspect;
 mod kept;
-mod known;
+mod mention;
 mod models;
 mod open;
+mod own;
 mod picture;
+mod planner;
 mod point;
+mod preview;
 mod relay;
 mod script;
 mod setup;
@@ -28,7 +34,9 @@ mod verify;
 mod tests;
 
 pub(crate) use breaks::{Before, diagnose};
+pub use called::Called;
 pub use chronicle::{Line, transcript};
+pub use cite::{Citable, Cited, cited, source_list};
 pub use diff::{DiffError, Difference, diff};
 pub use foreword_provider::client::ClientConfig;
 pub use foreword_provider::model::Model;
@@ -37,25 +45,28 @@ pub use history::{fork, replace_turn, rewind, turn_of, turns};
 pub use import::{TakenIn, library_of, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept, Outgoing};
-pub use known::models;
+pub use mention::without_mentions;
 pub use models::{Embedded, Remote, RemoteError, Stop};
 pub use open::OpenSessionError;
+pub use own::Own;
 pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
+pub use preview::{Expected, Preview};
 pub use relay::Relayed;
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub use setup::embedded_file;
 pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED};
 pub use setup::{Setup, SetupError};
-pub use speak::{Hands, NoHands, Reply, SpeakError, Speaker, Spent};
-pub use turn::{Event, Question, Said, TurnError};
+pub use speak::{Call, Hands, NoHands, Reply, Sources, SpeakError, Speaker, Spent};
+pub use told::Aside;
+pub use turn::{Event, Mode, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
 pub use foreword_core::hash::Hash;
-pub use foreword_core::session::{Input, InputError, TurnInput};
+pub use foreword_core::session::{Input, InputError, TurnInput, TurnResult};
 pub use foreword_core::version::Version;
-pub use foreword_tools::Output;
 pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Usage, Write, new_session_id};
+pub use foreword_tools::Output;
 
 /// Where the store of a vault is.
 pub const STORE: &str = ".foreword/foreword.db";

@@ -60,9 +60,9 @@ impl Speaker for Embedded {
         let prompt = CacheUse { read: answer.cached_tokens, uncached: answer.new_tokens, ..CacheUse::default() };
         Ok(Reply {
             text: answer.text,
-            calls: Vec::new(),
             spent: Some(Spent { prompt, output: answer.output_tokens.0 }),
             cut_off: answer.end != End::Done,
+            ..Reply::default()
         })
     }
 }

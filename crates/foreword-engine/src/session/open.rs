@@ -6,7 +6,7 @@ use std::sync::Arc;
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
-use foreword_core::session::{Input, InputError, Session};
+use foreword_core::session::{Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
 use serde_json::Value;
@@ -16,6 +16,7 @@ use super::inspect;
 use super::kept::{Kept, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::told::Told;
+use super::turn::Mode;
 use crate::chats::Chats;
 
 /// Why a session cannot be opened.
@@ -97,6 +98,8 @@ impl Kept {
             chats,
             entries: None,
             pending,
+            mode: past.mode,
+            asked: past.asked,
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
@@ -116,7 +119,7 @@ impl Kept {
         }
         let at_ms = self.row.touched_ms;
         self.pending = None;
-        let reply = Input::Assistant { text: parts.concat(), calls: Vec::new() };
+        let reply = Input::Assistant { text: parts.concat(), calls: Vec::new(), opaque: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
         self.save_transcript(at_ms);
         Ok(())
@@ -140,12 +143,24 @@ struct Past {
     /// The messages after the last request that is stored. What is told behind it may lay them out anew.
     messages: Vec<Arc<Message>>,
     checkpoint_turns: usize,
+    mode: Mode,
+    /// Words behind which nothing was told.
+    asked: Option<TurnInput>,
 }
 
 impl Past {
     fn new(session: Session, from: Counts) -> Self {
         let checkpoint_turns = if from == Counts::default() { 0 } else { session.turns() };
-        Self { requests: from.requests, session, from, last: None, messages: Vec::new(), checkpoint_turns }
+        Self {
+            requests: from.requests,
+            session,
+            from,
+            last: None,
+            messages: Vec::new(),
+            checkpoint_turns,
+            mode: Mode::default(),
+            asked: None,
+        }
     }
 
     fn replay(&mut self, store: &dyn Store, row: &SessionRow) -> Result<(), OpenSessionError> {
@@ -153,8 +168,14 @@ impl Past {
         for entry in store.log(&row.id, self.from.inputs)? {
             let told = Told::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
+            match &told {
+                Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
+                Told::Mode(mode) => self.mode = *mode,
+                _ => {}
+            }
             let Some(input) = told.input() else { continue };
             self.last = None;
+            self.asked = None;
             let built = self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?;
             if let Some(envelope) = built {
                 self.requests += 1;

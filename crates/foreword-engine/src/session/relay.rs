@@ -5,8 +5,8 @@ use foreword_core::session::{Due, Input};
 use foreword_store::Usage;
 
 use super::kept::Kept;
-use super::speak::Speaker;
-use super::turn::{Event, TurnError};
+use super::speak::{NoHands, Speaker};
+use super::turn::{Event, Party, TurnError};
 
 /// A reply, handed on.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Kept {
         }
         let outgoing = self.request(now())?;
         each(Event::Request(&outgoing));
-        let reply = self.hear(&outgoing, speaker, now, each)?;
+        let reply = self.hear(&outgoing, &mut Party { speaker, hands: &mut NoHands, now, each })?;
         let ledger = self.store.ledger(&self.row.id).unwrap_or_default();
         let usage = ledger.into_iter().find(|(number, _)| *number == outgoing.number).map(|(_, usage)| usage);
         Ok(Some(Relayed { text: reply.text, calls: reply.calls, cut_off: reply.cut_off, usage }))

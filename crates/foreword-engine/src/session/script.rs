@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::kept::Outgoing;
-use super::speak::{Hands, Reply, SpeakError, Speaker, Spent};
+use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
 
 /// Replies in order, and what tools give back.
 #[derive(Debug, Deserialize)]
@@ -124,7 +124,7 @@ impl Speaker for Script {
             arguments: call.arguments.clone(),
         });
         let spent = Spent { prompt: used, output: Chars::FOUR.count(&line.text).0 };
-        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), cut_off: false })
+        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), ..Reply::default() })
     }
 }
 
@@ -140,10 +140,11 @@ impl Script {
 }
 
 impl Hands for Outputs {
-    fn run(&mut self, call: &ToolCall, _: &Outgoing) -> Output {
-        match self.0.get(&call.name) {
+    fn run(&mut self, call: &Calling<'_>) -> Output {
+        let name = &call.call.name;
+        match self.0.get(name) {
             Some(output) => Output::done(output),
-            None => Output::failed(format!("The script has no output for the tool {:?}.", call.name)),
+            None => Output::failed(format!("The script has no output for the tool {name:?}.")),
         }
     }
 }

@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use foreword_core::budget::Budget;
+use foreword_core::catalog::{Agent, Include};
+use foreword_core::prompt::ToolStyle;
 use foreword_core::settings::{Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::weights::SMOLLM2;
-use foreword_provider::dialect::Dialect;
+use foreword_provider::dialect::{Dialect, MAX_LISTED_TOOLS};
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::{ModelTable, TableError, UnknownModel};
@@ -63,11 +65,12 @@ impl Setup {
         tools: usize,
         models: Option<&Path>,
     ) -> Result<Self, SetupError> {
-        let table = ModelTable::builtin()?;
-        let model = match model {
-            Some(name) => table.find(name)?,
-            None => table.find(EMBEDDED.0)?,
-        };
+        let model = ModelTable::builtin()?.find(model.unwrap_or(EMBEDDED.0))?;
+        Ok(Self::of(session, model, layout, tools, models))
+    }
+
+    /// A session with a model that was chosen already.
+    pub fn of(session: &str, model: Model, layout: Layout, tools: usize, models: Option<&Path>) -> Self {
         let reply = model.reply_limit.0.min(DEFAULT_REPLY);
         let budget = Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
         let dialect = model.dialect;
@@ -80,7 +83,18 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Ok(Self { settings, model, dialect, tokenizer, ttl: Ttl::default() })
+        Self { settings, model, dialect, tokenizer, ttl: Ttl::default() }
+    }
+
+    /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.
+    pub fn choose_tool_style(&mut self, agent: &Agent) {
+        let listed = agent.tools.len() <= MAX_LISTED_TOOLS;
+        let chosen_by_search = agent.tools.iter().any(|tool| agent.tool_include(tool) == Include::Agent);
+        self.settings.tools = if listed && !chosen_by_search {
+            ToolStyle::Allowed
+        } else {
+            self.dialect.tool_style(&self.model, false, agent.tools.len())
+        };
     }
 
     /// The tokenizer; the embedded model's own needs its file among the models.

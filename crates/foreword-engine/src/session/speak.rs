@@ -1,9 +1,16 @@
 //! Who answers: a model behind one trait, and the hands that run its tools.
 
-use foreword_core::message::ToolCall;
+use std::collections::BTreeMap;
+
+use foreword_core::catalog::Agent;
+use foreword_core::item::ItemId;
+use foreword_core::message::{Opaque, ToolCall};
+use foreword_core::session::TurnResult;
 use foreword_provider::cache::CacheUse;
 use foreword_tools::Output;
 
+use super::called::Called;
+use super::cite::Citable;
 use super::kept::Outgoing;
 
 /// Something that answers requests.
@@ -19,6 +26,8 @@ pub struct Reply {
     pub text: String,
     /// Calls.
     pub calls: Vec<ToolCall>,
+    /// What its provider wants back with it.
+    pub opaque: Vec<Opaque>,
     /// What it used, where that is known.
     pub spent: Option<Spent>,
     /// Whether it ended before the model had said all.
@@ -39,10 +48,48 @@ pub struct Spent {
 #[error("the model gave no answer: {0}")]
 pub struct SpeakError(pub String);
 
-/// What runs a model's calls.
+/// A call of the model, and the tool it means.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// As the model made it.
+    pub call: &'a ToolCall,
+    /// The tool, or why there is none, in words for the model.
+    pub tool: Result<Called, String>,
+}
+
+/// What a session reaches beyond itself while a turn runs.
 pub trait Hands {
-    /// The output of a call that the model made in answer to a request. There always is one: what went wrong is said in it.
-    fn run(&mut self, call: &ToolCall, request: &Outgoing) -> Output;
+    /// The output of a call. There always is one: what went wrong is said in it.
+    fn run(&mut self, call: &Call<'_>) -> Output;
+
+    /// Whether the arguments are what the tool takes; else what is wrong, in words for the model.
+    fn check(&mut self, _called: &Called) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// What the notes have on a question, as a block for the model, and what of it can be cited.
+    fn sources(&mut self, _words: &str) -> Result<Sources, String> {
+        Err("there is nothing to search in".to_owned())
+    }
+
+    /// How well the agent's items fit a question, by chunk.
+    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Whether the user wants no more.
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// What was found for a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sources {
+    /// As a tool's output that comes with the turn.
+    pub result: TurnResult,
+    /// What can be cited.
+    pub citable: Vec<Citable>,
 }
 
 /// No tools at all.
@@ -50,7 +97,8 @@ pub trait Hands {
 pub struct NoHands;
 
 impl Hands for NoHands {
-    fn run(&mut self, call: &ToolCall, _: &Outgoing) -> Output {
-        Output::failed(format!("There is no tool {:?} in this session.", call.name))
+    fn run(&mut self, call: &Call<'_>) -> Output {
+        let name = &call.call.name;
+        Output::failed(call.tool.as_ref().err().cloned().unwrap_or_else(|| format!("The tool {name:?} cannot be used here.")))
     }
 }

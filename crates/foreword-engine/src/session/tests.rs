@@ -15,6 +15,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::chats::Chats;
 
+mod preview;
+mod runners;
+
 /// A vault with its store and a clock that goes on by a second a look.
 struct Place {
     vault: TempDir,
@@ -232,7 +235,7 @@ fn calls_without_results_are_answered_when_the_session_goes_on() {
     kept.tell(Input::Turn(TurnInput { words: "look".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
     kept.request(place.tick()).unwrap();
     let call = foreword_core::message::ToolCall { id: "a".into(), name: "read".into(), arguments: json!({}) };
-    kept.tell(Input::Assistant { text: String::new(), calls: vec![call] }, place.tick()).unwrap();
+    kept.tell(Input::Assistant { text: String::new(), calls: vec![call], opaque: Vec::new() }, place.tick()).unwrap();
     drop(kept);
     let mut kept = place.open("s");
     place.send(&mut kept, "and?", &mut script(&json!([{"text": "Nothing."}])));
@@ -410,7 +413,7 @@ fn an_imported_conversation_goes_on_with_its_notes() {
     let turn = TurnInput { words: "And in May?".to_owned(), ..TurnInput::default() };
     let mut speaker = script(&json!([{"text": "No."}]));
     let mut hands = speaker.hands();
-    kept.send(Question { turn, library }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
+    kept.send(Question { turn, library, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
     let body = String::from_utf8(wire(kept.store(), "s", 0).unwrap()).unwrap();
     assert!(body.contains("When do I prune?") && body.contains("In March.") && body.contains("And in May?"), "{body}");
     let inspection = inspect(kept.store(), "s", 0).unwrap();

@@ -1,10 +1,13 @@
 //! What stands in the log: what a session was told, and what only its transcript needs.
 
-use foreword_core::session::{Input, Said};
+use foreword_core::session::{Input, Said, TurnInput};
+use foreword_store::Usage;
 use foreword_vault::transcript::Role;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::chronicle::Line;
+use super::turn::Mode;
 
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,10 +18,35 @@ pub(super) enum Told {
     Imported(Vec<Line>),
     /// A person changed the transcript: this is what it says now.
     Edited(Vec<Line>),
+    /// The user's words, while what they need is still being gathered; the turn itself follows.
+    Asked(Box<TurnInput>),
+    /// The model was asked something beside the conversation.
+    Aside(Box<Aside>),
+    /// How turns are carried from here on.
+    Mode(Mode),
+    /// The engine put this list of sources under the last answer.
+    Cited(String),
+}
+
+/// What the model was asked beside the conversation, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Aside {
+    /// What for.
+    pub purpose: String,
+    /// The bytes that were sent.
+    pub body: String,
+    /// The answer, or why there was none.
+    pub answer: Result<String, String>,
+    /// What it used and cost.
+    pub usage: Usage,
 }
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
+const ASKED: &str = "asked";
+const ASIDE: &str = "aside";
+const MODE: &str = "mode";
+const CITED: &str = "cited";
 
 impl Told {
     /// The kind and the body it is stored with.
@@ -26,6 +54,10 @@ impl Told {
         Ok(match self {
             Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
             Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
+            Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
+            Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
+            Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
+            Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
             Self::Input(input) => match serde_json::to_value(input)? {
                 Value::Object(map) => map.into_iter().next().unwrap_or_default(),
                 Value::String(kind) => (kind, Value::Null),
@@ -39,6 +71,10 @@ impl Told {
         Ok(match kind {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
             EDITED => Self::Edited(serde_json::from_value(body)?),
+            ASKED => Self::Asked(serde_json::from_value(body)?),
+            ASIDE => Self::Aside(serde_json::from_value(body)?),
+            MODE => Self::Mode(serde_json::from_value(body)?),
+            CITED => Self::Cited(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
             kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
         })
@@ -48,7 +84,7 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) => None,
+            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -75,8 +111,6 @@ fn without(text: &str, tag: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use foreword_core::session::TurnInput;
-
     use super::*;
 
     #[test]
@@ -93,7 +127,7 @@ mod tests {
         let turn = TurnInput { words: "a".to_owned(), ..TurnInput::default() };
         let inputs = [
             Input::Turn(turn),
-            Input::Assistant { text: "b".to_owned(), calls: Vec::new() },
+            Input::Assistant { text: "b".to_owned(), calls: Vec::new(), opaque: Vec::new() },
             Input::Fold,
             Input::Interrupt,
             Input::Summary(None),
@@ -102,7 +136,21 @@ mod tests {
             Input::Forked { epoch: 4 },
             Input::Add("rule:a".parse().unwrap()),
         ];
-        for told in inputs.into_iter().map(Told::Input).chain([Told::Imported(Vec::new()), Told::Edited(Vec::new())]) {
+        let aside = Aside {
+            purpose: "plan".to_owned(),
+            body: "{}".to_owned(),
+            answer: Err("no answer".to_owned()),
+            usage: Usage::default(),
+        };
+        let others = [
+            Told::Imported(Vec::new()),
+            Told::Edited(Vec::new()),
+            Told::Asked(Box::default()),
+            Told::Aside(Box::new(aside)),
+            Told::Mode(Mode::Agent),
+            Told::Cited("\n\n[^1]: [[a]]".to_owned()),
+        ];
+        for told in inputs.into_iter().map(Told::Input).chain(others) {
             let (kind, body) = told.parts().unwrap();
             assert_eq!(Told::read(&kind, body).unwrap(), told);
         }

@@ -1,19 +1,65 @@
 //! One turn, start to end: the user's message is stored, the request is built and stored, the reply is stored as it comes, tools run,
 //! and the transcript follows every message.
 
+use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
+use foreword_core::item::ItemId;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
 use foreword_tools::Output;
+use serde::{Deserialize, Serialize};
 
+use super::called::called;
+use super::cite::{Citable, cited, source_list};
 use super::kept::{Kept, Outgoing, Pending};
-use super::speak::{Hands, Reply, SpeakError, Speaker};
+use super::own::{Done, Own};
+use super::speak::{Call, Hands, Reply, SpeakError, Speaker};
+use super::told::Told;
 
 /// More requests than this one turn may not make.
 const MOST_STEPS: usize = 20;
+
+/// How a turn is carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Plain conversation; the model may call the session's tools.
+    #[default]
+    Chat,
+    /// The notes are searched first, and the answer cites what was found.
+    Qa,
+    /// The model is asked once which tools to run; then it answers.
+    Plan,
+    /// The model works with its tools until it says that the task is done.
+    Agent,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Chat, Self::Qa, Self::Plan, Self::Agent];
+
+    /// The word in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Qa => "qa",
+            Self::Plan => "plan",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
+        found.ok_or_else(|| format!("{text:?} is not a mode: expected chat, qa, plan or agent"))
+    }
+}
 
 /// What a person sends.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +68,16 @@ pub struct Question {
     pub turn: TurnInput,
     /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
     pub library: Vec<Version>,
+    /// Items of the agent that the words mention; they join the session.
+    pub added: Vec<ItemId>,
+}
+
+/// Who takes part in a turn beside the session.
+pub(super) struct Party<'a> {
+    pub(super) speaker: &'a mut dyn Speaker,
+    pub(super) hands: &'a mut dyn Hands,
+    pub(super) now: &'a dyn Fn() -> i64,
+    pub(super) each: &'a mut dyn FnMut(Event<'_>),
 }
 
 /// What happens while a turn runs.
@@ -72,14 +128,25 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
+        let Question { mut turn, library, added } = question;
+        let mut party = Party { speaker, hands, now, each };
         self.pending = None; // its words stay in the history; this turn follows them
-        if !question.library.is_empty() {
-            self.tell(Input::Library(question.library), now())?;
+        if !library.is_empty() {
+            self.tell(Input::Library(library), now())?;
+        }
+        if self.mode == Mode::Agent {
+            self.join_own_tools(now())?;
+        }
+        for id in added {
+            self.tell(Input::Add(id), now())?;
         }
         self.tell_idle(now())?;
-        let due = self.tell(Input::Turn(question.turn), now())?;
+        let citable = self.gather(&mut turn, &mut party);
+        let due = self.tell(Input::Turn(turn), now())?;
+        self.asked = None;
         self.save_transcript(now());
-        self.run(due, speaker, hands, now, each)
+        let said = self.run(due, &mut party)?;
+        Ok(self.cite(said, &citable, &mut party))
     }
 
     /// Goes on with a turn that has no answer yet: the process ended, or the model gave none.
@@ -90,60 +157,130 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
+        if let Some(turn) = self.asked.take() {
+            let question = Question { turn, ..Question::default() };
+            return self.send(question, speaker, hands, now, each);
+        }
         let due = if self.pending.is_some() { Due::Request } else { Due::Nothing };
-        self.run(due, speaker, hands, now, each)
+        self.run(due, &mut Party { speaker, hands, now, each })
+    }
+
+    /// Finds what a question needs before it becomes a turn. The words are stored first; whatever cannot be had is said and done without.
+    fn gather(&mut self, turn: &mut TurnInput, party: &mut Party<'_>) -> Vec<Citable> {
+        if matches!(self.mode, Mode::Qa | Mode::Plan) {
+            self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
+        }
+        if turn.scores.is_empty() {
+            match party.hands.scores(&turn.words, self.session().agent()) {
+                Ok(scores) => turn.scores = scores,
+                Err(why) => self.fail(format!("nothing was chosen from the agent's items: {why}")),
+            }
+        }
+        let mut citable = Vec::new();
+        match self.mode {
+            Mode::Chat | Mode::Agent => {}
+            Mode::Qa => match party.hands.sources(&turn.words) {
+                Ok(sources) => {
+                    citable = sources.citable;
+                    turn.results.push(sources.result);
+                }
+                Err(why) => self.fail(format!("the notes were not searched: {why}")),
+            },
+            Mode::Plan => turn.results.extend(self.planned(turn, party)),
+        }
+        citable
+    }
+
+    /// Puts the sources under an answer that cites them.
+    fn cite(&mut self, mut said: Said, citable: &[Citable], party: &mut Party<'_>) -> Said {
+        let unknown = cited(&said.text, citable).unknown;
+        if let Some(number) = unknown.first().filter(|_| !citable.is_empty()) {
+            self.fail(format!("the answer cites [^{number}], which is none of its {} sources", citable.len()));
+        }
+        if let Some(list) = source_list(&said.text, citable) {
+            (party.each)(Event::Part(&list));
+            said.text.push_str(&list);
+            self.store_told(&Told::Cited(list), (party.now)(), false, Vec::new());
+            self.save_transcript((party.now)());
+        }
+        said
     }
 
     /// A provider that was not asked for longer than it remembers has forgotten the prompt.
     pub(super) fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
-        let Some(last) = self.last_request_ms() else { return Ok(()) };
-        let idle_s = u64::try_from((now_ms - last) / 1000).unwrap_or(0);
-        if self.setup().model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime) {
+        if let Some(idle_s) = self.forgotten_after(now_ms) {
             self.tell(Input::Idle(idle_s), now_ms)?;
         }
         Ok(())
     }
 
-    fn run(
-        &mut self,
-        mut due: Due,
-        speaker: &mut dyn Speaker,
-        hands: &mut dyn Hands,
-        now: &dyn Fn() -> i64,
-        each: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Said, TurnError> {
+    /// For how many seconds the provider was not asked, where that is longer than it remembers.
+    pub(super) fn forgotten_after(&self, now_ms: i64) -> Option<u64> {
+        let idle_s = u64::try_from((now_ms - self.last_request_ms()?) / 1000).unwrap_or(0);
+        self.setup().model.cache.lifetime_s().filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
+    }
+
+    fn run(&mut self, mut due: Due, party: &mut Party<'_>) -> Result<Said, TurnError> {
         let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
+        let mut finished = false;
         while due == Due::Request && said.requests < MOST_STEPS {
-            let outgoing = self.request(now())?;
+            let outgoing = self.request((party.now)())?;
             said.requests += 1;
-            each(Event::Request(&outgoing));
-            let reply = self.hear(&outgoing, speaker, now, each)?;
+            (party.each)(Event::Request(&outgoing));
+            let reply = self.hear(&outgoing, party)?;
+            let spoke = !reply.text.is_empty();
+            if spoke {
+                said.text.clone_from(&reply.text);
+            }
             due = Due::Nothing;
             for call in &reply.calls {
-                each(Event::Call(call));
-                let output = hands.run(call, &outgoing);
-                each(Event::Result(call, &output));
-                due = self.tell(Input::ToolResult { id: call.id.clone(), output: output.text }, now())?;
+                let done = self.carry_out(call, &outgoing, party)?;
+                if let Some(result) = done.finished {
+                    finished = true;
+                    if said.text.is_empty() {
+                        said.text = result;
+                    }
+                }
+                let Output { text: output, failed } = done.output;
+                let result = Input::ToolResult { id: call.id.clone(), output, failed };
+                due = self.tell(result, (party.now)())?;
             }
-            said.text = reply.text;
+            let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
+            if self.mode == Mode::Agent && words_alone && !finished {
+                due = self.tell(Input::ActionPrompt, (party.now)())?;
+            }
+            // A task that is done needs no more words than were said.
+            if party.hands.stopped() || (finished && !said.text.is_empty()) {
+                due = Due::Nothing;
+            }
         }
         said.out_of_steps = due == Due::Request;
+        if !said.text.is_empty() || said.requests > 1 {
+            self.save_transcript((party.now)());
+        }
         Ok(said)
     }
 
+    fn carry_out(&mut self, call: &ToolCall, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Done, TurnError> {
+        (party.each)(Event::Call(call));
+        let tool = called(self.session().agent(), self.setup().dialect, &outgoing.envelope.tools, call);
+        let own = tool.as_ref().ok().and_then(|called| Some((Own::of(&called.tool)?, called.arguments.clone())));
+        let done = match own {
+            Some((own, arguments)) => self.own_tool(own, &arguments, (party.now)())?,
+            None => Done { output: party.hands.run(&Call { call, tool }), finished: None },
+        };
+        (party.each)(Event::Result(call, &done.output));
+        Ok(done)
+    }
+
     /// Takes in one reply, part by part.
-    pub(super) fn hear(
-        &mut self,
-        outgoing: &Outgoing,
-        speaker: &mut dyn Speaker,
-        now: &dyn Fn() -> i64,
-        each: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Reply, TurnError> {
+    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Reply, TurnError> {
         let start = Instant::now();
         let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut first = None;
         let mut shown = String::new();
-        let answer = speaker.answer(outgoing, &mut |part: &str| {
+        let each = &mut *party.each;
+        let answer = party.speaker.answer(outgoing, &mut |part: &str| {
             first.get_or_insert_with(elapsed);
             self.part(part);
             shown.push_str(part);
@@ -161,9 +298,10 @@ impl Kept {
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
-            let input = Input::Assistant { text: reply.text.clone(), calls: reply.calls.clone() };
-            self.replied(input, now(), cut_off, Some(usage))?;
-            self.save_transcript(now());
+            let Reply { text, calls, opaque, .. } = reply.clone();
+            let input = Input::Assistant { text, calls, opaque };
+            self.replied(input, (party.now)(), cut_off, Some(usage))?;
+            self.save_transcript((party.now)());
         }
         error.map_or(Ok(reply), |error| Err(error.into()))
     }

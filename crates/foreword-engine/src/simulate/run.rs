@@ -150,10 +150,13 @@ impl<'a> Run<'a> {
                     name: call.name.clone(),
                     arguments: call.arguments.clone(),
                 });
-                one("assistant", Input::Assistant { text: event.text.clone().unwrap_or_default(), calls: calls.collect() })
+                one(
+                    "assistant",
+                    Input::Assistant { text: event.text.clone().unwrap_or_default(), calls: calls.collect(), opaque: Vec::new() },
+                )
             }
             Event::ToolResult(event) => {
-                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone() })
+                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone(), failed: false })
             }
             Event::Session(event) => {
                 let add = event

@@ -156,21 +156,30 @@ pub(crate) async fn remove(
     tell(&app, session, Input::Remove(name.id()?)).await
 }
 
-/// A model of the table.
+/// A model.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ModelView {
     /// Its name.
     name: String,
-    /// How it is spoken to.
-    provider: String,
+    /// Who has it; none for the one that runs in this process.
+    provider: Option<String>,
     /// Its window, in tokens.
     window: u64,
+    /// Whether it is the one a new session gets that names none.
+    default: bool,
 }
 
-/// The models a session can have.
+/// The models a session can have: the embedded one, and those whose provider has a key or needs none.
 #[utoipa::path(get, path = "/models", tag = "catalog", responses((status = 200, body = [ModelView])))]
-pub(crate) async fn models() -> Answer<Vec<ModelView>> {
-    let all = foreword_engine::session::models()?.into_iter();
-    let view = all.map(|model| ModelView { provider: model.dialect.to_string(), window: model.window.0, name: model.name });
+pub(crate) async fn models(State(app): State<Arc<App>>) -> Answer<Vec<ModelView>> {
+    let answers = &app.config.answers;
+    let default = answers.choose(None)?.model.name;
+    let usable = answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key || listed.model.name == default);
+    let view = usable.map(|listed| ModelView {
+        default: listed.model.name == default,
+        window: listed.model.window.0,
+        name: listed.model.name,
+        provider: listed.provider,
+    });
     Ok(Json(view.collect()))
 }

@@ -7,9 +7,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use foreword_engine::session::Preview;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Answer;
 use super::given::Given;
 use super::sessions::full_name;
 use crate::actor::Turn;
@@ -68,6 +70,14 @@ pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String
         return Err(Problem::new(BAD_REQUEST, format!("{} attachments are more than {MOST_ATTACHED}; attach a folder or a tag", new.attach.len())));
     }
     begin(&app, session, Turn::New(new.words, new.attach)).await
+}
+
+/// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
+#[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = Object), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn preview(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Answer<Preview> {
+    said(&new.words)?;
+    let id = full_name(&app, session).await?;
+    app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach)).await.map(Json)
 }
 
 /// Says something else in an earlier turn and answers it anew; what came after it is no longer part of the session.

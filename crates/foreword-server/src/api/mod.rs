@@ -58,6 +58,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(history::rewind))
         .routes(routes!(history::fold, history::undo_fold))
         .routes(routes!(messages::send))
+        .routes(routes!(messages::preview))
         .routes(routes!(messages::edit))
         .routes(routes!(messages::regenerate))
         .routes(routes!(messages::resume))

@@ -158,8 +158,9 @@ pub(crate) async fn create(
             let name = new.agent.unwrap_or_default();
             return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault")));
         };
-        let model = new.model.as_deref().or(common.config.answers.model.as_deref());
-        let setup = Setup::new(&named, model, layout, agent.tools.len(), Some(&common.config.places.models))?;
+        let chosen = common.config.answers.choose(new.model.as_deref())?;
+        let mut setup = Setup::of(&named, chosen.model, layout, agent.tools.len(), Some(&common.config.places.models));
+        setup.choose_tool_style(&agent);
         Ok((agent, setup))
     })
     .await?;

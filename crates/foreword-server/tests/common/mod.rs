@@ -41,7 +41,8 @@ impl Running {
         let file = folder.path().join("script.json");
         fs::write(&file, script).unwrap();
         let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
-        let answers = Answers { script: Some(file), ..Answers::default() };
+        let config = foreword_engine::config::Config::builtin().unwrap();
+        let answers = Answers { config, is_set: |_| false, model: None, base_url: None, window: None, script: Some(file) };
         let config = Config { vault, places, answers, reach, limits };
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();

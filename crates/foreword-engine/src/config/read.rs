@@ -1,0 +1,145 @@
+//! From the text of a configuration to values that can be used. What is wrong is told with its line; a key is never quoted.
+
+use std::collections::BTreeMap;
+
+use foreword_core::settings::Layout;
+use foreword_provider::client::{KeySource, Secret};
+use foreword_provider::dialect::Dialect;
+use foreword_provider::table::{ModelTable, TableError};
+use serde::{Deserialize, Deserializer, de};
+use toml::{Spanned, Table, Value};
+
+use super::provider::{self, Provider};
+use super::Config;
+
+/// A configuration that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{what}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+pub struct ConfigError {
+    /// Where in the file, from 1.
+    pub line: Option<usize>,
+    /// What is wrong there, and what to write instead.
+    pub what: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    model: Option<String>,
+    layout: Option<Spanned<String>>,
+    mode: Option<Spanned<String>>,
+    #[serde(default)]
+    providers: BTreeMap<String, Spanned<Entry>>,
+    #[serde(default)]
+    models: BTreeMap<String, Spanned<Table>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    base_url: Option<String>,
+    dialect: Option<Dialect>,
+    #[serde(default, deserialize_with = "key")]
+    key: Option<KeySource>,
+    proxy: Option<String>,
+    #[serde(default)]
+    models: Vec<String>,
+}
+
+/// `{ env = "NAME" }`, `{ command = "…" }` or `"none"`. Whatever else stands there may be the key itself.
+fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
+    let source = match Value::deserialize(deserializer)? {
+        Value::String(word) if word == "none" => Some(KeySource::None),
+        Value::Table(table) if table.len() == 1 => table.into_iter().next().and_then(|(kind, value)| {
+            let Value::String(value) = value else { return None };
+            match kind.as_str() {
+                "env" => Some(KeySource::Env(value)),
+                "command" => Some(KeySource::Command(value)),
+                _ => None,
+            }
+        }),
+        _ => None,
+    };
+    let wanted = "`key` says where the key comes from: { env = \"NAME\" }, { command = \"…\" } or \"none\"; the key itself does not belong in \
+                  this file";
+    source.map(Some).ok_or_else(|| de::Error::custom(wanted))
+}
+
+impl Config {
+    /// What holds where nothing is configured.
+    pub fn builtin() -> Result<Self, TableError> {
+        let table = ModelTable::builtin()?;
+        Ok(Self { model: None, layout: None, mode: None, providers: provider::known(), table })
+    }
+
+    /// Reads the text of a configuration.
+    pub fn read(text: &str) -> Result<Self, ConfigError> {
+        let line = |at: usize| text.get(..at).map(|before| before.matches('\n').count() + 1);
+        let wrong = |at: usize, what: String| ConfigError { line: line(at), what };
+        let file: File = toml::from_str(text).map_err(|error| {
+            let what = error.message().trim().replace('\n', ": ");
+            ConfigError { line: error.span().and_then(|span| line(span.start)), what }
+        })?;
+        let mut config = Self::builtin().map_err(|error| ConfigError { line: None, what: error.to_string() })?;
+        config.model = file.model;
+        if let Some(layout) = file.layout {
+            let found = Layout::ALL.into_iter().find(|known| known.as_str() == layout.get_ref());
+            let what = || format!("`layout` is {:?}; it can be log or library", layout.get_ref());
+            config.layout = Some(found.ok_or_else(|| wrong(layout.span().start, what()))?);
+        }
+        if let Some(mode) = file.mode {
+            config.mode = Some(mode.get_ref().parse().map_err(|what| wrong(mode.span().start, format!("`mode`: {what}")))?);
+        }
+        for (name, entry) in file.providers {
+            let at = entry.span().start;
+            let provider = config.provider(&name, entry.into_inner()).map_err(|what| wrong(at, what))?;
+            config.providers.insert(name, provider);
+        }
+        for (name, row) in file.models {
+            let at = row.span().start;
+            config.add_model(&name, row.into_inner()).map_err(|error| wrong(at, error.to_string()))?;
+        }
+        Ok(config)
+    }
+
+    fn provider(&self, name: &str, entry: Entry) -> Result<Provider, String> {
+        if name.is_empty() || name.contains('/') {
+            return Err(format!("a provider cannot be called {name:?}: its name stands before the / of a model's name"));
+        }
+        let known = self.providers.get(name);
+        if known.is_none() && entry.base_url.is_none() {
+            return Err(format!("the provider {name:?} needs a `base_url` like \"http://127.0.0.1:8080/v1\""));
+        }
+        let mut provider = known.cloned().unwrap_or_else(|| Provider::at(name, entry.base_url.as_deref()));
+        provider.base_url = entry.base_url.or(provider.base_url);
+        if let Some(dialect) = entry.dialect {
+            provider.dialect = dialect;
+            provider.dialect_is_set = true;
+        }
+        provider.key = entry.key.unwrap_or(provider.key);
+        provider.proxy = entry.proxy.map(Secret::new).or(provider.proxy);
+        provider.models.extend(entry.models);
+        provider.is_configured = true;
+        Ok(provider)
+    }
+
+    /// Adds a model of the user's, or changes a known one.
+    fn add_model(&mut self, name: &str, mut row: Table) -> Result<(), TableError> {
+        let mut name = name;
+        let known = self.table.find(name);
+        if let Ok(known) = &known {
+            row.entry("like").or_insert_with(|| known.name.clone().into());
+            if known.aliases.iter().any(|alias| alias == name) {
+                name = &known.name;
+            }
+            if known.name == name {
+                row.entry("aliases").or_insert_with(|| known.aliases.clone().into());
+            }
+        }
+        let row = match self.split(name) {
+            Some((provider, _)) => provider.row(name, row),
+            None => Provider::at("", None).row(name, row),
+        };
+        self.table.merge(row)
+    }
+}

@@ -1,0 +1,94 @@
+//! What the user asked to be remembered: a note in the vault that anyone can read and edit. It is added to only when the user says so, and a
+//! session takes it as it is when it begins.
+
+use foreword_vault::index::Vault;
+
+/// Where it is, in a vault.
+pub const FILE: &str = "Foreword/Memory.md";
+
+/// What stands behind this many bytes is not sent.
+const MOST_BYTES: usize = 16 * 1024;
+
+/// One thing to remember is no longer than this.
+const MOST_LINE: usize = 2_000;
+
+/// Why something cannot be remembered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// Nothing was said.
+    #[error("say what is to be remembered")]
+    Empty,
+    /// Too much was said.
+    #[error("one thing to remember has at most {MOST_LINE} characters; put the rest into a note")]
+    TooLong,
+    /// No such thing.
+    #[error("nothing stands under {0}; there are {1} things")]
+    NotThere(usize, usize),
+}
+
+/// What a session is told of a memory file; none where nothing is remembered.
+pub fn snapshot(text: &str) -> Option<String> {
+    let end = text.floor_char_boundary(MOST_BYTES);
+    let kept = text[..end].trim();
+    (!kept.is_empty()).then(|| kept.to_owned())
+}
+
+/// The memory of a vault, as a session is told it.
+pub fn of(vault: &Vault) -> Option<String> {
+    vault.read(FILE).ok().and_then(|text| snapshot(&text.text))
+}
+
+/// The things in a memory file, in order.
+pub fn things(text: &str) -> Vec<&str> {
+    text.lines().filter_map(thing).collect()
+}
+
+fn thing(line: &str) -> Option<&str> {
+    line.trim_start().strip_prefix("- ").map(str::trim).filter(|thing| !thing.is_empty())
+}
+
+/// The file with one thing more. Line breaks in it become spaces, so that it stays one thing.
+pub fn with(text: &str, what: &str) -> Result<String, MemoryError> {
+    let line = what.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.chars().count() {
+        0 => Err(MemoryError::Empty),
+        MOST_LINE.. => Err(MemoryError::TooLong),
+        _ if text.is_empty() => Ok(format!("- {line}\n")),
+        _ => Ok(format!("{}\n- {line}\n", text.trim_end())),
+    }
+}
+
+/// The file without the thing of that number, counted from 1.
+pub fn without(text: &str, number: usize) -> Result<String, MemoryError> {
+    let count = things(text).len();
+    if number == 0 || number > count {
+        return Err(MemoryError::NotThere(number, count));
+    }
+    let mut seen = 0;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        let is_thing = thing(line).is_some();
+        seen += usize::from(is_thing);
+        !(is_thing && seen == number)
+    });
+    Ok(kept.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn things_come_and_go() {
+        let file = with("", "I bake\non Sundays").unwrap();
+        assert_eq!(file, "- I bake on Sundays\n");
+        let file = with(&file, "Metric units").unwrap();
+        let file = format!("# About me\n\n{file}");
+        assert_eq!(things(&file), ["I bake on Sundays", "Metric units"]);
+        assert_eq!(without(&file, 1).unwrap(), "# About me\n\n- Metric units\n");
+        assert_eq!(without(&file, 3), Err(MemoryError::NotThere(3, 2)));
+        assert_eq!(with("", " \n"), Err(MemoryError::Empty));
+        assert_eq!(with("", &"x".repeat(3000)), Err(MemoryError::TooLong));
+        assert_eq!(snapshot(" \n"), None);
+        assert_eq!(snapshot(&"ä".repeat(MOST_BYTES)).unwrap().len(), MOST_BYTES);
+    }
+}

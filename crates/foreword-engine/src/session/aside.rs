@@ -1,0 +1,85 @@
+//! Asking the model something beside the conversation: a session of its own for one matter, so that it is budgeted, fenced and laid out
+//! like any other, and leaves nothing behind in the conversation but its record.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use foreword_core::catalog::Agent;
+use foreword_core::prompt::ToolStyle;
+use foreword_core::session::{Input, Session, TurnInput};
+use foreword_core::settings::{HistoryPolicy, Layout, Settings};
+use foreword_core::tokens::Tokens;
+use foreword_provider::render::{BodyOptions, Next, Renderer};
+
+use super::kept::{Kept, Outgoing};
+use super::speak::Speaker;
+use super::told::{Aside, Told};
+use super::turn::TurnError;
+
+/// Room for an answer that is no answer to the user.
+const MOST_REPLY: Tokens = Tokens(1024);
+
+/// One matter, for as many questions as it takes.
+#[derive(Debug)]
+pub(super) struct Beside {
+    purpose: &'static str,
+    session: Session,
+    renderer: Renderer,
+}
+
+impl Kept {
+    /// Opens a matter with its own instructions and material.
+    pub(super) fn beside(&self, purpose: &'static str, agent: Agent) -> Result<Beside, TurnError> {
+        let mut settings = Settings {
+            layout: Layout::Log,
+            tools: ToolStyle::Native,
+            history: HistoryPolicy::Full,
+            session: format!("{}-{purpose}", self.id()),
+            ..self.setup().settings.clone()
+        };
+        settings.budget.reply = settings.budget.reply.min(MOST_REPLY);
+        let session = Session::new(agent, settings, Arc::clone(self.session().tokenizer()))?;
+        Ok(Beside { purpose, session, renderer: Renderer::new(self.setup().dialect) })
+    }
+
+    /// Asks, and puts both question and answer on record.
+    pub(super) fn ask_beside(
+        &mut self,
+        beside: &mut Beside,
+        turn: TurnInput,
+        speaker: &mut dyn Speaker,
+        now: &dyn Fn() -> i64,
+    ) -> Result<String, TurnError> {
+        beside.session.apply(Input::Turn(turn))?;
+        let envelope = beside.session.request()?;
+        let options =
+            BodyOptions { ttl: self.setup().ttl, previous_len: None, next: Next::Turn, cached_content: None, stream: true };
+        let outgoing = Outgoing {
+            number: self.counts().requests,
+            at_ms: now(),
+            body: beside.renderer.render(&self.model, &beside.session.prompt(&envelope), &options),
+            model: Arc::clone(&self.model),
+            messages: beside.session.messages().to_vec(),
+            reply_tokens: beside.session.settings().budget.reply,
+            envelope,
+        };
+        let start = Instant::now();
+        let mut first = None;
+        let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let answer = speaker.answer(&outgoing, &mut |_| {
+            first.get_or_insert_with(elapsed);
+        });
+        let spent = answer.as_ref().ok().and_then(|reply| reply.spent);
+        let usage = self.priced(&outgoing, spent, first, elapsed());
+        let aside = Aside {
+            purpose: beside.purpose.to_owned(),
+            body: String::from_utf8_lossy(&outgoing.body.bytes).into_owned(),
+            answer: answer.as_ref().map(|reply| reply.text.clone()).map_err(|error| error.0.clone()),
+            usage,
+        };
+        self.store_told(&Told::Aside(Box::new(aside)), now(), false, Vec::new());
+        let reply = answer?;
+        beside.session.apply(Input::Assistant { text: reply.text.clone(), calls: Vec::new(), opaque: Vec::new() })?;
+        Ok(reply.text)
+    }
+}

@@ -1,0 +1,166 @@
+//! What would be sent, before it is: the next request of a session, built on a copy of it. Nothing is sent and nothing is stored.
+
+use std::sync::Arc;
+
+use foreword_core::catalog::Agent;
+use foreword_core::hash::Hash;
+use foreword_core::session::{Input, InputError, Session, TurnInput};
+use foreword_core::tokens::Tokens;
+use foreword_provider::cache::CacheSim;
+use foreword_provider::cost::{cost, uncached_cost};
+use foreword_provider::stream::PromptStream;
+use foreword_store::Request;
+use serde::Serialize;
+
+use super::breaks::{Before, diagnose};
+use super::inspect::{self, Inspection, Record, Stored, explain};
+use super::kept::Kept;
+use super::own::Joining;
+use super::speak::Hands;
+use super::turn::{Mode, Question, TurnError};
+use crate::simulate::report::BreakReport;
+
+/// A request that was not sent.
+#[derive(Debug, Serialize)]
+pub struct Preview {
+    /// What it would hold; its cached tokens are those that the cache's rules lead one to expect.
+    #[serde(flatten)]
+    pub request: Inspection,
+    /// What the provider's cache is expected to make of it.
+    pub expected: Expected,
+    /// The tools that could be called, by the names the model would see.
+    pub tools: Vec<String>,
+    /// What could not be found out, and what is missing for that.
+    pub problems: Vec<String>,
+    /// Size of the body.
+    pub bytes: usize,
+    /// The body.
+    #[serde(skip)]
+    pub body: Vec<u8>,
+}
+
+/// What a provider's cache is expected to make of a request, by its published rules and the last request.
+#[derive(Debug, Serialize)]
+pub struct Expected {
+    /// Tokens read from it.
+    pub read: Tokens,
+    /// Tokens written to it.
+    pub write: Tokens,
+    /// Tokens of the prompt that are neither.
+    pub uncached: Tokens,
+    /// The price of the prompt, in USD. What the reply costs is not known yet.
+    pub cost: f64,
+    /// The price without a cache.
+    pub cost_uncached: f64,
+    /// Where and why the prompt is no continuation of the last one.
+    pub broke: Option<BreakReport>,
+}
+
+impl Kept {
+    /// The request that a question would lead to at `now_ms`: the very bytes that [`Kept::send`] would send. Where the model would first be asked
+    /// for a plan, what its tools would give back is missing.
+    pub fn preview(&self, question: Question, hands: &mut dyn Hands, now_ms: i64) -> Result<Preview, TurnError> {
+        let Question { mut turn, library, added } = question;
+        let mut session = self.session.clone();
+        if !library.is_empty() {
+            tell(&mut session, Input::Library(library))?;
+        }
+        if self.mode == Mode::Agent {
+            for step in Joining::ALL {
+                step.input(&session).map_or(Ok(()), |input| tell(&mut session, input))?;
+            }
+        }
+        for id in added {
+            tell(&mut session, Input::Add(id))?;
+        }
+        if let Some(idle_s) = self.forgotten_after(now_ms) {
+            tell(&mut session, Input::Idle(idle_s))?;
+        }
+        let problems = self.look_for(&mut turn, session.agent(), hands);
+        tell(&mut session, Input::Turn(turn))?;
+        let envelope = session.request()?;
+        let messages = session.messages().to_vec();
+        let options = self.options(&envelope, self.sent.as_ref(), &messages);
+        let record = Record::new(&self.setup, &self.model, &session, &envelope, &options);
+        let mut stored = Stored {
+            request: Request {
+                number: self.sent.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests),
+                input: self.counts.inputs,
+                run: envelope.turn as u64,
+                epoch: envelope.epoch as u64,
+                began: envelope.began.map(|reason| reason.as_str().to_owned()),
+                at_ms: now_ms,
+                combined: envelope.combined,
+                wire: Hash::of(""),
+                tokens: envelope.tokens.0,
+                messages: None,
+                record: serde_json::Value::Null,
+            },
+            record,
+            model: (*self.model).clone(),
+            messages,
+            tools: envelope.tools.clone(),
+        };
+        let body = stored.body();
+        let wire = Hash::of(&body.bytes);
+        stored.request.wire = wire;
+
+        let mut cache = CacheSim::new();
+        let last = self.sent.as_ref().map(|sent| (sent.at_ms, sent.cut)).zip(self.prompt_of_last());
+        if let Some(((at_ms, _), prompt)) = &last {
+            cache.request(seconds(*at_ms), prompt, &self.model);
+        }
+        let used = cache.request(seconds(now_ms), &body.prompt, &self.model);
+        let broke = last.as_ref().and_then(|((_, cut), prompt)| {
+            let before = Before { prompt, cut: *cut, cold: self.forgotten_after(now_ms).is_some() };
+            diagnose(&before, &envelope, stored.messages.first().map(Arc::as_ref), &body.prompt, &self.model, used.read)
+        });
+        let expected = Expected {
+            read: used.read,
+            write: used.write,
+            uncached: used.uncached,
+            cost: cost(&self.model, &used),
+            cost_uncached: uncached_cost(&self.model, used.total()),
+            broke,
+        };
+        let tools = stored.tools.list.iter().map(|tool| tool.name.clone()).collect();
+        let context = session.context(&envelope);
+        let request = explain(self.id(), stored, context, Some(used.read), None, wire);
+        Ok(Preview { request, expected, tools, problems, bytes: body.bytes.len(), body: body.bytes })
+    }
+
+    /// Finds what a question needs, as a turn would; what could not be had.
+    fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn Hands) -> Vec<String> {
+        let mut problems = Vec::new();
+        if turn.scores.is_empty() {
+            match hands.scores(&turn.words, agent) {
+                Ok(scores) => turn.scores = scores,
+                Err(why) => problems.push(format!("nothing was chosen from the agent's items: {why}")),
+            }
+        }
+        match self.mode {
+            Mode::Chat | Mode::Agent => {}
+            Mode::Qa => match hands.sources(&turn.words) {
+                Ok(sources) => turn.results.push(sources.result),
+                Err(why) => problems.push(format!("the notes were not searched: {why}")),
+            },
+            Mode::Plan => problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned()),
+        }
+        problems
+    }
+
+    /// The prompt of the last request, rendered again where the session was just opened; none where that cannot be done.
+    fn prompt_of_last(&self) -> Option<PromptStream> {
+        let sent = self.sent.as_ref()?;
+        sent.prompt.clone().or_else(|| Some(inspect::body(&*self.store, &self.row.id, sent.number).ok()?.prompt))
+    }
+}
+
+fn tell(session: &mut Session, input: Input) -> Result<(), InputError> {
+    session.check(&input)?;
+    session.apply(input).map(drop)
+}
+
+fn seconds(at_ms: i64) -> u64 {
+    u64::try_from(at_ms / 1000).unwrap_or(0)
+}

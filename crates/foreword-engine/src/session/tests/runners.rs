@@ -1,0 +1,266 @@
+//! The modes: what each asks for before and during a turn, and what stands on record.
+
+use std::collections::BTreeMap;
+
+use foreword_core::item::ItemId;
+
+use super::*;
+
+/// Tools that remember what they were called with.
+#[derive(Default)]
+struct Tools {
+    calls: Vec<String>,
+    nothing_to_search: bool,
+}
+
+impl Hands for Tools {
+    fn run(&mut self, call: &Call<'_>) -> Output {
+        match &call.tool {
+            Err(why) => Output::failed(why.clone()),
+            Ok(called) => {
+                self.calls.push(format!("{} {}", called.tool, called.arguments));
+                Output::done("the note says 42")
+            }
+        }
+    }
+
+    fn check(&mut self, called: &Called) -> Result<(), String> {
+        let path = called.arguments.get("path").is_some_and(serde_json::Value::is_string);
+        if path { Ok(()) } else { Err("path is missing; it must be a text.".to_owned()) }
+    }
+
+    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+        if self.nothing_to_search {
+            return Err("the index is broken".to_owned());
+        }
+        let output = format!("[1] Kitchen/Bread.md\nSalt.\n[2] Garden/Beds.md\n{words}");
+        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output };
+        let source = |number, path: &str| Citable { number, path: path.to_owned() };
+        Ok(Sources { result, citable: vec![source(1, "Kitchen/Bread.md"), source(2, "Garden/Beds.md")] })
+    }
+
+    fn scores(&mut self, _: &str, agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+        let found = agent.rules.iter().map(|rule| (ItemId::new(foreword_core::item::Kind::Rule, &rule.name), vec![0.9]));
+        Ok(found.collect())
+    }
+}
+
+impl Place {
+    fn at_work(&self, mode: Mode) -> Kept {
+        let agent: Agent = serde_json::from_value(json!({
+            "system_prompt": "You work with notes.",
+            "rules": [{"name": "units", "text": "Use metric units.", "include": "agent"}],
+            "tools": [{"server": "fs", "name": "read", "description": "reads a note", "schema": {"type": "object", "required": ["path"]}}],
+        }))
+        .unwrap();
+        let setup = Setup::new("s", Some("gpt-6.1-sol"), Layout::Log, 3, None).unwrap();
+        let mut kept = Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap();
+        kept.set_mode(mode, self.tick());
+        kept
+    }
+
+    fn ask(&self, kept: &mut Kept, words: &str, replies: &serde_json::Value, hands: &mut Tools) -> (Said, String) {
+        let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
+        let mut shown = String::new();
+        let mut each = |event: Event<'_>| {
+            if let Event::Part(part) = event {
+                shown.push_str(part);
+            }
+        };
+        let question = Question { turn, ..Question::default() };
+        let said = kept.send(question, &mut script(replies), hands, &|| self.tick(), &mut each).unwrap();
+        (said, shown)
+    }
+}
+
+fn sent(kept: &Kept, request: u64) -> String {
+    String::from_utf8(wire(kept.store(), kept.id(), request).unwrap()).unwrap()
+}
+
+fn kinds(kept: &Kept) -> Vec<String> {
+    kept.store().log(kept.id(), 0).unwrap().into_iter().map(|entry| entry.kind).collect()
+}
+
+#[test]
+fn qa_searches_cites_and_lists_what_was_cited() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Qa);
+    let mut hands = Tools::default();
+    let (said, shown) = place.ask(&mut kept, "Why was it flat?", &json!([{"text": "No salt [^1]."}]), &mut hands);
+    assert_eq!(said.text, "No salt [^1].\n\n[^1]: [[Kitchen/Bread]]");
+    assert_eq!(said.text, shown);
+    assert!(place.file().contains("No salt [^1].\n\n[^1]: [[Kitchen/Bread]]"), "{}", place.file());
+    let body = sent(&kept, 0);
+    assert!(body.contains("<localSearch>") && body.contains("Garden/Beds.md") && body.contains("metric"), "{body}");
+    // What the engine wrote under the answer is not put into the model's mouth.
+    place.ask(&mut kept, "And now?", &json!([{"text": "Nothing to cite."}]), &mut hands);
+    assert!(!sent(&kept, 1).contains("[[Kitchen/Bread]]"));
+    assert!(!place.file().contains("cite.\n\n[^"), "{}", place.file());
+    assert_eq!(kept.take_failures(), []);
+    place.ask(&mut kept, "Sure?", &json!([{"text": "Made up [^7]."}]), &mut hands);
+    assert!(kept.take_failures()[0].0.contains("[^7]"));
+    assert_eq!(kinds(&kept)[..5], ["mode", "asked", "turn", "assistant", "cited"]);
+    clean(kept.store());
+}
+
+#[test]
+fn a_search_that_fails_leaves_plain_chat() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Qa);
+    let mut hands = Tools { nothing_to_search: true, ..Tools::default() };
+    let (said, _) = place.ask(&mut kept, "Why?", &json!([{"text": "I do not know [^1]."}]), &mut hands);
+    assert_eq!(said.text, "I do not know [^1].");
+    assert_eq!(kept.take_failures()[0].0, "the notes were not searched: the index is broken");
+}
+
+#[test]
+fn a_plan_is_checked_repaired_once_and_run_before_the_answer() {
+    let good = json!([{"tool": "read", "arguments": {"path": "Bread.md"}}]).to_string();
+    let bad = json!([{"tool": "read", "arguments": {}}]).to_string();
+    let other = json!([{"tool": "delete", "arguments": {}}]).to_string();
+    let answer = json!({"text": "42."});
+    let check = |replies: &[&str], calls: &[&str], failure: Option<&str>| {
+        let place = Place::new();
+        let mut kept = place.at_work(Mode::Plan);
+        let mut hands = Tools::default();
+        let mut lines: Vec<_> = replies.iter().map(|text| json!({"text": text})).collect();
+        lines.push(answer.clone());
+        let (said, shown) = place.ask(&mut kept, "What does it say?", &json!(lines), &mut hands);
+        assert_eq!((said.text.as_str(), shown.as_str(), said.requests), ("42.", "42.", 1));
+        assert_eq!(hands.calls, calls);
+        let failures = kept.take_failures();
+        assert_eq!(failures.len(), usize::from(failure.is_some()), "{failures:?}");
+        assert!(failures.iter().all(|found| found.0.contains(failure.unwrap_or_default())), "{failures:?}");
+        let body = sent(&kept, 0);
+        assert_eq!(body.contains("<read>\\nthe note says 42\\n</read>"), !calls.is_empty(), "{body}");
+        let asides = kept.store().log("s", 0).unwrap().into_iter().filter(|entry| entry.kind == "aside");
+        let asides: Vec<Aside> = asides.map(|entry| serde_json::from_value(entry.body).unwrap()).collect();
+        assert_eq!(asides.len(), replies.len());
+        assert!(asides.iter().all(|aside| aside.purpose == "plan" && aside.body.contains("What does it say?")));
+        clean(kept.store());
+    };
+    let read = "tool:fs/read {\"path\":\"Bread.md\"}";
+    check(&[&good], &[read], None);
+    check(&[&format!("Sure:\n```json\n{good}\n```")], &[read], None);
+    check(&["[]"], &[], None);
+    check(&[&bad, &good], &[read], None);
+    check(&[&other, &good], &[read], None);
+    check(&["I would read the note.", "Really."], &[], Some("no JSON array"));
+    check(&[&bad, &bad], &[], Some("path is missing"));
+}
+
+#[test]
+fn words_survive_while_their_plan_is_made() {
+    struct Killed;
+    impl Speaker for Killed {
+        fn answer(&mut self, _: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+            panic!("killed")
+        }
+    }
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Plan);
+    let turn = TurnInput { words: "What does it say?".to_owned(), ..TurnInput::default() };
+    let question = Question { turn, ..Question::default() };
+    let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        kept.send(question, &mut Killed, &mut Tools::default(), &|| place.tick(), &mut |_| {})
+    }));
+    assert!(killed.is_err());
+    drop(kept);
+    let mut kept = place.open("s");
+    assert!(kept.is_unanswered());
+    assert_eq!(kept.mode(), Mode::Plan);
+    let mut speaker = script(&json!([{"text": "[]"}, {"text": "42."}]));
+    let said = kept.go_on(&mut speaker, &mut Tools::default(), &|| place.tick(), &mut |_| {}).unwrap();
+    assert_eq!(said.text, "42.");
+    assert!(!kept.is_unanswered());
+    assert!(sent(&kept, 0).contains("What does it say?"));
+    drop(kept);
+    assert!(!place.open("s").is_unanswered());
+}
+
+fn call(id: &str, name: &str, arguments: &serde_json::Value) -> serde_json::Value {
+    json!({"calls": [{"id": id, "name": name, "arguments": arguments}]})
+}
+
+#[test]
+fn an_agent_plans_acts_and_says_when_it_is_done() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Agent);
+    let mut hands = Tools::default();
+    let replies = json!([
+        call("a", "plan", &json!({"steps": ["read the note", "answer"]})),
+        call("b", "read", &json!({"path": "x"})),
+        {"text": "I have read it."},
+        call("c", "task_complete", &json!({})),
+        {"text": "The note says 42.", "calls": [{"id": "d", "name": "task_complete", "arguments": {}}]},
+    ]);
+    let (said, _) = place.ask(&mut kept, "Read the note and tell me.", &replies, &mut hands);
+    assert_eq!((said.text.as_str(), said.requests, said.out_of_steps), ("The note says 42.", 5, false));
+    let body = sent(&kept, 4);
+    // Results first, then the step: a directive never parts a call from its result.
+    let at = |words: &str| body.find(words).unwrap_or_else(|| panic!("{words} is not in {body}"));
+    assert!(at("Plan accepted: 2 steps.") < at("[Step 1/2]"));
+    assert!(at("[Step 1/2]") < at("the note says 42") && at("the note says 42") < at("I have read it."));
+    assert!(at("I have read it.") < at("Continue with the current step by calling a tool"));
+    assert!(at("Step 1 of 2 is complete.") < at("[Step 2/2]"));
+    assert_eq!(hands.calls, ["tool:fs/read {\"path\":\"x\"}"]);
+    clean(kept.store());
+}
+
+#[test]
+fn an_agent_that_only_talks_is_told_once() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Agent);
+    let (said, _) =
+        place.ask(&mut kept, "Hello", &json!([{"text": "Hello!"}, {"text": "How can I help?"}]), &mut Tools::default());
+    assert_eq!((said.text.as_str(), said.requests), ("How can I help?", 2));
+    let prompts = kinds(&kept).iter().filter(|kind| *kind == "action_prompt").count();
+    assert_eq!(prompts, 2);
+    assert_eq!(sent(&kept, 1).matches("Continue with the current step").count(), 1);
+}
+
+#[test]
+fn an_agent_stops_at_its_limit_and_can_be_gone_on_with() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Agent);
+    let replies = json!([call("a", "read", &json!({"path": "x"}))]);
+    let (said, _) = place.ask(&mut kept, "Loop", &replies, &mut Tools::default());
+    assert_eq!((said.requests, said.out_of_steps), (20, true));
+    let mut speaker = script(&json!([call("z", "task_complete", &json!({"result": "Enough."}))]));
+    drop(kept);
+    let mut kept = place.open("s");
+    let said = kept.go_on(&mut speaker, &mut Tools::default(), &|| place.tick(), &mut |_| {}).unwrap();
+    assert_eq!((said.text.as_str(), said.requests), ("Enough.", 1));
+    clean(kept.store());
+}
+
+#[test]
+fn plans_that_cannot_be_taken_are_answered() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Agent);
+    let replies = json!([
+        call("a", "plan", &json!({"steps": []})),
+        call("b", "plan", &json!({"steps": "all of it"})),
+        call("c", "plan", &json!({"steps": (0..11).map(|step| step.to_string()).collect::<Vec<_>>()})),
+        call("d", "task_complete", &json!({"result": "Done."})),
+    ]);
+    let (said, _) = place.ask(&mut kept, "Plan", &replies, &mut Tools::default());
+    assert_eq!((said.text.as_str(), said.requests), ("Done.", 4));
+    let body = sent(&kept, 3);
+    for words in ["it has no steps", "must be a list of texts", "it has 11 steps"] {
+        assert!(body.contains(words), "{words} is not in {body}");
+    }
+    clean(kept.store());
+}
+
+#[test]
+fn a_tool_that_is_not_there_gets_a_clear_error() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Chat);
+    let mut hands = Tools::default();
+    let replies = json!([call("a", "plan", &json!({"steps": ["x"]})), call("b", "rm", &json!({})), {"text": "Sorry."}]);
+    place.ask(&mut kept, "Go", &replies, &mut hands);
+    let body = sent(&kept, 2);
+    assert_eq!(body.matches("There is no tool").count(), 2, "{body}");
+    assert_eq!(hands.calls, [""; 0]);
+}

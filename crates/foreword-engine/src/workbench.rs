@@ -1,0 +1,122 @@
+//! What a session works with beyond its own words: the notes and what finds them, and the tools.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use foreword_core::catalog::{Agent, Include};
+use foreword_core::item::{ItemId, Kind};
+use foreword_core::session::TurnResult;
+use foreword_search::index::{Index, Query as Search};
+use foreword_tools::{Output, Toolbox};
+
+use crate::corpus::agent_documents;
+use crate::session::{Call, Called, Citable, Hands, Own, Sources, Stop};
+use crate::tools::Desk;
+use crate::tools::find::{DEFAULT_LIMIT, Query, render};
+use crate::vectors;
+
+/// What stands under the sources of a question.
+const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \
+                    Where they do not say, say that the notes do not. Do not list the sources at the end.";
+
+/// The notes, the search and the tools of a session.
+pub struct Workbench {
+    desk: Desk,
+    toolbox: Toolbox,
+    stop: Stop,
+    waiting: Waiting,
+}
+
+/// The agent's items that wait for the search.
+#[derive(Default)]
+struct Waiting {
+    agent: Option<Agent>,
+    index: Index,
+}
+
+impl Workbench {
+    /// `stop` ends what is running.
+    pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop) -> Self {
+        Self { desk, toolbox, stop, waiting: Waiting::default() }
+    }
+
+    /// The notes.
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// The tools.
+    pub fn toolbox(&mut self) -> &mut Toolbox {
+        &mut self.toolbox
+    }
+
+    /// An agent with the tools that are there now; those that the engine itself has given it stay.
+    pub fn equip(&self, agent: &Agent) -> Agent {
+        let own = agent.tools.iter().filter(|tool| Own::of(&tool.id()).is_some()).cloned();
+        Agent { servers: self.toolbox.servers(), tools: self.toolbox.tools().into_iter().chain(own).collect(), ..agent.clone() }
+    }
+}
+
+impl Waiting {
+    /// Brings the index in line with the agent.
+    fn follow(&mut self, agent: &Agent) {
+        if self.agent.as_ref() == Some(agent) {
+            return;
+        }
+        self.index = Index::new();
+        let waits = |id: &ItemId| agent.find(id).is_some_and(|item| item.include == Include::Agent);
+        for document in agent_documents(agent).into_iter().filter(|document| waits(&document.id)) {
+            self.index.put(document);
+        }
+        self.agent = Some(agent.clone());
+    }
+}
+
+impl Hands for Workbench {
+    fn run(&mut self, call: &Call<'_>) -> Output {
+        match &call.tool {
+            Ok(Called { tool, arguments }) => self.toolbox.call(tool, arguments, &self.stop),
+            Err(why) => Output::failed(why.clone()),
+        }
+    }
+
+    fn check(&mut self, called: &Called) -> Result<(), String> {
+        self.toolbox.check(&called.tool, &called.arguments)
+    }
+
+    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+        let today = self.desk.now().date();
+        let query = Query { text: words, period: None, today, limit: DEFAULT_LIMIT, kinds: &[Kind::Note] };
+        let found = self.desk.find(&query);
+        let (text, _) = render(&found.sources);
+        let remarks: String = found.remarks.iter().map(|remark| format!("({remark})\n")).collect();
+        let output = if found.sources.is_empty() {
+            format!("{remarks}Nothing in the notes fits the question. Say so.")
+        } else {
+            format!("{remarks}{text}\n{CITE}")
+        };
+        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output };
+        let citable = found.sources.into_iter().map(|source| Citable { number: source.number, path: source.path });
+        Ok(Sources { result, citable: citable.collect() })
+    }
+
+    fn scores(&mut self, words: &str, agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+        self.waiting.follow(agent);
+        let index = &mut self.waiting.index;
+        let (chunks, embedded) = index.chunks();
+        if chunks == 0 {
+            return Ok(BTreeMap::new());
+        }
+        let model = self.desk.meaning().load(&mut |_| ControlFlow::Continue(())).ok();
+        if let Some(model) = model.filter(|_| embedded < chunks) {
+            vectors::embed(index, &self.desk.places().embeddings(), model, &mut |_, _| ControlFlow::Continue(()));
+        }
+        // The core chooses; here everything is scored.
+        let search = Search { embedder: model, top_n: chunks, top_k: chunks, floor: Some(0.0), ..Search::new(words) };
+        Ok(index.search(&search).hits.into_iter().map(|hit| (hit.id, vec![hit.score])).collect())
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

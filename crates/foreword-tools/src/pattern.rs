@@ -1,0 +1,36 @@
+//! Regular expressions from outside: a schema's `pattern`, a model's search. Bounded in size, and linear in the text.
+
+use regex_automata::meta::Regex;
+
+/// The longest expression, in bytes.
+const MAX_WRITTEN: usize = 2000;
+
+/// The most memory that the machine made of it takes.
+const MAX_MACHINE: usize = 1 << 20;
+
+/// Why an expression is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// It is too long.
+    #[error("the pattern has {0} bytes, and {MAX_WRITTEN} are the most")]
+    TooLong(usize),
+    /// It cannot be read, or would take too much memory.
+    #[error("the pattern cannot be used: {0}")]
+    Unusable(String),
+}
+
+pub(crate) fn compile(written: &str) -> Result<Regex, PatternError> {
+    if written.len() > MAX_WRITTEN {
+        return Err(PatternError::TooLong(written.len()));
+    }
+    let config = Regex::config()
+        .nfa_size_limit(Some(MAX_MACHINE))
+        .onepass_size_limit(Some(MAX_MACHINE))
+        .hybrid_cache_capacity(MAX_MACHINE);
+    let syntax = regex_automata::util::syntax::Config::new().nest_limit(50);
+    Regex::builder().configure(config).syntax(syntax).build(written).map_err(|error| {
+        let reason = error.syntax_error().map_or_else(|| error.to_string(), ToString::to_string);
+        // A syntax error draws the pattern over several lines; its last line says what is wrong.
+        PatternError::Unusable(reason.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned())
+    })
+}

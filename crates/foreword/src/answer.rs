@@ -1,0 +1,206 @@
+//! An answer on its way: shown while it comes, and what it took told below it.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use foreword_engine::session::{Event, Kept, Question, TurnError};
+use serde_json::json;
+
+use crate::kept::now_ms;
+use crate::markdown::Markdown;
+use crate::model::Answering;
+use crate::paint::{Paint, grouped, is_unsafe, note, one_line, shown};
+
+/// The terminal's width where it does not tell.
+const USUAL_WIDTH: usize = 80;
+
+/// What of a text may reach a terminal.
+fn safe(text: &str) -> String {
+    text.chars().map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Whether a person reads along.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The text as it comes.
+    Live,
+    /// One JSON object at the end.
+    Json,
+}
+
+/// Where an answer appears while it comes: laid out on a terminal, as it is where there is none.
+struct Screen {
+    shown: Shown,
+    /// None where nobody looks at it.
+    markdown: Option<Markdown>,
+    /// Whether the last line has no end yet.
+    open: bool,
+}
+
+impl Screen {
+    fn new(shown: Shown) -> Self {
+        let markdown = io::stdout().is_terminal().then(|| {
+            let width = terminal_size::terminal_size().map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
+            Markdown::new(width, Paint::stdout().is_on())
+        });
+        Self { shown, markdown, open: false }
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if self.shown == Shown::Json {
+            return;
+        }
+        match event {
+            Event::Part(part) => {
+                let text = self.markdown.as_mut().map_or_else(|| safe(part), |markdown| markdown.push(part));
+                self.write(&text);
+            }
+            Event::Call(call) => {
+                self.end();
+                let arguments = one_line(&call.arguments.to_string(), 200);
+                eprintln!("{}", Paint::stderr().with("2", format!("→ {}({arguments})", shown(&call.name))));
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows what was kept back and ends the line.
+    fn end(&mut self) {
+        if let Some(rest) = self.markdown.as_mut().map(Markdown::finish) {
+            self.write(&rest);
+        }
+        if self.open {
+            self.write("\n");
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.open = !text.ends_with('\n');
+        let mut out = io::stdout().lock();
+        // Whoever stopped reading still has everything in the store.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+}
+
+/// Carries a turn, or the rest of one, and shows it.
+pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut Answering, as_json: Shown) -> Result<ExitCode> {
+    let paint = Paint::stderr();
+    let mut screen = Screen::new(as_json);
+    let mut each = |event: Event<'_>| screen.event(&event);
+    let (speaker, hands) = (&mut *answering.speaker, &mut *answering.hands);
+    // A question that has no answer yet is sent once more, as the request it was.
+    let first = kept.counts().requests.saturating_sub(u64::from(question.is_none()));
+    let outcome = match question {
+        Some(question) => kept.send(question, speaker, hands, &now_ms, &mut each),
+        None => kept.go_on(speaker, hands, &now_ms, &mut each),
+    };
+    screen.end();
+    for failure in kept.take_failures() {
+        note(shown(&failure.0));
+    }
+    let said = match outcome {
+        Ok(said) => said,
+        Err(error) => {
+            eprintln!("{} {}", paint.with("31", "error:"), safe(&error.to_string()));
+            match error {
+                TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
+                    note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
+                }
+                TurnError::Speak(_) if kept.is_stored() => {
+                    note(format!("what was shown is kept: foreword sessions regenerate {} answers anew", kept.id()));
+                }
+                _ => {}
+            }
+            return Ok(ExitCode::from(1));
+        }
+    };
+    let status = Status::since(kept, first)?;
+    if as_json == Shown::Json {
+        let report = json!({
+            "session": kept.id(), "turn": kept.session().turns(), "requests": said.requests, "text": said.text,
+            "tokens": status.tokens, "cached": status.cached, "first_token_ms": status.first_token_ms,
+            "cost": status.turn_cost, "stored": kept.is_stored(),
+        });
+        writeln!(io::stdout(), "{report}")?;
+    } else if said.requests == 0 {
+        note("there was nothing to answer");
+    } else {
+        eprintln!("{}", paint.with("2", status.line(kept)));
+        if let Some(hint) = status.reuse() {
+            eprintln!("{}", paint.with("2", hint));
+        }
+    }
+    if said.out_of_steps {
+        note(format!(
+            "the model was asked {} times and still wants to go on: foreword ask … --session {} --resume",
+            said.requests,
+            kept.id()
+        ));
+    }
+    if !kept.is_stored() {
+        note("this turn is NOT kept: nothing could be written to the store");
+    }
+    Ok(ExitCode::from(u8::from(said.out_of_steps || !kept.is_stored())))
+}
+
+/// What the last request used, the turn, and the session so far.
+pub(crate) struct Status {
+    /// Of the last request.
+    tokens: u64,
+    cached: u64,
+    /// Of the first request that is asked about.
+    first_token_ms: Option<u64>,
+    turn_cost: f64,
+    turn_saved: f64,
+    pub(crate) cost: f64,
+    pub(crate) saved: f64,
+}
+
+impl Status {
+    /// The session so far.
+    pub(crate) fn of(kept: &Kept) -> Result<Self> {
+        Self::since(kept, kept.counts().requests.saturating_sub(1))
+    }
+
+    /// The same, where a turn began with that request.
+    fn since(kept: &Kept, first: u64) -> Result<Self> {
+        let ledger = kept.store().ledger(kept.id())?;
+        let (tokens, cached) = ledger.last().map_or((0, 0), |(_, usage)| (usage.read + usage.write + usage.uncached, usage.read));
+        let turn = || ledger.iter().filter(|(number, _)| *number >= first).map(|(_, usage)| usage);
+        Ok(Self {
+            tokens,
+            cached,
+            first_token_ms: turn().next().and_then(|usage| usage.first_token_ms),
+            turn_cost: turn().map(|usage| usage.cost).sum(),
+            turn_saved: turn().map(|usage| usage.cost_uncached - usage.cost).sum(),
+            cost: ledger.iter().map(|(_, usage)| usage.cost).sum(),
+            saved: ledger.iter().map(|(_, usage)| usage.cost_uncached - usage.cost).sum(),
+        })
+    }
+
+    /// One line for people.
+    pub(crate) fn line(&self, kept: &Kept) -> String {
+        let budget = grouped(kept.setup().settings.budget.prompt.0);
+        let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
+        let (id, turn, tokens) = (kept.id(), kept.session().turns(), grouped(self.tokens));
+        let mut line = format!("session {id}, turn {turn}: {tokens} of {budget} tokens, {share} % from the cache");
+        if self.turn_cost > 0.0 {
+            line += &format!(", ${:.4}", self.turn_cost);
+        }
+        if let Some(ms) = self.first_token_ms {
+            line += &format!(", first token after {:.1} s", ms as f64 / 1000.0);
+        }
+        line
+    }
+
+    /// What was not evaluated again, where that is worth a word.
+    fn reuse(&self) -> Option<String> {
+        let saved = if self.turn_saved >= 0.000_05 { format!(", which saved ${:.4}", self.turn_saved) } else { String::new() };
+        let (cached, tokens) = (grouped(self.cached), grouped(self.tokens));
+        (self.cached > 0).then(|| format!("{cached} of {tokens} tokens were read from the cache{saved}"))
+    }
+}

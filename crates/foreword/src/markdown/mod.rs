@@ -1,0 +1,216 @@
+//! An answer as a terminal shows it, while it comes: headings, emphasis, code, lists, quotes, links, citations; wrapped at the terminal's
+//! width. What has been shown is never drawn again, so nothing is shown before it is certain how it looks.
+//!
+//! The text goes through character by character, so it does not matter into which parts a model cut it.
+
+mod block;
+mod flow;
+mod inline;
+
+#[cfg(test)]
+mod tests;
+
+use crate::paint::is_unsafe;
+use block::{Fence, Start};
+use flow::{Flow, Style};
+use inline::{Line, Step};
+
+/// Longer lines are hard to read.
+const WIDEST: usize = 100;
+const NARROWEST: usize = 20;
+
+/// Where in a line the text is.
+#[derive(Debug)]
+enum Place {
+    /// What kind of line it is, is not known yet.
+    Start,
+    /// In its words.
+    Words(Style),
+    /// In a line that stays as it is.
+    Row,
+    /// At the start of a line of code, which could be the last.
+    CodeStart(Fence),
+    /// In a line of code.
+    Code(Fence),
+}
+
+/// Markdown on its way to a terminal.
+#[derive(Debug)]
+pub(crate) struct Markdown {
+    flow: Flow,
+    place: Place,
+    /// What came and could not be shown yet.
+    held: String,
+    /// What has to come before looking at it again makes sense.
+    wait: Option<char>,
+    /// The character before what is held.
+    before: Option<char>,
+}
+
+impl Markdown {
+    /// For a terminal of that width.
+    pub(crate) fn new(width: usize, colour: bool) -> Self {
+        Self {
+            flow: Flow::new(width.clamp(NARROWEST, WIDEST), colour),
+            place: Place::Start,
+            held: String::new(),
+            wait: None,
+            before: None,
+        }
+    }
+
+    /// Takes in a part and gives what can be shown by now.
+    pub(crate) fn push(&mut self, part: &str) -> String {
+        for c in part.chars() {
+            match c {
+                '\n' => self.end_line(),
+                '\r' => {}
+                '\t' => "    ".chars().for_each(|space| self.add(space)),
+                c if is_unsafe(c) => self.add(char::REPLACEMENT_CHARACTER),
+                c => self.add(c),
+            }
+        }
+        self.flow.take()
+    }
+
+    /// Nothing more comes: gives the rest, which ends with the end of a line.
+    pub(crate) fn finish(&mut self) -> String {
+        let open = !self.held.is_empty() || !self.flow.is_at_start();
+        if open {
+            self.end_line();
+        }
+        if let Place::CodeStart(fence) = std::mem::replace(&mut self.place, Place::Start) {
+            self.close(&fence);
+        }
+        self.flow.take()
+    }
+
+    fn add(&mut self, c: char) {
+        match &self.place {
+            Place::Start => {
+                self.held.push(c);
+                if let Some(start) = block::start(&self.held, Line::Open) {
+                    self.begin(start);
+                }
+            }
+            Place::Words(style) => {
+                let style = *style;
+                self.held.push(c);
+                // What is too long to be waited for is looked at in any case; a look costs little.
+                if self.wait.is_none_or(|wait| wait == c) || self.held.len() > inline::LONGEST {
+                    self.words(style, Line::Open);
+                }
+            }
+            Place::Row => self.flow.raw(c.encode_utf8(&mut [0; 4]), if c == '|' { Style::DIM } else { Style::PLAIN }),
+            Place::CodeStart(fence) => {
+                let fence = *fence;
+                self.held.push(c);
+                if !fence.may_close(&self.held) {
+                    self.code_line(fence);
+                }
+            }
+            Place::Code(_) => self.flow.raw(c.encode_utf8(&mut [0; 4]), Style::PLAIN),
+        }
+    }
+
+    fn end_line(&mut self) {
+        match self.place {
+            Place::Start => {
+                if let Some(start) = block::start(&self.held, Line::Ended) {
+                    self.begin(start);
+                }
+                match self.place {
+                    // The line has opened code; the frame is drawn already.
+                    Place::CodeStart(_) => return,
+                    Place::Words(style) => self.words(style, Line::Ended),
+                    _ => {}
+                }
+            }
+            Place::Words(style) => self.words(style, Line::Ended),
+            Place::Row => {}
+            Place::CodeStart(fence) => {
+                if fence.closes(&self.held) {
+                    self.held.clear();
+                    self.place = Place::Start;
+                    return self.close(&fence);
+                }
+                self.code_line(fence);
+                self.place = Place::CodeStart(fence);
+                return self.flow.end_line();
+            }
+            Place::Code(fence) => {
+                self.place = Place::CodeStart(fence);
+                return self.flow.end_line();
+            }
+        }
+        self.flow.end_line();
+        self.place = Place::Start;
+        self.held.clear();
+        self.before = None;
+        self.wait = None;
+    }
+
+    /// The kind of the line is known.
+    fn begin(&mut self, start: Start) {
+        match start {
+            Start::Words { first, lead, style, from } => {
+                self.flow.begin(&first, lead);
+                self.held.drain(..from);
+                self.place = Place::Words(style);
+                self.words(style, Line::Open);
+            }
+            Start::Row => {
+                self.place = Place::Row;
+                for c in std::mem::take(&mut self.held).chars() {
+                    self.add(c);
+                }
+            }
+            Start::Rule => {
+                self.held.clear();
+                self.flow.raw(&"─".repeat(NARROWEST), Style::DIM);
+            }
+            Start::Fence { fence, first, language } => {
+                self.held.clear();
+                self.flow.begin(&first, Vec::new());
+                let language = if language.is_empty() { language } else { format!(" {language}") };
+                self.flow.raw(&format!("╭─{language}"), Style::DIM);
+                self.flow.end_line();
+                self.place = Place::CodeStart(fence);
+            }
+        }
+    }
+
+    fn close(&mut self, fence: &Fence) {
+        self.flow.raw(&format!("{}╰─", fence.indent()), Style::DIM);
+        self.flow.end_line();
+    }
+
+    /// What is held is the start of a line of code.
+    fn code_line(&mut self, fence: Fence) {
+        self.flow.raw(&format!("{}│ ", fence.indent()), Style::DIM);
+        let held = std::mem::take(&mut self.held);
+        self.flow.raw(fence.without_indent(&held), Style::PLAIN);
+        self.place = Place::Code(fence);
+    }
+
+    /// Shows what is certain of the held words.
+    fn words(&mut self, style: Style, line: Line) {
+        let held = std::mem::take(&mut self.held);
+        let mut rest = held.as_str();
+        self.wait = None;
+        while !rest.is_empty() {
+            match inline::next(rest, self.before, line) {
+                Step::Wait(wait) => {
+                    self.wait = wait;
+                    break;
+                }
+                Step::Take(len, unit) => {
+                    inline::show(&unit, style, 0, &mut |text, style| self.flow.text(text, style));
+                    self.before = rest[..len].chars().next_back();
+                    rest = &rest[len..];
+                }
+            }
+        }
+        self.held = rest.to_owned();
+    }
+}

@@ -1,0 +1,87 @@
+//! `foreword ask --dry-run` and the chat's `/context next`: what would be sent.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use foreword_engine::session::{Expected, Hands, Kept, Preview, Question};
+
+use crate::inspect;
+use crate::kept::now_ms;
+use crate::paint::{Paint, grouped, note, one_line, shown};
+
+/// How a request is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Json,
+    /// Its bytes.
+    Wire,
+}
+
+/// Shows the request that a question would lead to.
+pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: Form) -> Result<ExitCode> {
+    let preview = match kept.preview(question, hands, now_ms()) {
+        Ok(preview) => preview,
+        Err(error) => {
+            eprintln!("{} {}", Paint::stderr().with("31", "error:"), shown(&error.to_string()));
+            return Ok(ExitCode::from(1));
+        }
+    };
+    preview.problems.iter().for_each(|problem| note(shown(problem)));
+    let mut out = io::stdout().lock();
+    match form {
+        Form::Table => show(&mut out, kept, &preview)?,
+        Form::Json => writeln!(out, "{}", serde_json::to_string(&preview)?)?,
+        Form::Wire => out.write_all(&preview.body)?,
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> {
+    let paint = Paint::stdout();
+    let found = &preview.request;
+    let session = match found.turn {
+        1 => "a new session".to_owned(),
+        turn => format!("turn {turn} of session {}", kept.id()),
+    };
+    let began = found.began.as_ref().map(|reason| format!(", begun by {}", shown(reason))).unwrap_or_default();
+    writeln!(out, "{}", paint.with("1", format!("not sent: {session}")))?;
+    let dialect = <&str>::from(found.provider);
+    writeln!(out, "{} ({dialect}), {} layout, epoch {}{began}", shown(&found.model), shown(&found.layout), found.epoch)?;
+    writeln!(
+        out,
+        "{} of {} tokens (counted by {}), {} bytes",
+        grouped(found.tokens),
+        grouped(found.budget.0),
+        shown(&kept.setup().tokenizer),
+        grouped(preview.bytes as u64)
+    )?;
+    writeln!(out, "{}", expected(&preview.expected))?;
+    if let Some(broke) = &preview.expected.broke {
+        let text = |part: &Option<String>| shown(part.as_deref().unwrap_or("-"));
+        let lost = format!("{} tokens, ${:.6}", grouped(broke.tokens_lost.0), broke.cost_lost);
+        let line = format!("cache break: {} at {} ({}): {lost}", shown(&broke.cause), text(&broke.path), text(&broke.item));
+        writeln!(out, "{}", paint.with("33", line))?;
+    }
+    if !preview.tools.is_empty() {
+        writeln!(out, "tools: {}", one_line(&preview.tools.join(", "), 200))?;
+    }
+    inspect::contents(out, found)?;
+    writeln!(out, "\nwire sha256 {}", found.wire_sha256)
+}
+
+/// What the cache is expected to serve, and the price.
+fn expected(expected: &Expected) -> String {
+    let Expected { read, write, cost, cost_uncached, .. } = expected;
+    let total = expected.read + expected.write + expected.uncached;
+    let mut line = format!("expected from the cache: {} of {} tokens", grouped(read.0), grouped(total.0));
+    if write.0 > 0 {
+        line += &format!(", {} written to it", grouped(write.0));
+    }
+    if *cost_uncached > 0.0 {
+        line += &format!("; ${cost:.6} for the prompt (${cost_uncached:.6} without a cache)");
+    }
+    line
+}
