@@ -424,7 +424,7 @@ impl Session {
     }
 
     /// The items that belong to it, each with how it came in.
-    pub fn members(&self) -> &[(ItemId, Include)] {
+    pub fn included(&self) -> &[(ItemId, Include)] {
         &self.members
     }
 

@@ -115,7 +115,7 @@ pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<Strin
     let id = full_name(&app, session).await?;
     let items = app.hub.ask(&id, |desk| {
         let session = desk.kept()?.session();
-        let member = |id: &ItemId| session.members().iter().find(|(member, _)| member == id).map(|(_, include)| *include);
+        let member = |id: &ItemId| session.included().iter().find(|(member, _)| member == id).map(|(_, include)| *include);
         let agent = session.agent();
         Ok(agent.items().iter().map(|item| ItemView::new(agent, item, member(&item.id))).collect())
     });
