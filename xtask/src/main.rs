@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod clients;
 mod crash;
 mod fuzz;
 mod lint;

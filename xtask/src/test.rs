@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use anyhow::Result;
 
 use crate::cargo::Cargo;
+use crate::clients;
 use crate::setup;
 use crate::step::Steps;
 
@@ -21,6 +22,8 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     if let Some(models) = setup::models(cargo, steps)? {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }
+    clients::browser(steps)?;
+    variables.push(("FOREWORD_TEST_PYTHON", clients::python(steps)?.display().to_string()));
     let commands: &[&[&str]] = if cargo.has("nextest") {
         // nextest does not know doc tests. They go first, so that the last lines on the screen are the summary of the many.
         &[&["test", "--workspace", "--doc", "--no-fail-fast"], &["nextest", "run", "--workspace", "--no-fail-fast"]]
