@@ -55,8 +55,7 @@ export class Chat {
   }
 
   draw(messages) {
-    const last = Math.max(...messages.map((message) => message.turn), 0);
-    fill(this.log, messages.length ? messages.map((message) => this.message(message, message.turn === last)) : welcome((words, attach) => this.composer.put(words, attach)));
+    fill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
     const end = messages.at(-1);
     if (end?.role === "user" && !this.running) this.log.append(this.unanswered());
   }
@@ -86,6 +85,7 @@ export class Chat {
       fill(node, amount(prompt), " tokens", used && used.read > 0 ? [" · ", share(used.read, prompt), " from the cache"] : null,
         used?.cost > 0 ? [" · ", money(used.cost)] : null, used?.first_token_ms ? ` · ${(used.first_token_ms / 1000).toFixed(1)} s to the first word` : null);
     }
+    this.scroll();
   }
 
   message(message, isLast) {
@@ -305,13 +305,19 @@ function call(call) {
   return h("details.call", {}, h("summary", {}, h("code", {}, call.name), h("span.arguments", {}, JSON.stringify(call.arguments))), result && h("pre", {}, result));
 }
 
+/** What to ask first: about the notes that are there. */
+async function tries() {
+  const notes = (await get("/vault/complete?limit=200").catch(() => [])).filter((one) => one.kind === "note");
+  const known = [["Why was the loaf flat?", "Kitchen/Bread.md"], ["What should I practise this week?", "Piano Lessons/Practice plan.md"]];
+  const fitting = known.filter(([, path]) => notes.some((note) => note.attach === path));
+  const own = notes.slice(0, 2).map((note) => [`What is most important in ${note.label.split("/").pop()}?`, note.attach]);
+  return [...(fitting.length ? fitting : own), ["What did I write lately?", "since:7d"]];
+}
+
 function welcome(put) {
-  const tries = [
-    ["Why was the loaf flat?", ["Kitchen/Bread.md"]],
-    ["What should I practise this week?", ["Piano Lessons/Practice plan.md"]],
-    ["What did I note lately?", ["since:7d"]],
-  ];
+  const list = h("div.tries");
+  tries().then((all) => fill(list, all.map(([words, attach]) => h("button.try", { type: "button", onclick: () => put(words, [attach]) }, h("b", {}, words), h("span", {}, attach.replace(/\.md$/, ""))))));
   return h("div.welcome", {}, h("h1", {}, "Ask your notes"),
     h("p", {}, "Write a question. Type ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what the model was given, and why."),
-    h("div.tries", {}, tries.map(([words, attach]) => h("button.try", { type: "button", onclick: () => put(words, attach) }, h("b", {}, words), h("span", {}, attach.join(", ").replace(/\.md/g, ""))))));
+    list);
 }

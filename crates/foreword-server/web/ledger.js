@@ -21,7 +21,7 @@ export async function showLedger(open) {
     bar.children[1].style.height = `${(day.read / most) * 100}%`;
     return bar;
   });
-  const dialog = h("dialog.sheet.wide", { "aria-label": "Cost and cache", onclose: () => dialog.remove() },
+  const dialog = h("dialog.sheet.wide", { tabindex: -1, "aria-label": "Cost and cache", onclose: () => dialog.remove() },
     h("header", {}, h("h2", {}, "Cost and cache"), iconButton("close", "Close", () => dialog.close())),
     h("div.sheet-body", {}, h("dl.sums.large", {}, [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
       h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days),
@@ -29,4 +29,5 @@ export async function showLedger(open) {
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   document.body.append(dialog);
   dialog.showModal();
+  dialog.focus();
 }

@@ -17,12 +17,13 @@ export async function openNote(name) {
       note = await get(`/vault/note?path=${encodeURIComponent(hit.attach)}`);
     }
     const body = note.text.replace(/^---\n[\s\S]*?\n---\n/, "");
-    const dialog = h("dialog.sheet", { "aria-label": note.path, onclose: () => dialog.remove() },
+    const dialog = h("dialog.sheet", { tabindex: -1, "aria-label": note.path, onclose: () => dialog.remove() },
       h("header", {}, h("h2", {}, note.path), iconButton("close", "Close", () => dialog.close())),
       h("div.sheet-body.words", {}, markdown(body, (link) => { dialog.close(); openNote(link); })));
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
     document.body.append(dialog);
     dialog.showModal();
+    dialog.focus();
   } catch (problem) {
     toast(problem.message, "error");
   }

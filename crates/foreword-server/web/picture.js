@@ -43,7 +43,7 @@ export class Picture {
     const most = Math.max(...bars.map((bar) => bar.tokens), 1);
     const budget = bars.at(-1).budget;
     // A budget far above all bars would flatten them: then it is told instead of drawn.
-    const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.06 : most * 1.15;
+    const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.1 : most * 1.15;
     const y = (tokens) => HEIGHT - (tokens / top) * HEIGHT;
     const width = bars.length * (BAR + GAP) + GAP + 34;
     const lines = [0.5, 1].map((part) => {
@@ -69,7 +69,7 @@ export class Picture {
         broke && svg("path.broke", { d: `M${x + BAR / 2} ${y(below) - 5} l-5 -9 h10 z` }),
         svg("text.turn", { x: x + BAR / 2, y: HEIGHT + 15 }, String(bar.turn)));
     });
-    const line = budget <= top && svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: y(budget) - 4 }, `budget ${short(budget)}`));
+    const line = budget <= top && svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: Math.max(11, y(budget) - 4) }, `budget ${short(budget)}`));
     const pattern = svg("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("line", { x1: 0, x2: 0, y1: 0, y2: 5 }));
     return svg("svg", { width, height: HEIGHT + 26, viewBox: `0 0 ${width} ${HEIGHT + 26}` }, svg("defs", {}, pattern), lines, columns, line);
   }

@@ -22,7 +22,7 @@ export async function showRequest(session, number, tab = "context") {
   const names = [["context", "Context"], ["text", "Prompt text"], ["diff", "Difference"], ["wire", "Bytes sent"]];
   const buttons = names.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => turnTo(name) }, label));
   const used = found.usage;
-  const dialog = h("dialog.sheet.wide", { "aria-label": "What the model was given", onclose: () => dialog.remove() },
+  const dialog = h("dialog.sheet.wide", { tabindex: -1, "aria-label": "What the model was given", onclose: () => dialog.remove() },
     h("header", {}, h("div", {}, h("h2", {}, "What the model was given"),
       h("p.sub", {}, `turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
         found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`))),
@@ -49,6 +49,7 @@ export async function showRequest(session, number, tab = "context") {
   }
   document.body.append(dialog);
   dialog.showModal();
+  dialog.focus();
   await turnTo(tab);
 }
 
