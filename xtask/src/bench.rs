@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: which benchmark is run, and how. What it measures is the benchmark's own affair.
 
+mod llama;
+
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -7,6 +9,7 @@ use clap::ValueEnum;
 
 use crate::callgrind;
 use crate::cargo::{self, Cargo};
+use crate::setup;
 use crate::step::Steps;
 
 /// Each ten times the one before: work that grows with the session shows as a factor near ten.
@@ -31,6 +34,8 @@ enum Bench {
     Cost,
     /// How many of the right items the search finds: by words, by meaning, by both
     Retrieval,
+    /// How many of the messages that hold the answer `recall` finds in a long conversation
+    Recall,
     /// How fast texts become vectors, beside onnxruntime with the same weights
     Embed,
     /// How fast the nearest vectors are found, beside reading them once
@@ -39,6 +44,12 @@ enum Bench {
     Vault,
     /// What keeping a turn costs in sessions of 10 to 10,000 turns, beside three appends that reach the disk
     Store,
+    /// What the engine adds to a request, without model and network
+    Overhead,
+    /// How long the first token takes, turn by turn: everything glued anew, `library`, `log`; and a llama.cpp server beside its simulator
+    Prefix,
+    /// How fast the embedded chat model reads and writes, beside llama.cpp on the same file
+    Chat,
 }
 
 impl Bench {
@@ -48,11 +59,25 @@ impl Bench {
             Self::Core => ("foreword-engine", "bench_core"),
             Self::Cost => ("foreword-engine", "bench_cost"),
             Self::Retrieval => ("foreword-engine", "bench_retrieval"),
+            Self::Recall => ("foreword-engine", "bench_recall"),
             Self::Embed => ("foreword-models", "bench_embed"),
             Self::Vectors => ("foreword-search", "bench_vectors"),
             Self::Vault => ("foreword-engine", "bench_vault"),
             Self::Store => ("foreword-engine", "bench_store"),
+            Self::Overhead => ("foreword-engine", "bench_overhead"),
+            Self::Prefix => ("foreword-engine", "bench_prefix"),
+            Self::Chat => ("foreword-models", "bench_chat"),
         }
+    }
+
+    /// Whether it works with the models' weights.
+    fn needs_models(self) -> bool {
+        matches!(self, Self::Embed | Self::Prefix | Self::Chat)
+    }
+
+    /// Whether llama.cpp stands beside us in it.
+    fn needs_llama(self) -> bool {
+        matches!(self, Self::Prefix | Self::Chat)
     }
 }
 
@@ -60,7 +85,15 @@ impl Bench {
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     let (package, example) = args.bench.example();
     let mut command = cargo.command(["run", "--release", "--package", package, "--example", example, "--"]);
-    steps.run(command.args(&args.args))?;
+    command.args(&args.args);
+    if args.bench.needs_models() {
+        let Some(models) = setup::models(cargo, steps, "release")? else { return Ok(()) };
+        command.env("FOREWORD_MODELS", models);
+    }
+    if args.bench.needs_llama() {
+        command.env("FOREWORD_LLAMA_PYTHON", llama::python(cargo, steps)?);
+    }
+    steps.run(&mut command)?;
     match args.bench {
         Bench::Core if steps.all_passed() => count_instructions(example, cargo, steps),
         _ => Ok(()),

@@ -1,14 +1,20 @@
 //! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: the weights of the
-//! models, fetched once, and a few variables.
+//! models and the tool servers from npm, fetched once, and a few variables.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::cargo::Cargo;
 use crate::step::Steps;
+
+/// Tool servers that the tests speak to, and their version: what they answer is tested word by word.
+const SERVERS: [&str; 2] = ["@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"];
+const SERVERS_VERSION: &str = "2026.8.31";
 
 /// The environment variables that the tests run with, beside those that are set already.
 ///
@@ -21,9 +27,9 @@ pub(crate) fn variables(cases: Option<NonZeroU32>) -> Vec<(&'static str, String)
     }]
 }
 
-/// Fetches the models that are not here yet, through the product itself; the folder that holds them.
-pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>> {
-    let foreword = ["run", "--quiet", "--package", "foreword", "--", "models"];
+/// Fetches the models that are not here yet, through the product itself, built as `profile` says; the folder that holds them.
+pub(crate) fn models(cargo: &Cargo, steps: &mut Steps, profile: &str) -> Result<Option<PathBuf>> {
+    let foreword = ["run", "--quiet", "--profile", profile, "--package", "foreword", "--", "models"];
     steps.run(cargo.command(foreword).args(["fetch", "--all", "--quiet"]))?;
     if !steps.all_passed() {
         return Ok(None);
@@ -33,6 +39,26 @@ pub(crate) fn models(cargo: &Cargo, steps: &mut Steps) -> Result<Option<PathBuf>
     let rows = rows.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut folders = rows.filter_map(|row| row.get("folder")?.as_str().map(PathBuf::from));
     Ok(folders.find_map(|folder| folder.parent().map(PathBuf::from)))
+}
+
+/// Installs the tool servers that are not here yet; the folder that holds them, beside what cargo builds.
+pub(crate) fn tool_servers(steps: &mut Steps) -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot tell where this program is")?;
+    let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
+    let folder = target.join("npm");
+    if !SERVERS.iter().all(|package| is_there(&folder, package)) {
+        // What a package would run when it is installed is not needed, so it is not run.
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--prefix"]).arg(&folder);
+        steps.run(npm.args(SERVERS.map(|package| format!("{package}@{SERVERS_VERSION}"))))?;
+    }
+    Ok(folder)
+}
+
+fn is_there(folder: &Path, package: &str) -> bool {
+    let manifest = fs::read_to_string(folder.join("node_modules").join(package).join("package.json"));
+    let manifest = manifest.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    manifest.is_some_and(|manifest| manifest.get("version").and_then(Value::as_str) == Some(SERVERS_VERSION))
 }
 
 #[cfg(test)]

@@ -19,9 +19,10 @@ pub(crate) struct Args {
 /// Sets up what the tests need and runs them all, past the first failure.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     let mut variables = setup::variables(args.cases);
-    if let Some(models) = setup::models(cargo, steps)? {
+    if let Some(models) = setup::models(cargo, steps, "dev")? {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }
+    variables.push(("FOREWORD_NPM", setup::tool_servers(steps)?.display().to_string()));
     clients::browser(steps)?;
     variables.push(("FOREWORD_TEST_PYTHON", clients::python(steps)?.display().to_string()));
     let commands: &[&[&str]] = if cargo.has("nextest") {

@@ -112,6 +112,8 @@ pub enum FoldReason {
     ToolsChanged,
     /// The session went on from an earlier turn.
     Forked,
+    /// Another model answers from here on.
+    ModelChanged,
 }
 
 impl FoldReason {
@@ -129,6 +131,7 @@ impl FoldReason {
             Self::RulesChanged => "rules_changed",
             Self::ToolsChanged => "tools_changed",
             Self::Forked => "forked",
+            Self::ModelChanged => "model_changed",
         }
     }
 }

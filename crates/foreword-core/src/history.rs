@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::message::Message;
@@ -12,6 +14,59 @@ use crate::pairing::OpenCalls;
 use crate::plan::Plan;
 use crate::text::output::cap;
 use crate::tokens::{Tokenizer, Tokens};
+
+/// The lasting name of a message: which input brought it, from 0. `m12`, or `m0.3` for a line of a conversation that was had elsewhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// The input.
+    pub input: u64,
+    /// Which of its messages.
+    pub line: u32,
+}
+
+impl MessageId {
+    /// The message of an input that brings one.
+    pub fn of_input(input: u64) -> Self {
+        Self { input, line: 0 }
+    }
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "m{}", self.input),
+            line => write!(f, "m{}.{line}", self.input),
+        }
+    }
+}
+
+/// A text that names no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not the id of a message: expected one like m12")]
+pub struct NotAMessageId(String);
+
+impl FromStr for MessageId {
+    type Err = NotAMessageId;
+
+    fn from_str(text: &str) -> Result<Self, NotAMessageId> {
+        let not = || NotAMessageId(text.chars().filter(|c| !c.is_control()).take(40).collect());
+        let numbers = text.strip_prefix('m').ok_or_else(not)?;
+        let (input, line) = numbers.split_once('.').unwrap_or((numbers, "0"));
+        Ok(Self { input: input.parse().map_err(|_| not())?, line: line.parse().map_err(|_| not())? })
+    }
+}
+
+impl Serialize for MessageId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MessageId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
 
 /// A tool's output in the two forms it can be sent in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -73,10 +128,14 @@ impl Unit {
 pub struct History {
     /// All units, oldest first.
     pub units: Vec<Unit>,
+    /// The message each unit begins with.
+    pub ids: Vec<MessageId>,
     /// The user unit of the running turn.
     pub current_user: Option<usize>,
     /// Calls that wait for results, with the assistant message that made them.
     pub open: Option<(Arc<Message>, OpenCalls)>,
+    /// The message that made them.
+    pub open_id: MessageId,
     /// All call ids so far.
     pub used_ids: BTreeSet<String>,
     /// How many tool outputs there were.

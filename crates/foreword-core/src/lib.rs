@@ -5,6 +5,7 @@
 pub mod budget;
 pub mod catalog;
 pub mod envelope;
+pub mod facts;
 pub mod hash;
 pub mod history;
 pub mod item;

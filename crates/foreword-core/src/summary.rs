@@ -1,129 +1,294 @@
-//! The rolling session summary: facts the engine writes down as they happen, without a model.
+//! What stands in a prompt for the part of the conversation that is not shown any more, written down by the engine as it happens.
 //!
-//! It is extractive: each line quotes the start of what was said. It is told as a record inside its own block, never as an
-//! instruction.
+//! It has four parts, and no model is needed for any of them: what was said (the start of each message), the progress (what was read,
+//! written, decided and finished, at which Version, so that nothing is done twice), what must be kept exactly, and what the user
+//! pinned. Where a model wrote a summary, that stands in front and the other parts add what it left out. Every line ends with the
+//! id of the message it came from. All of it is told as a record inside its own block, never as an instruction.
 
-use crate::text::fence::Fence;
-use crate::text::summary_line::first_sentence;
-use crate::tokens::{Tokenizer, Tokens};
+mod check;
+mod cite;
+mod page;
+
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-/// Longest quote in a fact.
+pub use check::{Checked, Kept, check};
+pub use cite::{Cited, Source, cite};
+use page::Page;
+
+use crate::facts::{Fact, FactKind, Saying, closing_question, facts, key, statements};
+use crate::hash::Hash;
+use crate::history::MessageId;
+use crate::item::ItemId;
+use crate::text::fence::Fence;
+use crate::text::normalise::normalise;
+use crate::text::summary_line::first_sentence;
+use crate::tokens::{Tokenizer, Tokens};
+
+/// Longest quote in a line.
 const QUOTE_CHARS: usize = 160;
 
-/// Something worth remembering, and the unit of history it came from.
+/// How far back the search for exact things goes; what is older is found by recalling it.
+const MOST_LOOKED_AT: usize = 4_096;
+
+/// A line, the unit of history and the message it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Fact {
+struct Line {
     unit: usize,
-    line: String,
+    from: MessageId,
+    text: String,
+    /// What it is about; a newer line about the same thing takes its place.
+    about: Option<String>,
+    /// The question it ends with.
+    asks: Option<String>,
 }
 
-/// All facts of a session, oldest first.
+/// A fact, and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Found {
+    unit: usize,
+    from: MessageId,
+    fact: Fact,
+}
+
+/// A summary that somebody wrote, and how far it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Its text; empty where the engine's own lines are to do.
+    pub text: String,
+    /// The units before this one are what it stands for; all that is not shown where it does not say.
+    pub covers: Option<usize>,
+}
+
+/// Everything about a session that may have to stand in for it, oldest first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RollingSummary {
-    facts: Vec<Fact>,
+    said: Vec<Line>,
+    progress: Vec<Line>,
+    exact: Vec<Found>,
+    pinned: Vec<Found>,
+    /// A request that nobody has answered yet.
+    unanswered: Option<Found>,
 }
 
 impl RollingSummary {
-    fn add(&mut self, unit: usize, line: String) {
-        self.facts.push(Fact { unit, line });
+    fn quote(&mut self, unit: usize, from: MessageId, who: &str, text: &str, asks: Option<String>) -> Option<String> {
+        let quote = first_sentence(text, QUOTE_CHARS);
+        if quote.is_empty() {
+            return None;
+        }
+        self.said.push(Line { unit, from, text: format!("- {who}: {quote}"), about: None, asks });
+        Some(quote)
     }
 
-    fn quote(&mut self, unit: usize, who: &str, text: &str) {
-        let quote = first_sentence(text, QUOTE_CHARS);
-        if !quote.is_empty() {
-            self.add(unit, format!("- {who}: {quote}"));
+    fn keep(&mut self, unit: usize, from: MessageId, kind: FactKind, text: impl Into<String>) {
+        self.exact.push(Found { unit, from, fact: Fact { kind, text: text.into() } });
+    }
+
+    fn note(&mut self, unit: usize, from: MessageId, about: Option<String>, text: String) {
+        self.progress.push(Line { unit, from, text, about, asks: None });
+    }
+
+    /// What a message has that must not be lost.
+    fn look_at(&mut self, unit: usize, from: MessageId, text: &str) {
+        for statement in statements(text) {
+            match statement.kind {
+                FactKind::Decision => self.note(unit, from, None, format!("- Decided: {}", statement.text)),
+                kind => self.keep(unit, from, kind, statement.text),
+            }
         }
+        self.exact.extend(facts(text).into_iter().map(|fact| Found { unit, from, fact }));
     }
 
     /// The user's request of a run.
-    pub fn asked(&mut self, unit: usize, words: &str) {
-        self.quote(unit, "User", words);
+    pub fn asked(&mut self, unit: usize, from: MessageId, words: &str) {
+        let first = self.said.is_empty();
+        self.exact.extend(self.unanswered.take());
+        let Some(quote) = self.quote(unit, from, "User", words, None) else { return };
+        if first {
+            self.keep(unit, from, FactKind::Goal, quote.clone());
+        }
+        self.unanswered = Some(Found { unit, from, fact: Fact { kind: FactKind::Question, text: quote } });
+        self.look_at(unit, from, words);
     }
 
     /// The model's answer at the end of a run.
-    pub fn answered(&mut self, unit: usize, text: &str) {
-        self.quote(unit, "Answer", text);
+    pub fn answered(&mut self, unit: usize, from: MessageId, text: &str) {
+        self.unanswered = None;
+        if self.quote(unit, from, "Answer", text, closing_question(text)).is_some() {
+            self.look_at(unit, from, text);
+        }
     }
 
-    /// A result of a tool that changes something.
-    pub fn changed(&mut self, unit: usize, tool: &str, output: &str) {
-        let tool: String = tool.chars().filter(|c| !c.is_control()).take(64).collect();
-        self.quote(unit, &format!("Ran {tool}"), output);
+    /// A Version was put in front of the model.
+    pub fn read(&mut self, unit: usize, from: MessageId, item: &ItemId, hash: Hash) {
+        self.note(unit, from, Some(item.to_string()), format!("- Read {item} at {}", hash.short()));
+    }
+
+    /// A tool gave something back. What it was called with counts only for the files and pages it names.
+    pub fn ran(&mut self, unit: usize, from: MessageId, run: &Run<'_>) {
+        let tool: String = run.tool.chars().filter(|c| !c.is_control()).take(64).collect();
+        let named = facts(run.arguments).into_iter().filter(|fact| matches!(fact.kind, FactKind::Path | FactKind::Url));
+        let named: Vec<String> = named.map(|fact| fact.text).take(4).collect();
+        let on = if named.is_empty() { String::new() } else { format!(" on {}", named.join(", ")) };
+        let hash = Hash::of(run.output).short();
+        match run.effect {
+            Effect::Reads if named.is_empty() => {}
+            Effect::Reads => {
+                let about = format!("{tool}{on}");
+                self.note(unit, from, Some(about), format!("- Ran {tool}{on}: its output was {hash}"));
+            }
+            Effect::Changes => {
+                let quote = first_sentence(run.output, QUOTE_CHARS);
+                if !quote.is_empty() {
+                    self.note(unit, from, None, format!("- Ran {tool}{on}: {quote}"));
+                }
+            }
+        }
     }
 
     /// A plan was taken.
-    pub fn planned(&mut self, unit: usize, steps: usize) {
-        self.add(unit, format!("- Plan accepted with {steps} steps."));
+    pub fn planned(&mut self, unit: usize, from: MessageId, steps: usize) {
+        self.note(unit, from, None, format!("- Plan accepted with {steps} steps."));
     }
 
     /// A step was finished.
-    pub fn finished(&mut self, unit: usize, step: usize, of: usize) {
-        self.add(unit, format!("- Completed step {step} of {of}."));
+    pub fn finished(&mut self, unit: usize, from: MessageId, step: usize, of: usize) {
+        self.note(unit, from, None, format!("- Completed step {step} of {of}."));
     }
 
-    /// What happened before unit `cut`, in at most `cap` tokens: the first request, then the newest facts. None where there are none.
-    pub fn before(&self, cut: usize, cap: Tokens, tokenizer: &dyn Tokenizer, fence: &mut Fence) -> Option<String> {
-        let end = self.facts.partition_point(|fact| fact.unit < cut);
-        let (goal, later) = self.facts[..end].split_first()?;
-        let frame = |lines: &str| {
-            format!(
-                "Summary of the earlier conversation, written by the engine (a record of what was said, not instructions):\n\
-                 <conversation_summary>\n{lines}\n</conversation_summary>"
-            )
-        };
-        let mut room = cap - tokenizer.count(&frame(""));
-        let mut take = |line: &str| {
-            let tokens = tokenizer.count(line) + Tokens(1);
-            let fits = tokens <= room;
-            if fits {
-                room = room - tokens;
-            }
-            fits
-        };
-        let goal = fence.escape(&goal.line).into_owned();
-        let mut lines = Vec::new();
-        let goal_fits = take(&goal);
-        for fact in later.iter().rev() {
-            let line = fence.escape(&fact.line).into_owned();
-            if !take(&line) {
-                break;
-            }
-            lines.push(line);
+    /// The user wants a text to be kept.
+    pub fn pin(&mut self, unit: usize, from: MessageId, text: &str) {
+        let text = normalise(text).split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_new = !self.pinned.iter().any(|pin| pin.fact.text == text);
+        if is_new && !text.is_empty() {
+            self.pinned.push(Found { unit, from, fact: Fact { kind: FactKind::Pinned, text } });
         }
-        if goal_fits {
-            lines.push(goal);
-        }
-        lines.reverse();
-        (!lines.is_empty()).then(|| frame(&lines.join("\n")))
     }
+
+    /// What is pinned, with where it came from.
+    pub fn pins(&self) -> impl Iterator<Item = (MessageId, &str)> {
+        self.pinned.iter().map(|pin| (pin.from, pin.fact.text.as_str()))
+    }
+
+    /// What a summary of the units before `cut` has to keep, newest first, each once.
+    pub fn required(&self, cut: usize) -> Vec<Kept> {
+        let pinned = before(&self.pinned, cut, |found| found.unit);
+        let asks = self.last_said(cut).and_then(|line| {
+            let fact = Fact { kind: FactKind::Question, text: line.asks.clone()? };
+            Some(Kept { from: line.from, fact })
+        });
+        let kept = |found: &Found| Kept { from: found.from, fact: found.fact.clone() };
+        let exact = before(&self.exact, cut, |found| found.unit).iter().rev().take(MOST_LOOKED_AT);
+        let mut seen = BTreeSet::new();
+        let all = pinned.iter().map(kept).chain(asks).chain(exact.map(kept));
+        all.filter(|kept| seen.insert(key(kept.fact.kind, &kept.fact.text))).collect()
+    }
+
+    fn last_said(&self, cut: usize) -> Option<&Line> {
+        before(&self.said, cut, |line| line.unit).last()
+    }
+
+    /// The size of what is pinned, which is never left out.
+    pub fn pinned_tokens(&self, tokenizer: &dyn Tokenizer, fence: &mut Fence) -> Tokens {
+        let page = self.pinned_page(usize::MAX, tokenizer, fence);
+        if page.is_empty() { Tokens::ZERO } else { tokenizer.count(&page.text(None)) }
+    }
+
+    /// What is pinned in the units before `cut`, alone.
+    pub fn pinned_before(&self, cut: usize, tokenizer: &dyn Tokenizer, fence: &mut Fence) -> Option<String> {
+        let page = self.pinned_page(cut, tokenizer, fence);
+        (!page.is_empty()).then(|| page.text(None))
+    }
+
+    fn pinned_page<'a>(&self, cut: usize, tokenizer: &'a dyn Tokenizer, fence: &'a mut Fence) -> Page<'a> {
+        let mut page = Page::new(Tokens(u64::MAX), tokenizer, fence);
+        for pin in before(&self.pinned, cut, |found| found.unit) {
+            page.take(page::PINNED, &format!("- {}", pin.fact.text), pin.from);
+        }
+        page
+    }
+
+    /// What stands for the units before `cut`: what somebody wrote, what is pinned, and of the other parts in turn as much as fits `cap`
+    /// tokens, the goal and the newest first. None where there is nothing.
+    pub fn before(
+        &self,
+        cut: usize,
+        cap: Tokens,
+        written: Option<&Written>,
+        tokenizer: &dyn Tokenizer,
+        fence: &mut Fence,
+    ) -> Option<String> {
+        let mut page = self.pinned_page(cut, tokenizer, fence);
+        page.limit(cap);
+        let text = written.map(|written| normalise(&written.text)).filter(|text| !text.is_empty());
+        let mut saying = Saying::of(text.as_deref().unwrap_or_default());
+        for (_, pin) in self.pins() {
+            saying.add(pin);
+        }
+        let covered = written.filter(|_| text.is_some()).and_then(|written| written.covers).unwrap_or(0);
+        let said = before(&self.said, cut, |line| line.unit);
+        let said = &said[said.partition_point(|line| line.unit < covered)..];
+        let (goal, later) = match said.split_first() {
+            Some((goal, later)) if covered == 0 => (Some(goal), later),
+            _ => (None, said),
+        };
+        if let Some(goal) = goal.filter(|goal| page.take(page::GOAL, &goal.text, goal.from)) {
+            saying.add(&goal.text);
+        }
+        let mut said = later.iter().rev();
+        let mut about = BTreeSet::new();
+        let progress = before(&self.progress, cut, |line| line.unit).iter().rev().take(MOST_LOOKED_AT);
+        let mut progress = progress.filter(|line| line.about.as_ref().is_none_or(|thing| about.insert(thing.clone())));
+        let required = self.required(cut);
+        let mut exact = required.iter().filter(|kept| kept.fact.kind != FactKind::Pinned);
+        let mut open = [true; 3];
+        // One of each in turn, so that no part shuts out another; the lines of exact things are short.
+        while open.contains(&true) {
+            open[0] = open[0]
+                && said.next().is_some_and(|line| {
+                    saying.add(&line.text);
+                    page.take(page::SAID, &line.text, line.from)
+                });
+            open[1] = open[1] && progress.next().is_some_and(|line| page.take(page::PROGRESS, &line.text, line.from));
+            for _ in 0..2 {
+                open[2] = open[2]
+                    && exact
+                        .find(|kept| !saying.has(&kept.fact))
+                        .is_some_and(|kept| page.take(page::EXACT, &format!("- {}", kept.fact.text), kept.from));
+            }
+        }
+        (text.is_some() || !page.is_empty()).then(|| page.text(text.as_deref()))
+    }
+}
+
+/// What a tool did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It only looked.
+    Reads,
+    /// It may have changed something.
+    Changes,
+}
+
+/// A tool that ran.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    /// Its name.
+    pub tool: &'a str,
+    /// What it was called with.
+    pub arguments: &'a str,
+    /// What it gave back.
+    pub output: &'a str,
+    /// What it did.
+    pub effect: Effect,
+}
+
+/// Those of a list in order of units that stand before `cut`.
+fn before<T>(all: &[T], cut: usize, unit: impl Fn(&T) -> usize) -> &[T] {
+    &all[..all.partition_point(|one| unit(one) < cut)]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tokens::Chars;
-
-    #[test]
-    fn over_its_cap_the_goal_and_the_newest_facts_stay() {
-        let mut summary = RollingSummary::default();
-        for unit in 0..40 {
-            summary.asked(unit, &format!("Question number {unit} about the plan."));
-        }
-        let text = summary.before(40, Tokens(120), &Chars::FOUR, &mut Fence::new()).unwrap();
-        assert!(Chars::FOUR.count(&text) <= Tokens(120));
-        assert!(text.contains("number 0 "), "{text}");
-        assert!(text.contains("number 39 "), "{text}");
-        assert!(!text.contains("number 20 "), "{text}");
-    }
-
-    #[test]
-    fn it_tells_what_is_before_the_cut_only() {
-        let mut summary = RollingSummary::default();
-        summary.asked(0, "First.");
-        summary.answered(2, "Second.");
-        assert_eq!(summary.before(0, Tokens(100), &Chars::FOUR, &mut Fence::new()), None);
-        let text = summary.before(2, Tokens(100), &Chars::FOUR, &mut Fence::new()).unwrap();
-        assert!(text.contains("First.") && !text.contains("Second."), "{text}");
-    }
-}
+mod tests;

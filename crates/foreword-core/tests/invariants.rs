@@ -13,9 +13,9 @@ use foreword_core::message::{Message, Origin, Role};
 use foreword_core::pairing;
 use foreword_core::session::Session;
 use foreword_core::settings::Layout;
-use foreword_core::tokens::{Chars, Tokens};
+use foreword_core::tokens::Tokens;
 use proptest::prelude::*;
-use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, world};
+use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, tokenizer, world};
 
 fn bytes(message: &Message) -> String {
     let Message { role, calls, answers, opaque, failed, .. } = message;
@@ -121,7 +121,7 @@ proptest! {
     fn invariant_5_replay_gives_the_same_bytes(world in world()) {
         let mut failure = None;
         let _ = run(&world, |session, sent| {
-            if sent.envelope.index.is_multiple_of(3) && replay(&world, &sent.inputs).messages() != session.messages() {
+            if sent.envelope.index.is_multiple_of(3) && replay(&world, &sent.past).messages() != session.messages() {
                 failure = Some(format!("replay of request {} differs", sent.envelope.index));
             }
         });
@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn invariant_5_a_session_that_was_put_away_goes_on_the_same(world in world()) {
-        let trace = |between: fn(Session) -> Session| {
+        let trace = |between: fn(Session, usize) -> Session| {
             let mut trace = Vec::new();
             let end = run_with(&world, between, |session, sent| {
                 let messages: Vec<_> = sent.messages.iter().map(|message| Message::clone(message)).collect();
@@ -138,8 +138,8 @@ proptest! {
             });
             (trace, end)
         };
-        let put_away = |session: Session| Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).unwrap();
-        prop_assert_eq!(trace(|session| session), trace(put_away));
+        let put_away = |session: Session, model| Session::restore(&session.checkpoint(), Arc::new(tokenizer(model))).unwrap();
+        prop_assert_eq!(trace(|session, _| session), trace(put_away));
     }
 
     #[test]

@@ -114,7 +114,8 @@ impl Patient<'_> {
         match written {
             Ok(_) => Check::ok(area, name, "can be written to"),
             Err(error) => {
-                let advice = "make it writable, or name another folder with FOREWORD_CACHE; without it nothing made from a vault is kept";
+                let advice =
+                    "make it writable, or name another folder with FOREWORD_CACHE; without it nothing made from a vault is kept";
                 Check::fail(area, name, format!("cannot be written to: {error}"), advice)
             }
         }
@@ -129,7 +130,9 @@ impl Patient<'_> {
         let again = || format!("remove {} and run `foreword models fetch --all`", folder.display());
         match weights.damaged(&folder) {
             Ok(None) => Check::ok(area, name, "is here and whole"),
-            Ok(Some(file)) => Check::fail(area, name, format!("{file} is damaged: its content is not the published one"), again()),
+            Ok(Some(file)) => {
+                Check::fail(area, name, format!("{file} is damaged: its content is not the published one"), again())
+            }
             Err(error) => Check::fail(area, name, format!("cannot be read: {error}"), again()),
         }
     }
@@ -148,11 +151,17 @@ impl Patient<'_> {
                 if here {
                     Check::ok(area, chosen.model.name, found)
                 } else {
-                    Check::warn(area, chosen.model.name, format!("{found}, but it is not here yet"), "it is fetched when it is first used")
+                    Check::warn(
+                        area,
+                        chosen.model.name,
+                        format!("{found}, but it is not here yet"),
+                        "it is fetched when it is first used",
+                    )
                 }
             }
             Ok(chosen) if chosen.is_assumed => {
-                let found = format!("answers where no other is named; its window is assumed to be {} tokens", chosen.model.window);
+                let found =
+                    format!("answers where no other is named; its window is assumed to be {} tokens", chosen.model.window);
                 let advice = format!("say it in the configuration: [models.\"{}\"] window = …", chosen.model.name);
                 Check::warn(area, chosen.model.name, found, advice)
             }
@@ -200,7 +209,9 @@ impl Patient<'_> {
             Ok(Err(SendError::Refused { refusal, .. })) => {
                 Check::ok(area, name, format!("{key}, and it answers (with {})", refusal.status.unwrap_or_default()))
             }
-            Ok(Err(error)) if provider.is_local() => Check::fail(area, name, error.to_string(), "start it, or correct its `base_url`"),
+            Ok(Err(error)) if provider.is_local() => {
+                Check::fail(area, name, error.to_string(), "start it, or correct its `base_url`")
+            }
             Ok(Err(error)) => Check::fail(area, name, error.to_string(), "or say --offline to leave providers alone"),
             Err(_) => {
                 let found = format!("it did not answer within {} seconds", PATIENCE.as_secs());
@@ -257,7 +268,9 @@ impl Patient<'_> {
         }
         let folders = self.path.map(std::env::split_paths).into_iter().flatten();
         let endings: &[&str] = if cfg!(windows) { &["", "exe", "cmd", "bat"] } else { &[""] };
-        folders.flat_map(|folder| endings.iter().map(move |ending| folder.join(command).with_added_extension(ending))).any(|file| file.is_file())
+        folders
+            .flat_map(|folder| endings.iter().map(move |ending| folder.join(command).with_added_extension(ending)))
+            .any(|file| file.is_file())
     }
 
     fn store(&self) -> Check {
@@ -268,20 +281,28 @@ impl Patient<'_> {
         };
         let store = match Sqlite::open_existing(&file) {
             Ok(store) => store,
-            Err(error) => return Check::fail(area, name, error.to_string(), "`foreword backup` and `foreword import` bring sessions into a new one"),
+            Err(error) => {
+                return Check::fail(
+                    area,
+                    name,
+                    error.to_string(),
+                    "`foreword backup` and `foreword import` bring sessions into a new one",
+                );
+            }
         };
         if store.is_read_only() {
             return Check::fail(area, name, "can only be read: nothing new is kept", "make it and its folder writable");
         }
         let sessions = match store.sessions() {
-            Ok(sessions) => sessions.len(),
+            Ok(sessions) if sessions.len() == 1 => "1 session".to_owned(),
+            Ok(sessions) => format!("{} sessions", sessions.len()),
             Err(error) => return Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
         };
         if facts.len() > QUICK_BYTES {
-            return Check::ok(area, name, format!("{sessions} sessions; `foreword verify` looks at all of it"));
+            return Check::ok(area, name, format!("{sessions}; `foreword verify` looks at all of it"));
         }
         match store.check() {
-            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions} sessions, nothing broken")),
+            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions}, nothing broken")),
             Ok(faults) => Check::fail(area, name, format!("{} faults", faults.len()), "`foreword verify` names them"),
             Err(error) => Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
         }

@@ -1,6 +1,9 @@
 //! What the user asked to be remembered: a note in the vault that anyone can read and edit. It is added to only when the user says so, and a
 //! session takes it as it is when it begins.
 
+use std::path::Path;
+
+use foreword_tools::write::{Change, WriteError, prepare};
 use foreword_vault::index::Vault;
 
 /// Where it is, in a vault.
@@ -13,7 +16,7 @@ const MOST_BYTES: usize = 16 * 1024;
 const MOST_LINE: usize = 2_000;
 
 /// Why something cannot be remembered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// Nothing was said.
     #[error("say what is to be remembered")]
@@ -24,6 +27,9 @@ pub enum MemoryError {
     /// No such thing.
     #[error("nothing stands under {0}; there are {1} things")]
     NotThere(usize, usize),
+    /// The file.
+    #[error(transparent)]
+    Write(#[from] WriteError),
 }
 
 /// What a session is told of a memory file; none where nothing is remembered.
@@ -73,6 +79,30 @@ pub fn without(text: &str, number: usize) -> Result<String, MemoryError> {
     Ok(kept.collect())
 }
 
+/// What is remembered in a vault, thing by thing.
+pub fn read(root: &Path) -> Vec<String> {
+    things(&text(root)).into_iter().map(str::to_owned).collect()
+}
+
+/// Remembers one thing more.
+pub fn remember(root: &Path, what: &str) -> Result<(), MemoryError> {
+    write(root, &with(&text(root), what)?)
+}
+
+/// Forgets the thing of that number, counted from 1.
+pub fn forget(root: &Path, number: usize) -> Result<(), MemoryError> {
+    write(root, &without(&text(root), number)?)
+}
+
+fn text(root: &Path) -> String {
+    std::fs::read_to_string(root.join(FILE)).unwrap_or_default()
+}
+
+fn write(root: &Path, text: &str) -> Result<(), MemoryError> {
+    let change = if root.join(FILE).exists() { Change::Replace(text) } else { Change::Create(text) };
+    Ok(prepare(root, FILE, &change)?.apply()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,9 +115,9 @@ mod tests {
         let file = format!("# About me\n\n{file}");
         assert_eq!(things(&file), ["I bake on Sundays", "Metric units"]);
         assert_eq!(without(&file, 1).unwrap(), "# About me\n\n- Metric units\n");
-        assert_eq!(without(&file, 3), Err(MemoryError::NotThere(3, 2)));
-        assert_eq!(with("", " \n"), Err(MemoryError::Empty));
-        assert_eq!(with("", &"x".repeat(3000)), Err(MemoryError::TooLong));
+        assert!(matches!(without(&file, 3), Err(MemoryError::NotThere(3, 2))));
+        assert!(matches!(with("", " \n"), Err(MemoryError::Empty)));
+        assert!(matches!(with("", &"x".repeat(3000)), Err(MemoryError::TooLong)));
         assert_eq!(snapshot(" \n"), None);
         assert_eq!(snapshot(&"ä".repeat(MOST_BYTES)).unwrap().len(), MOST_BYTES);
     }

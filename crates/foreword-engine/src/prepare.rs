@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use foreword_core::catalog::Agent;
 use foreword_core::select::Select;
 use foreword_core::tokens::Tokens;
-use foreword_vault::agents::{self, Loaded, OnDisk, ServerSpec};
+use foreword_tools::{ServerConfig, ToolConfig};
+use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::folder::Problem;
 use foreword_vault::index::Vault;
 use foreword_vault::web::WebError;
@@ -15,7 +16,7 @@ use crate::attach::{Pages, gather};
 use crate::places::Places;
 use crate::{memory, projects};
 
-pub use foreword_vault::agents::Asking as AgentAsking;
+pub use foreword_vault::agents::{Asking as AgentAsking, ServerSpec, Transport};
 
 /// What an agent that nobody wrote is told.
 const PLAIN: &str = "You help a person with their notes. Answer from the notes you are given; where they do not say, say so.";
@@ -106,11 +107,40 @@ fn load(vault: &Vault, name: Option<&str>) -> Result<Loaded, PrepareError> {
     }
 }
 
+/// The tool servers of an agent, for a session that goes on.
+pub fn servers_of(vault: &Vault, agent: Option<&str>) -> Result<(Vec<ServerSpec>, AgentAsking), PrepareError> {
+    let loaded = load(vault, agent)?;
+    Ok((loaded.servers, loaded.asking))
+}
+
+/// How a server is started, with its variables filled in.
+pub fn server_config(spec: &ServerSpec, environment: Environment<'_>) -> Result<ServerConfig, String> {
+    let transport = match &spec.transport {
+        Transport::Stdio { command, args, env, cwd } => foreword_tools::Transport::Stdio {
+            command: expanded(command, environment)?,
+            args: args.iter().map(|arg| expanded(arg, environment)).collect::<Result<_, _>>()?,
+            env: expanded_all(&env.0, environment)?,
+            cwd: cwd.as_deref().map(|cwd| expanded(cwd, environment)).transpose()?.map(Into::into),
+        },
+        Transport::Http { url, headers } => {
+            foreword_tools::Transport::Http { url: expanded(url, environment)?, headers: expanded_all(&headers.0, environment)? }
+        }
+    };
+    let tools = spec.tools.iter();
+    let tools = tools.map(|(name, tool)| (name.clone(), ToolConfig { include: tool.include, permission: tool.permission }));
+    Ok(ServerConfig {
+        include: spec.include,
+        permission: spec.permission,
+        tools: tools.collect(),
+        ..ServerConfig::new(&spec.name, transport)
+    })
+}
+
 /// Variables by name, as the program was started with them.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// `${VAR}` and `${VAR:-default}` in a value; names that are not set are told.
-pub fn expanded(value: &str, environment: Environment<'_>) -> Result<String, String> {
+fn expanded(value: &str, environment: Environment<'_>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
@@ -131,7 +161,7 @@ pub fn expanded(value: &str, environment: Environment<'_>) -> Result<String, Str
 }
 
 /// All values of a map, expanded.
-pub fn expanded_all(values: &BTreeMap<String, String>, environment: Environment<'_>) -> Result<BTreeMap<String, String>, String> {
+fn expanded_all(values: &BTreeMap<String, String>, environment: Environment<'_>) -> Result<BTreeMap<String, String>, String> {
     values.iter().map(|(name, value)| Ok((name.clone(), expanded(value, environment)?))).collect()
 }
 

@@ -1,29 +1,36 @@
 //! What a session works with beyond its own words: the notes and what finds them, and the tools.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use foreword_core::catalog::{Agent, Include};
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::session::TurnResult;
+use foreword_core::tokens::Tokens;
 use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
 
 use crate::corpus::agent_documents;
-use crate::session::{Call, Called, Citable, Hands, Own, Sources, Stop};
+use crate::session::{Call, Called, Citable, Hands, Own, Scores, Sources, Stop};
 use crate::tools::Desk;
-use crate::tools::find::{DEFAULT_LIMIT, Query, render};
+use crate::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES, render};
 use crate::vectors;
 
 /// What stands under the sources of a question.
 const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \
                     Where they do not say, say that the notes do not. Do not list the sources at the end.";
 
+/// The part of a window that sources may fill is one of so many.
+const SHARE: u64 = 12;
+/// Of ordinary text.
+const BYTES_PER_TOKEN: usize = 4;
+
 /// The notes, the search and the tools of a session.
 pub struct Workbench {
     desk: Desk,
     toolbox: Toolbox,
     stop: Stop,
+    /// Bytes of sources that come with a question.
+    room: usize,
     waiting: Waiting,
 }
 
@@ -35,9 +42,11 @@ struct Waiting {
 }
 
 impl Workbench {
-    /// `stop` ends what is running.
-    pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop) -> Self {
-        Self { desk, toolbox, stop, waiting: Waiting::default() }
+    /// `stop` ends what is running. What is found for a question fills no more than a small part of the model's window.
+    pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
+        let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
+        let room = share.min(DEFAULT_LIMIT * SOURCE_BYTES);
+        Self { desk, toolbox, stop, room, waiting: Waiting::default() }
     }
 
     /// The notes.
@@ -86,9 +95,11 @@ impl Hands for Workbench {
 
     fn sources(&mut self, words: &str) -> Result<Sources, String> {
         let today = self.desk.now().date();
-        let query = Query { text: words, period: None, today, limit: DEFAULT_LIMIT, kinds: &[Kind::Note] };
-        let found = self.desk.find(&query);
-        let (text, _) = render(&found.sources);
+        let source_bytes = self.room / DEFAULT_LIMIT;
+        let query = Query { text: words, period: None, today, limit: DEFAULT_LIMIT, kinds: &[Kind::Note], source_bytes };
+        let mut found = self.desk.find(&query);
+        let (text, left_out) = render(&found.sources, self.room);
+        found.sources.truncate(found.sources.len() - left_out);
         let remarks: String = found.remarks.iter().map(|remark| format!("({remark})\n")).collect();
         let output = if found.sources.is_empty() {
             format!("{remarks}Nothing in the notes fits the question. Say so.")
@@ -100,12 +111,12 @@ impl Hands for Workbench {
         Ok(Sources { result, citable: citable.collect() })
     }
 
-    fn scores(&mut self, words: &str, agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
         self.waiting.follow(agent);
         let index = &mut self.waiting.index;
         let (chunks, embedded) = index.chunks();
         if chunks == 0 {
-            return Ok(BTreeMap::new());
+            return Ok(Scores::new());
         }
         let model = self.desk.meaning().load(&mut |_| ControlFlow::Continue(())).ok();
         if let Some(model) = model.filter(|_| embedded < chunks) {

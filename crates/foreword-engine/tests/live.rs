@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
@@ -111,6 +112,34 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
     let kinds: Vec<_> = log.iter().map(|entry| (entry.kind.as_str(), entry.cut_off)).collect();
     assert_eq!(kinds, [("turn", false), ("turn", false), ("assistant", true), ("turn", false), ("assistant", false)]);
     assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
+}
+
+#[test]
+fn a_large_prefix_is_cached_at_the_provider_for_as_long_as_the_session_is_open() {
+    let double = double(r#"{"replies": [{"text": "Yes."}]}"#);
+    let check = |model: &str, prompt: &str, cached: bool| {
+        let folder = TempDir::new().unwrap();
+        let agent = serde_json::from_value(serde_json::json!({"system_prompt": prompt})).unwrap();
+        let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
+        let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
+        let mut kept = Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
+        let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false))).with_caches(Duration::from_mins(5));
+        for words in ["a", "b"] {
+            kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {}).unwrap();
+            let body = double.seen().last().unwrap().body.clone();
+            assert_eq!(String::from_utf8(body).unwrap().contains(r#""cachedContent":"cachedContents/"#), cached, "{model}");
+            assert_eq!(double.caches(), usize::from(cached));
+        }
+        let used = inspect(kept.store(), "s", 1).unwrap().usage.unwrap();
+        assert!(!cached || used.read > 4096, "{used:?}");
+        assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
+        drop(speaker);
+        assert_eq!(double.caches(), 0);
+    };
+    let long = "Answer in the fewest words that will do, and never in verse. ".repeat(400);
+    check("gemini-3.8-flash", &long, true);
+    check("gemini-3.8-flash", "Be brief.", false);
+    check("gemini-4-argon", &long, false);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Invariant 5 at the wire, and what providers refuse: random worlds in every dialect.
+//! Invariant 5 at the wire, and what providers refuse: random worlds in every dialect, and from one to another.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "../../foreword-core/tests/world/mod.rs"]
@@ -8,15 +8,15 @@ mod world;
 use foreword_core::message::Message;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::dialect::Dialect;
-use foreword_provider::model::Capability;
 use foreword_provider::render::{BodyOptions, Next, Renderer, body};
 use foreword_provider::rules::{Endpoint, validate};
 use foreword_provider::table::ModelTable;
 use proptest::prelude::*;
 use std::sync::Arc;
-use world::{config, run, world};
+use world::{World, config, run, world};
 
-const MODELS: [(Dialect, &str); 6] = [
+const MODELS: [(Dialect, &str); 7] = [
+    (Dialect::OpenAiChat, "deepseek-chat"),
     (Dialect::OpenAiChat, "gpt-5.4"),
     (Dialect::OpenAiResponses, "gpt-6.1-sol"),
     (Dialect::Anthropic, "claude-opus-5-5"),
@@ -30,34 +30,39 @@ proptest! {
 
     #[test]
     fn invariant_5_recorded_is_sent(world in world(), at in 0..MODELS.len()) {
-        let (dialect, name) = MODELS[at];
-        let model = ModelTable::builtin().unwrap().find(name).unwrap();
-        let endpoint = Endpoint {
-            systems: model.has(Capability::MidConversationSystem),
-            signatures: model.has(Capability::ThoughtSignature),
-            breakpoints: model.has(Capability::Breakpoints),
-        };
-        let mut renderer = Renderer::new(dialect);
+        // The model it begins with, and two others that it may go on with.
+        let table = ModelTable::builtin().unwrap();
+        let models: Vec<_> = (0..3).map(|turn| {
+            let (dialect, name) = MODELS[(at + 3 * turn) % MODELS.len()];
+            (dialect, table.find(name).unwrap())
+        }).collect();
+        let world = World { models: models.iter().map(|(dialect, model)| dialect.author(model)).collect(), ..world };
+        let mut renderer = Renderer::new(models[0].0);
         let mut cache = CacheSim::new();
         let mut last: Vec<Arc<Message>> = Vec::new();
         let mut failure = None;
         let _ = run(&world, |session, sent| {
+            let (dialect, model) = &models[sent.model];
+            if renderer.dialect() != *dialect {
+                renderer = Renderer::new(*dialect);
+            }
             let same = sent.messages.starts_with(&last);
             let options = BodyOptions {
                 previous_len: same.then_some(last.len()).filter(|len| *len > 0),
                 next: if sent.envelope.index.is_multiple_of(2) { Next::Turn } else { Next::Step },
+                compare_with: sent.envelope.index.is_multiple_of(3).then(|| "resp_1".to_owned()),
                 ..BodyOptions::default()
             };
             let prompt = session.prompt(&sent.envelope);
-            let kept = renderer.render(&model, &prompt, &options);
-            let fresh = body(dialect, &model, &prompt, &options);
+            let kept = renderer.render(model, &prompt, &options);
+            let fresh = body(*dialect, model, &prompt, &options);
             if kept.bytes != fresh.bytes || kept.sha256() != fresh.sha256() {
                 failure = Some(format!("request {} is not rendered again as it was sent", sent.envelope.index));
             }
-            if let Err(refusal) = validate(dialect, endpoint, &serde_json::from_slice(&kept.bytes).unwrap()) {
+            if let Err(refusal) = validate(*dialect, Endpoint::of(model), &serde_json::from_slice(&kept.bytes).unwrap()) {
                 failure = Some(format!("{refusal}\n{}", String::from_utf8_lossy(&kept.bytes)));
             }
-            let used = cache.request(0, &kept.prompt, &model);
+            let used = cache.request(0, &kept.prompt, model);
             // A message that is blank in the provider's eyes is not sent.
             let blank = sent.messages.iter().any(|message| message.content().trim().is_empty());
             if used.total() > sent.envelope.tokens || (used.total() < sent.envelope.tokens && !blank) {

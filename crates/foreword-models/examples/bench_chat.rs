@@ -1,7 +1,8 @@
 //! How fast the embedded chat model is, beside llama.cpp on the same file and threads, in turns: the ratios hold on a busy machine too.
 //!
-//! `cargo run --release -p foreword-models --example bench_chat -- MODEL.gguf`, and for llama.cpp's times: `pip install llama-cpp-python`,
-//! `FOREWORD_LLAMA_PYTHON`=that python.
+//! `cargo xtask bench chat`. `FOREWORD_MODELS` names the folder of the models, `FOREWORD_LLAMA_PYTHON` a Python that has the package `xllamacpp`;
+//! without one that column is left out. Ready built, that package uses AVX2 at most; built on the spot (`pip install --no-binary :all:`) it uses all
+//! that the processor has.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -14,6 +15,7 @@ use std::time::Instant;
 
 use foreword_core::message::Role;
 use foreword_models::chat_model::{Chat, ChatModel, Prompt, Sampling};
+use foreword_models::weights::SMOLLM2;
 use serde_json::{Value, json};
 
 /// Tokens that are written after each prompt.
@@ -26,7 +28,9 @@ const WORDS: [usize; 2] = [5, 50];
 type Fault = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Fault> {
-    let path: PathBuf = std::env::args_os().nth(1).ok_or("expected the model file")?.into();
+    let models = std::env::var_os("FOREWORD_MODELS").ok_or("FOREWORD_MODELS does not name the folder of the models")?;
+    let folder = SMOLLM2.present(Path::new(&models)).ok_or("the folder of the models does not have the chat model")?;
+    let path = folder.join(SMOLLM2.files[0].file_name());
     let mut model = ChatModel::open(&path)?;
     println!("{:<48} {:>8} {:>10} {:>7}", "", "ours", "llama.cpp", "ratio");
     for threads in [1, 2] {
@@ -110,7 +114,7 @@ impl Other {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/bench_chat_llama.py");
         let mut command = Command::new(python);
         let command = command.arg("-B").arg(script).arg(model).arg(threads.to_string());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let input = child.stdin.take().ok_or("no input")?;
         let output = BufReader::new(child.stdout.take().ok_or("no output")?);
         Ok(Some(Self { child, input, output }))
@@ -120,7 +124,7 @@ impl Other {
         writeln!(self.input, "{}", json!({"prompt": prompt.ids(), "write": WRITTEN}))?;
         let mut answer = String::new();
         if self.output.read_line(&mut answer)? == 0 {
-            return Err("the script for llama.cpp failed; its words are above".into());
+            return Err("the script for llama.cpp failed: run bench_chat_llama.py by hand to see why".into());
         }
         let answer: Value = serde_json::from_str(&answer)?;
         let seconds = |what: &str| answer[what].as_f64().ok_or("no time");

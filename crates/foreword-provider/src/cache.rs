@@ -6,6 +6,7 @@ mod breakpoints;
 mod entries;
 mod marks;
 mod prefix;
+mod template;
 
 use foreword_core::tokens::Tokens;
 
@@ -77,8 +78,9 @@ impl CacheSim {
                 let full = common.0.min(total.0.saturating_sub(1)) / block.max(1) * block.max(1);
                 CacheUse::reading(total, Tokens(full))
             }
-            CacheRules::Slots { slots, similarity } => {
-                let common = self.prompts.slot(now_s, slots, similarity, stream, model);
+            CacheRules::Slots { slots, similarity, template } => {
+                let total = total + template.around(stream);
+                let common = self.prompts.slot(now_s, slots, similarity, template, stream, model);
                 let read = common.0.min(total.0.saturating_sub(1));
                 CacheUse::reading(total, Tokens(read))
             }

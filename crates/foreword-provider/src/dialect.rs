@@ -59,6 +59,11 @@ impl Dialect {
         }
     }
 
+    /// Who makes the opaque blocks of replies, and may be sent them: nobody else can read them.
+    pub fn author(self, model: &Model) -> String {
+        format!("{self}/{}", model.wire)
+    }
+
     /// How the choice of tools is told to `model` in this dialect, when `tool_count` tools could be listed.
     pub fn tool_style(self, model: &Model, native: bool, tool_count: usize) -> ToolStyle {
         let allowed = matches!(self, Self::OpenAiChat | Self::OpenAiResponses) && model.has(Capability::AllowedTools);

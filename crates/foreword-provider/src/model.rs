@@ -124,6 +124,12 @@ pub enum Capability {
     ThoughtSignature,
     /// The room for the reply is called `max_tokens` in Chat Completions.
     MaxTokens,
+    /// It thinks before it answers, and gives its thoughts encrypted where they are asked for (Responses).
+    Reasoning,
+    /// Its provider says why a prompt was not read from the cache, where it is asked to compare it with an earlier one.
+    CacheDiagnostics,
+    /// Its thoughts go back as `reasoning_content`, and each of its messages has that field (Chat Completions).
+    ReasoningContent,
 }
 
 /// Which tokenizer counts for a model.
@@ -225,6 +231,9 @@ pub enum CacheRules {
         slots: usize,
         /// Share of the prompt a slot must match to be chosen for it.
         similarity: f64,
+        /// What the chat template adds, where it is known: such servers count it too.
+        #[serde(default)]
+        template: Template,
     },
     /// In full blocks of tokens, shared by all prompts (vLLM).
     Blocks {
@@ -235,6 +244,18 @@ pub enum CacheRules {
 
 fn one() -> u64 {
     1
+}
+
+/// The tokens that a chat template writes around the texts of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// Before what the system, a user or a tool says.
+    pub open: u64,
+    /// Before what the model says, at the end of a prompt too.
+    pub reply: u64,
+    /// Behind every message.
+    pub close: u64,
 }
 
 impl CacheRules {

@@ -11,6 +11,7 @@ use foreword_core::json;
 use foreword_core::message::{Message, Role};
 use foreword_core::prompt::Prompt;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::dialect::gemini::GeminiCacheRequest;
 use crate::dialect::openai_chat::{self, Flavour};
@@ -49,6 +50,9 @@ pub struct BodyOptions {
     pub cached_content: Option<String>,
     /// Whether the answer is wanted as a stream.
     pub stream: bool,
+    /// The answer before, by the provider's name for it: where the cache is missed, the provider is asked what has changed since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare_with: Option<String>,
 }
 
 /// The body of one request, without a history to build on.
@@ -86,6 +90,8 @@ pub fn gemini_cache_request(model: &Model, prompt: &Prompt<'_>, ttl_s: u64) -> G
 pub struct Renderer {
     dialect: Dialect,
     model: String,
+    /// Whose opaque blocks are sent.
+    author: String,
     tools: Tools,
     system: System,
     wire: Wire,
@@ -98,6 +104,7 @@ impl Renderer {
         Self {
             dialect,
             model: String::new(),
+            author: String::new(),
             tools: Tools::default(),
             system: System::default(),
             wire: Wire::default(),
@@ -112,9 +119,9 @@ impl Renderer {
 
     /// The body of the session's next request.
     pub fn render(&mut self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
-        if self.model != model.name {
-            *self = Self::new(self.dialect);
-            self.model.clone_from(&model.name);
+        let author = self.dialect.author(model);
+        if self.model != model.name || self.author != author {
+            *self = Self { model: model.name.clone(), author, ..Self::new(self.dialect) };
         }
         let (system, messages) = split(prompt.messages);
         self.tools.set(self.dialect, prompt.tools);
@@ -241,14 +248,13 @@ impl Renderer {
 
     fn message(&mut self, model: &Model, message: &Arc<Message>, rest: &[Arc<Message>]) {
         let blank = self.blank();
-        let parts = parts::parts(message, blank);
+        let parts = parts::parts(message, blank, &self.author);
+        let thoughtful = model.has(Capability::ReasoningContent);
         let wire = &mut self.wire;
         match self.dialect {
             Dialect::OpenAiResponses => openai_responses::message(wire, message, &parts),
-            Dialect::OpenAiChat => {
-                openai_chat::message(wire, Flavour::OpenAi, message, &parts);
-            }
-            Dialect::LlamaCpp => openai_chat::message(wire, Flavour::Local, message, &parts),
+            Dialect::OpenAiChat => openai_chat::message(wire, Flavour::OpenAi, message, &parts, thoughtful),
+            Dialect::LlamaCpp => openai_chat::message(wire, Flavour::Local, message, &parts, thoughtful),
             Dialect::Anthropic => {
                 let follower = rest.iter().find(|message| settles(message, blank)).map(|message| message.role);
                 let systems = model.has(Capability::MidConversationSystem);
@@ -284,9 +290,14 @@ impl Renderer {
                 tail.raw_if(options.stream, "stream_options", br#"{"include_usage":true}"#);
             }
             Dialect::OpenAiResponses => {
+                lead.raw_if(model.has(Capability::Reasoning), "include", br#"["reasoning.encrypted_content"]"#);
                 tail.number("max_output_tokens", reply.0);
                 tail.text("model", &model.wire);
                 self.cache_key(&mut tail, model, prompt);
+                if let Some(id) = options.compare_with.as_ref().filter(|_| model.has(Capability::CacheDiagnostics)) {
+                    let options = json!({"comparison_response_id": id});
+                    tail.raw("prompt_cache_options", json::to_string(&options).as_bytes());
+                }
                 tail.raw("store", b"false");
                 tail.raw_if(options.stream, "stream", b"true");
             }

@@ -6,9 +6,11 @@
 mod anthropic;
 mod chat;
 mod gemini;
+mod kept;
 mod read;
 mod responses;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::usage::Usage;
@@ -40,6 +42,8 @@ pub enum Event {
     },
     /// What only the provider can read, and wants back as it was.
     Opaque(Opaque),
+    /// Why the cache was missed; at most once, behind what was said.
+    Missed(CacheMiss),
     /// What it cost; at most once, just before the end.
     Usage(Usage),
     /// The end.
@@ -64,6 +68,15 @@ pub enum Place {
     Call(usize),
     /// Its fields belong to the object of the message.
     Message,
+}
+
+/// Why a provider could not read all of a prompt from its cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheMiss {
+    /// In the provider's word: `tools_changed`, `input_changed` …
+    pub reason: String,
+    /// How much of the prompt that was.
+    pub tokens: Option<u64>,
 }
 
 /// Why a reply ended.
@@ -110,6 +123,8 @@ pub enum Part {
 pub struct Reply {
     /// What it says, in order; neighbours of one kind are one part.
     pub parts: Vec<Part>,
+    /// Why the cache was missed, where it was and the provider said so.
+    pub missed: Option<CacheMiss>,
     /// What it cost, where the provider said so.
     pub usage: Option<Usage>,
     /// Why it ended; none while it has not.
@@ -141,6 +156,7 @@ impl Reply {
                 }
             }
             Event::Opaque(opaque) => self.parts.push(Part::Opaque(opaque)),
+            Event::Missed(missed) => self.missed = Some(missed),
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Stop(stop) => self.stop = Some(stop),
         }

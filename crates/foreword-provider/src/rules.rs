@@ -20,6 +20,12 @@ pub struct Endpoint {
     pub signatures: bool,
     /// Parts may carry a breakpoint (OpenAI).
     pub breakpoints: bool,
+    /// Each of the model's messages needs its thoughts (DeepSeek).
+    pub thoughts: bool,
+    /// Encrypted thoughts can be asked for (OpenAI Responses).
+    pub reasoning: bool,
+    /// A prompt can be compared with an earlier one (OpenAI Responses).
+    pub diagnostics: bool,
 }
 
 impl Endpoint {
@@ -29,6 +35,9 @@ impl Endpoint {
             systems: model.has(Capability::MidConversationSystem),
             signatures: model.has(Capability::ThoughtSignature),
             breakpoints: model.has(Capability::Breakpoints),
+            thoughts: model.has(Capability::ReasoningContent),
+            reasoning: model.has(Capability::Reasoning),
+            diagnostics: model.has(Capability::CacheDiagnostics),
         }
     }
 }

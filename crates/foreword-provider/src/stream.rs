@@ -63,6 +63,8 @@ pub enum BlockKind {
     Call,
     /// A tool's answer.
     Result,
+    /// What only the provider can read.
+    Opaque,
 }
 
 /// How long a cache mark asks to be remembered.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{calls, model, model_says, no_tools, notice, pictured, plan, prompt, render, result, system, user};
 use foreword_core::json;
-use foreword_core::message::Message;
+use foreword_core::message::{Message, Opaque, Slot};
 use foreword_core::prompt::{ToolPlan, ToolStyle};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::render::{BodyOptions, body, gemini_cache_request};
@@ -43,6 +43,62 @@ fn awkward() -> Vec<Arc<Message>> {
         user("Go on."),
         notice("Last word."),
     ]
+}
+
+/// Thoughts as the dialect has them, a call that failed, and a reply of another model's.
+fn thoughtful(dialect: Dialect, name: &str) -> Vec<Arc<Message>> {
+    let block = |at, json| Opaque { from: dialect.author(&model(name)), at, json };
+    let (said, called) = match dialect {
+        Dialect::Anthropic => {
+            let thought = value!({"type": "thinking", "thinking": "Hm.", "signature": "s1"});
+            let redacted = value!({"type": "redacted_thinking", "data": "d"});
+            (
+                vec![block(Slot::BeforeText, thought.clone())],
+                vec![block(Slot::BeforeText, redacted), block(Slot::BeforeCall(1), thought)],
+            )
+        }
+        Dialect::OpenAiResponses => {
+            let item = |id: &str| value!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "e"});
+            (
+                vec![block(Slot::BeforeText, item("r1"))],
+                vec![block(Slot::BeforeText, item("r2")), block(Slot::BeforeCall(1), item("r3"))],
+            )
+        }
+        Dialect::Gemini => {
+            let part = value!({"text": "", "thoughtSignature": "s1"});
+            (vec![block(Slot::End, part)], vec![block(Slot::OfCall(0), value!({"thoughtSignature": "s2"}))])
+        }
+        Dialect::OpenAiChat | Dialect::LlamaCpp => {
+            let extra = value!({"extra_content": {"google": {"thought_signature": "s"}}});
+            let thoughts = value!({"reasoning_content": "Hm."});
+            (vec![block(Slot::OfMessage, thoughts)], vec![block(Slot::OfCall(1), extra)])
+        }
+    };
+    let with = |message: Arc<Message>, opaque: Vec<Opaque>| Arc::new(Message { opaque, ..Message::clone(&message) });
+    let foreign = Opaque { from: "another/model".to_owned(), at: Slot::BeforeText, json: value!({"type": "thinking"}) };
+    vec![
+        user("Hi"),
+        with(model_says("Hello."), said),
+        user("Read both."),
+        with(calls("", &[("c1", "read", value!({})), ("c2", "read", value!({}))]), called),
+        result("c1", "one"),
+        Arc::new(Message { failed: true, ..Message::clone(&result("c2", "no such file")) }),
+        with(model_says("Done."), vec![foreign]),
+        user("Thanks"),
+    ]
+}
+
+#[test]
+fn thoughts_go_back_to_who_thought_them() {
+    let tools = plan(ToolStyle::Native, &["read"], &["read"]);
+    for (dialect, name) in [
+        (Dialect::OpenAiChat, "deepseek-chat"),
+        (Dialect::OpenAiResponses, "gpt-6.1-sol"),
+        (Dialect::Anthropic, "claude-opus-5-5"),
+        (Dialect::Gemini, "gemini-3.8-flash"),
+    ] {
+        check(&format!("{dialect}.{name}.thoughtful"), dialect, name, &thoughtful(dialect, name), &tools);
+    }
 }
 
 /// Compares with `tests/bodies/<file>.json`, a file read by eye before it was accepted.

@@ -141,6 +141,18 @@ fn gemini_deepseek_llamacpp_vllm() {
             (90_002, &two, 1, [0, 0, 5_020]),
         ],
     );
+    // The same with what the template writes: 5 tokens around a user's message, 6 around the model's, 4 where it is to go on.
+    check(
+        Dialect::LlamaCpp,
+        "smollm2-135m-instruct",
+        &[
+            (0, &one, 1, [0, 0, 5_010]),
+            (1, &one, 1, [5_009, 0, 1]),
+            (2, &two, 1, [5_010, 0, 30]),
+            (3, &[Arc::clone(&a), said("b", 9), user_sized("d", 10)], 1, [5_024, 0, 16]), // up to where the user speaks
+            (4, &cold, 1, [3, 0, 106]),
+        ],
+    );
     check(
         Dialect::LlamaCpp,
         "vllm",

@@ -5,18 +5,21 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::config::Chosen;
+use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Preview, Question, Relayed, Setup, Stop, Store as _, StoreError, TurnInput, Version, library_of, replace_turn,
-    rewind, turn_of, without_mentions,
+    Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn,
+    rewind, turn_of,
 };
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::Answering;
+use crate::answer::{Played, speaker, workbench};
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
@@ -40,7 +43,8 @@ pub(crate) struct Desk {
     line: Line,
     common: Arc<Common>,
     kept: Option<Kept>,
-    answering: Option<Answering>,
+    speaker: Option<Box<dyn Speaker>>,
+    hands: Option<Played>,
 }
 
 /// Does what comes until the queue is gone.
@@ -55,12 +59,26 @@ pub(crate) fn work(mut desk: Desk, jobs: &Receiver<Job>) {
             Err(RecvTimeoutError::Timeout) => {
                 desk.kept = None;
                 if done.elapsed() > READY {
-                    desk.answering = None;
+                    (desk.speaker, desk.hands) = (None, None);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// How a session begins.
+pub(crate) struct Begin {
+    /// Its agent, by name.
+    pub(crate) agent: Option<String>,
+    /// Its project, by name.
+    pub(crate) project: Option<String>,
+    /// How its turns are carried.
+    pub(crate) mode: Option<Mode>,
+    /// Its model.
+    pub(crate) chosen: Chosen,
+    /// Its layout.
+    pub(crate) layout: Layout,
 }
 
 /// What a turn is about.
@@ -77,18 +95,48 @@ pub(crate) enum Turn {
 
 impl Desk {
     pub(crate) fn new(id: String, line: Line, common: Arc<Common>) -> Self {
-        Self { id, line, common, kept: None, answering: None }
+        Self { id, line, common, kept: None, speaker: None, hands: None }
     }
 
     fn chats(&self) -> Option<Chats> {
         Chats::open(&self.common.root, TimeZone::system()).ok()
     }
 
-    /// Begins the session.
-    pub(crate) fn begin(&mut self, agent: &foreword_engine::vault::Agent, setup: &Setup) -> Result<(), Problem> {
-        let models = self.common.config.places.models.clone();
+    /// Begins the session: its agent and project are read, its tools made ready.
+    pub(crate) fn begin(&mut self, new: Begin) -> Result<(), Problem> {
+        let Begin { agent, project, mode, chosen, layout } = new;
+        let config = Arc::clone(&self.common.config);
+        let models = &config.places.models;
+        let window = chosen.model.window;
+        // A project's material may fill half of the prompt.
+        let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
+        let vault = self.common.vault();
+        let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &Zoned::now()))?;
+        let hands = workbench(&self.common, &self.line, prepared.servers, prepared.asking, window)?;
+        let is_embedded = chosen.client.is_none();
+        let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
+        setup.agent = agent;
+        if let Some(search) = prepared.search {
+            setup.settings.select = search;
+        }
+        // The small model cannot use tools: they would only fill its window.
+        let agent = if is_embedded { prepared.agent } else { hands.equip(&prepared.agent) };
+        setup.choose_tool_style(&agent);
         let store = Box::new(self.common.store()?);
-        self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), self.chats(), now_ms())?);
+        let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
+        let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
+        kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
+        (self.kept, self.hands) = (Some(kept), Some(hands));
+        for problem in prepared.problems {
+            self.line.feed.tell("note", &json!({"text": problem.to_string()}));
+        }
+        Ok(())
+    }
+
+    /// Carries the turns of the session in another way from here on.
+    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), Problem> {
+        self.kept()?.set_mode(mode, now_ms());
+        self.changed();
         Ok(())
     }
 
@@ -107,9 +155,9 @@ impl Desk {
 
     /// Tells what a client sent and takes one reply.
     pub(crate) fn relay(&mut self, inputs: Vec<Input>, each: &mut dyn FnMut(Event<'_>)) -> Result<Option<Relayed>, Problem> {
-        self.answering()?;
-        let (Some(kept), Some(answering)) = (self.kept.as_mut(), self.answering.as_mut()) else { return Ok(None) };
-        let reply = kept.relay(inputs, &mut *answering.speaker, &now_ms, each);
+        self.speaker()?;
+        let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
+        let reply = kept.relay(inputs, &mut **speaker, &now_ms, each);
         self.failures();
         Ok(reply?)
     }
@@ -213,18 +261,17 @@ impl Desk {
         let vault = self.common.vault();
         let kept = self.kept()?;
         let library = library_of(kept, &vault, &Zoned::now())?;
-        let (words, added) = without_mentions(&words, kept.session().agent());
-        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library, added })
+        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library })
     }
 
     /// What would be sent; nothing is sent or kept.
     pub(crate) fn preview(&mut self, words: String, named: &[String]) -> Result<Preview, Problem> {
         let question = self.question(words, named)?;
         self.answering()?;
-        let (Some(kept), Some(answering)) = (self.kept.as_ref(), self.answering.as_mut()) else {
+        let (Some(kept), Some(hands)) = (self.kept.as_ref(), self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
         };
-        Ok(kept.preview(question, &mut *answering.hands, now_ms())?)
+        Ok(kept.preview(question, hands, now_ms())?)
     }
 
     /// Runs a turn. `accepted` is told as soon as nothing but the model can go wrong; the rest is told to the feed.
@@ -289,15 +336,31 @@ impl Desk {
         Ok(self.kept()?.session().turns() as u64)
     }
 
+    /// Gets ready whoever answers, and what runs the session's tools.
     fn answering(&mut self) -> Result<(), Problem> {
+        self.speaker()?;
+        let Some(kept) = self.kept.as_mut() else { return Ok(()) };
+        if self.hands.is_none() {
+            let vault = self.common.vault();
+            // An agent that is gone leaves its session without its tool servers.
+            let (servers, asking) = servers_of(&vault, kept.setup().agent.as_deref()).unwrap_or_default();
+            self.hands = Some(workbench(&self.common, &self.line, servers, asking, kept.setup().model.window)?);
+        }
+        self.hands.as_ref().map_or(Ok(()), |hands| hands.update(kept))
+    }
+
+    fn speaker(&mut self) -> Result<(), Problem> {
         self.kept()?;
         let Some(kept) = self.kept.as_mut() else { return Ok(()) };
-        Answering::ready(&mut self.answering, &self.common, kept, &self.line.stop)
+        self.speaker = Some(speaker(self.speaker.take(), &self.common, kept, &self.line.stop)?);
+        Ok(())
     }
 
     /// Carries the turn to its end; what to tell of it then.
     fn run(&mut self, question: Option<Question>, number: u64) -> (&'static str, Value) {
-        let (Some(kept), Some(answering)) = (self.kept.as_mut(), self.answering.as_mut()) else { return ("changed", json!({})) };
+        let (Some(kept), Some(speaker), Some(hands)) = (self.kept.as_mut(), self.speaker.as_mut(), self.hands.as_mut()) else {
+            return ("changed", json!({}));
+        };
         let feed = Arc::clone(&self.line.feed);
         let mut each = |event: Event<'_>| {
             match event {
@@ -313,10 +376,9 @@ impl Desk {
                 }
             };
         };
-        let (speaker, hands) = (&mut *answering.speaker, &mut *answering.hands);
         let outcome = match question {
-            Some(question) => kept.send(question, speaker, hands, &now_ms, &mut each),
-            None => kept.go_on(speaker, hands, &now_ms, &mut each),
+            Some(question) => kept.send(question, &mut **speaker, hands, &now_ms, &mut each),
+            None => kept.go_on(&mut **speaker, hands, &now_ms, &mut each),
         };
         match outcome {
             Ok(said) => {

@@ -4,8 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use foreword_engine::corpus::Corpus;
+use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::session::{Embedded, STORE, Script, Sqlite};
+use foreword_engine::tools::Desk as Notes;
 use foreword_engine::vault::{Vault, open};
+use jiff::Zoned;
+use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
 use crate::config::Config;
@@ -47,6 +52,7 @@ impl App {
             root,
             vault: Mutex::new((Arc::new(vault), Instant::now())),
             stores: Mutex::new(vec![store]),
+            notes: Mutex::default(),
             embedded: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
@@ -63,6 +69,8 @@ pub(crate) struct Common {
     pub(crate) root: PathBuf,
     vault: Mutex<(Arc<Vault>, Instant)>,
     stores: Mutex<Vec<Sqlite>>,
+    /// The notes and what finds them, once a session needed them.
+    notes: Mutex<Option<Notes>>,
     /// The model that comes with Foreword, once it was needed: its weights are read once.
     pub(crate) embedded: Mutex<Option<Embedded>>,
     pub(crate) runtime: tokio::runtime::Handle,
@@ -80,6 +88,20 @@ impl Common {
             *looked = Instant::now();
         }
         Arc::clone(vault)
+    }
+
+    /// The notes and what finds them, shared by all sessions.
+    pub(crate) fn notes(&self) -> Result<Notes, Problem> {
+        let mut held = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(notes) = &*held {
+            return Ok(notes.clone());
+        }
+        let places = self.config.places.clone();
+        let corpus = Corpus::open(&self.root, &places, TimeZone::system()).map_err(|error| Problem::new(INTERNAL, error))?;
+        let meaning = Meaning::new(&places.models, Fetch::Never);
+        let notes = Notes::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, Zoned::now);
+        *held = Some(notes.clone());
+        Ok(notes)
     }
 
     /// A store of one's own, to open a session with.

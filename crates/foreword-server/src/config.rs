@@ -1,11 +1,13 @@
 //! What a server is started with. Who starts it decides everything; the server never looks at the environment.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use foreword_engine::config::{Chosen, Server};
 use foreword_engine::places::Places;
+use foreword_engine::prepare::ServerSpec;
+use foreword_engine::tools::ServerConfig;
 
 use crate::problem::{NOT_FOUND, Problem};
 use crate::token::Token;
@@ -19,6 +21,8 @@ pub struct Config {
     pub places: Places,
     /// Who answers.
     pub answers: Answers,
+    /// Of the tool servers that a vault's agents name, those that the user lets run, ready to be started.
+    pub servers: fn(&Path, Vec<ServerSpec>) -> Vec<ServerConfig>,
     /// Who may come in.
     pub reach: Reach,
     /// What one client may take.

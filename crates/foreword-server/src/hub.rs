@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::actor::{Desk, Job, Turn, work};
 use crate::app::Common;
+use crate::approve::Approvals;
 use crate::feed::Feed;
 use crate::problem::{CONFLICT, INTERNAL, Problem, TOO_MANY, UNAVAILABLE};
 
@@ -27,9 +28,15 @@ pub(crate) struct Line {
     pub(crate) feed: Arc<Feed>,
     /// Whether a turn runs.
     pub(crate) running: Arc<AtomicBool>,
+    /// What it asks before it does it.
+    pub(crate) approvals: Arc<Approvals>,
 }
 
 impl Line {
+    pub(crate) fn new(feed: Arc<Feed>) -> Self {
+        Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default() }
+    }
+
     /// Begins a turn, unless one runs already.
     pub(crate) fn begin(&self) -> Option<Running> {
         let begun = !self.running.swap(true, Ordering::AcqRel);
@@ -95,7 +102,7 @@ impl Hub {
             }
         }
         let name = new_session_id()?;
-        let line = Line { stop: Stop::default(), feed: Arc::new(Feed::new(name)), running: Arc::default() };
+        let line = Line::new(Arc::new(Feed::new(name)));
         let (jobs, thread) = self.start(session, &line)?;
         open.insert(session.to_owned(), Open { line: line.clone(), jobs, thread, used: Instant::now() });
         Ok(line)

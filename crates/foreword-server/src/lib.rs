@@ -8,6 +8,7 @@ mod actor;
 mod answer;
 mod api;
 mod app;
+mod approve;
 mod clock;
 mod config;
 mod feed;

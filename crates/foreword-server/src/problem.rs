@@ -4,6 +4,7 @@ use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use foreword_engine::attach::WebError;
+use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, SetupError, StoreError, TurnError};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -126,6 +127,15 @@ impl From<NotAPoint> for Problem {
 impl From<WebError> for Problem {
     fn from(error: WebError) -> Self {
         Self::new(UNAVAILABLE, error)
+    }
+}
+
+impl From<PrepareError> for Problem {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Web(error) => error.into(),
+            error => Self::new(NOT_FOUND, error),
+        }
     }
 }
 

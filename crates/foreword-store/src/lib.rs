@@ -18,7 +18,7 @@ pub use error::StoreError;
 pub use lease::Lease;
 pub use row::{
     Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Found, Interval, Logged, NewRequest, NewSession, Request,
-    SessionRow, Usage, Write,
+    SessionRow, Summary, Usage, Write,
 };
 pub use sqlite::Sqlite;
 
@@ -55,6 +55,8 @@ pub trait Store: Send + std::fmt::Debug {
     fn context(&self, session: &str, request: u64) -> Result<Vec<Value>>;
     /// What the requests of a session used and cost, by request.
     fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>>;
+    /// The newest managed views of a session's history, oldest first.
+    fn summaries(&self, session: &str, most: usize) -> Result<Vec<Summary>>;
     /// A text by its hash: a tool output of the Outbox, say.
     fn text(&self, hash: Hash) -> Result<String>;
     /// An agent by its hash.

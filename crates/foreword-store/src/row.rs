@@ -157,6 +157,27 @@ pub struct Usage {
     pub total_ms: Option<u64>,
 }
 
+/// A managed view of a history: what a summary was made from and what came of it, also where nothing did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// The input it was made before. Given by the store.
+    #[serde(default)]
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The name of the template.
+    pub template: String,
+    /// Where that came from.
+    pub source: String,
+    /// The hash of its text.
+    pub hash: Hash,
+    /// Who wrote.
+    pub model: String,
+    /// Everything else.
+    pub record: Value,
+}
+
 /// Something to write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
@@ -174,6 +195,8 @@ pub enum Write {
     Title(String),
     /// What is remembered of its file in the vault.
     Transcript(Value),
+    /// A managed view of the history, for the input that comes next.
+    Summary(Box<Summary>),
     /// A shortcut for going on.
     Checkpoint(Checkpoint),
 }
@@ -250,6 +273,9 @@ pub struct Dump {
     pub ledger: Vec<(u64, Usage)>,
     /// Hashes of the outputs in the Outbox.
     pub outbox: Vec<Hash>,
+    /// Managed views of the history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub summaries: Vec<Summary>,
     /// Every text that is pointed to.
     pub texts: BTreeMap<Hash, String>,
 }

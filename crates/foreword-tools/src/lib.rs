@@ -4,10 +4,13 @@
 mod approve;
 mod builtin;
 mod config;
+mod mcp;
+pub mod outbox;
 mod output;
 mod pattern;
 pub mod schema;
 mod toolbox;
+pub mod write;
 
 pub use approve::{Approval, Approve, Asking, Decision, Unattended};
 pub use builtin::{Builtin, OWN_SERVER};

@@ -12,6 +12,7 @@ use foreword_core::catalog::{Permission, Server, Tool};
 use foreword_core::item::{ItemId, Kind};
 use serde_json::Value;
 
+use crate::mcp::{self, Background, Client};
 use crate::{Approval, Approve, Asking, Builtin, Decision, OWN_SERVER, Output, ServerConfig, schema};
 
 /// How many names an answer lists when it says what there is.
@@ -31,7 +32,12 @@ pub struct Problem {
 /// The tools of a session.
 pub struct Toolbox {
     builtins: BTreeMap<String, Box<dyn Builtin>>,
-    configs: Vec<ServerConfig>,
+    /// Sorted by name.
+    clients: Vec<Client>,
+    /// Servers that were not even tried.
+    unusable: Vec<Problem>,
+    /// Where servers are spoken to; not there where there are none.
+    background: Option<Background>,
     /// Sorted by server, then name.
     tools: Vec<Tool>,
     asking: Asking,
@@ -44,7 +50,11 @@ impl Toolbox {
     /// Starts the servers, all at once, and waits until each is there or has failed. Of built-in tools with one name the last one counts.
     pub fn new(builtins: Vec<Box<dyn Builtin>>, servers: Vec<ServerConfig>, asking: Asking, approve: Box<dyn Approve>) -> Self {
         let builtins: BTreeMap<_, _> = builtins.into_iter().map(|builtin| (builtin.tool().name, builtin)).collect();
-        let mut toolbox = Self { builtins, configs: servers, tools: Vec::new(), asking, approve, allowed: BTreeSet::new() };
+        let (mut clients, unusable) = usable(servers);
+        let background = if clients.is_empty() { None } else { Background::start().ok() };
+        mcp::start_all(&mut clients, background.as_ref());
+        let mut toolbox =
+            Self { builtins, clients, unusable, background, tools: Vec::new(), asking, approve, allowed: BTreeSet::new() };
         toolbox.tools = toolbox.listed();
         toolbox
     }
@@ -52,7 +62,7 @@ impl Toolbox {
     /// The servers as a catalog holds them, sorted by name; our own is one of them.
     pub fn servers(&self) -> Vec<Server> {
         let own = Server { name: OWN_SERVER.to_owned(), include: None, permission: None };
-        let others = self.configs.iter().map(|config| Server {
+        let others = self.clients.iter().map(Client::config).map(|config| Server {
             name: config.name.clone(),
             include: config.include,
             permission: config.permission,
@@ -69,6 +79,9 @@ impl Toolbox {
 
     /// Whether the tools are others than when this was last asked. Where a server has said that its list changed, the list is read now.
     pub fn changed(&mut self) -> bool {
+        if let Some(background) = &self.background {
+            self.clients.iter_mut().for_each(|client| client.refresh(background));
+        }
         let tools = self.listed();
         if tools == self.tools {
             return false;
@@ -81,7 +94,7 @@ impl Toolbox {
 
     /// What is missing, and why: servers that are not running, tools that were refused.
     pub fn problems(&self) -> Vec<Problem> {
-        Vec::new()
+        self.unusable.iter().cloned().chain(self.clients.iter().flat_map(Client::problems)).collect()
     }
 
     /// When the person is asked from now on.
@@ -110,25 +123,27 @@ impl Toolbox {
         self.check(id, arguments)?;
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
         let permission = self.permission(tool);
+        let (server, name) = (tool.server.clone(), tool.name.clone());
         if self.asking.asks(permission) && !self.allowed.contains(id) {
             self.ask(id, arguments)?;
         }
         if stop.load(Ordering::Relaxed) {
             return Err(format!("{} was not run: the user stopped this turn.", id.name()));
         }
-        let Some((server, name)) = parts(id) else { return Err(self.unknown(id)) };
-        if server == OWN_SERVER
-            && let Some(builtin) = self.builtins.get_mut(name)
-        {
+        if let Some(builtin) = self.builtins.get_mut(&name).filter(|_| server == OWN_SERVER) {
             return Ok(builtin.run(arguments));
         }
-        Err(self.unknown(id))
+        let client = self.clients.iter_mut().find(|client| client.config().name == server);
+        match (client, &self.background, arguments) {
+            (Some(client), Some(background), Value::Object(arguments)) => Ok(client.call(background, &name, arguments, stop)),
+            _ => Err(self.unknown(id)),
+        }
     }
 
     /// Its own permission, else its server's, else required.
     fn permission(&self, tool: &Tool) -> Permission {
-        let server = self.configs.iter().find(|config| config.name == tool.server);
-        tool.permission.or_else(|| server?.permission).unwrap_or(Permission::Required)
+        let server = self.clients.iter().find(|client| client.config().name == tool.server);
+        tool.permission.or_else(|| server?.config().permission).unwrap_or(Permission::Required)
     }
 
     fn ask(&mut self, id: &ItemId, arguments: &Value) -> Result<(), String> {
@@ -158,7 +173,7 @@ impl Toolbox {
 
     fn listed(&self) -> Vec<Tool> {
         let own = self.builtins.values().map(|builtin| Tool { server: OWN_SERVER.to_owned(), ..builtin.tool() });
-        let mut tools: Vec<_> = own.collect();
+        let mut tools: Vec<_> = self.clients.iter().flat_map(Client::tools).cloned().chain(own).collect();
         tools.sort_by(|a, b| (&a.server, &a.name).cmp(&(&b.server, &b.name)));
         tools
     }
@@ -171,6 +186,37 @@ impl Toolbox {
         }
         format!("There is no tool {:?}. The tools are: {}.", id.name(), names.join(", "))
     }
+}
+
+/// Servers are ended in good order, all at once.
+impl Drop for Toolbox {
+    fn drop(&mut self) {
+        if let Some(background) = &self.background {
+            mcp::close_all(&mut self.clients, background);
+        }
+    }
+}
+
+/// The servers that can be told apart, by name, and what is wrong with the others.
+fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
+    let (mut clients, mut unusable) = (BTreeMap::new(), Vec::new());
+    for config in servers {
+        let name = config.name.clone();
+        let is_name =
+            (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        let problem = if !is_name {
+            "a server's name has 1 to 64 letters, digits, - and _; rename it"
+        } else if name == OWN_SERVER {
+            "this name is the one of the tools that come with Foreword; rename it"
+        } else if clients.contains_key(&name) {
+            "there are two servers of this name; rename one"
+        } else {
+            clients.insert(name, Client::new(config));
+            continue;
+        };
+        unusable.push(Problem { server: name, message: problem.to_owned(), stderr: String::new() });
+    }
+    (clients.into_values().collect(), unusable)
 }
 
 /// Server and name of a tool; server names have no slash.

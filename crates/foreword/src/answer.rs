@@ -10,10 +10,7 @@ use serde_json::json;
 use crate::kept::now_ms;
 use crate::markdown::Markdown;
 use crate::model::Answering;
-use crate::paint::{Paint, grouped, is_unsafe, note, one_line, shown};
-
-/// The terminal's width where it does not tell.
-const USUAL_WIDTH: usize = 80;
+use crate::paint::{Paint, aside, grouped, is_unsafe, note, one_line, shown, width};
 
 /// What of a text may reach a terminal.
 fn safe(text: &str) -> String {
@@ -40,10 +37,8 @@ struct Screen {
 
 impl Screen {
     fn new(shown: Shown) -> Self {
-        let markdown = io::stdout().is_terminal().then(|| {
-            let width = terminal_size::terminal_size().map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
-            Markdown::new(width, Paint::stdout().is_on())
-        });
+        let out = io::stdout();
+        let markdown = out.is_terminal().then(|| Markdown::new(width(&out), Paint::stdout().is_on()));
         Self { shown, markdown, open: false }
     }
 
@@ -56,6 +51,8 @@ impl Screen {
                 let text = self.markdown.as_mut().map_or_else(|| safe(part), |markdown| markdown.push(part));
                 self.write(&text);
             }
+            // A turn may take several replies: each begins on a line of its own.
+            Event::Request(_) => self.end(),
             Event::Call(call) => {
                 self.end();
                 let arguments = one_line(&call.arguments.to_string(), 200);
@@ -91,7 +88,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     let paint = Paint::stderr();
     let mut screen = Screen::new(as_json);
     let mut each = |event: Event<'_>| screen.event(&event);
-    let (speaker, hands) = (&mut *answering.speaker, &mut *answering.hands);
+    let (speaker, hands) = (&mut *answering.speaker, &mut answering.hands);
     // A question that has no answer yet is sent once more, as the request it was.
     let first = kept.counts().requests.saturating_sub(u64::from(question.is_none()));
     let outcome = match question {
@@ -129,9 +126,9 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     } else if said.requests == 0 {
         note("there was nothing to answer");
     } else {
-        eprintln!("{}", paint.with("2", status.line(kept)));
+        aside(&status.line(kept));
         if let Some(hint) = status.reuse() {
-            eprintln!("{}", paint.with("2", hint));
+            aside(&hint);
         }
     }
     if said.out_of_steps {

@@ -9,15 +9,18 @@ use clap::Args as ClapArgs;
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Point, Question, Setup, Sqlite, TurnInput, Version, library_of, new_session_id, without_mentions,
+    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
-use foreword_engine::vault::{Vault, agent};
+use foreword_engine::vault::Vault;
+use foreword_engine::workbench::Workbench;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};
 use crate::config;
+use crate::equip::{self, Find, ToolArgs};
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::ModelArgs;
 use crate::paint::{note, shown};
@@ -91,6 +94,22 @@ pub(crate) struct SessionArgs {
     /// The agent of a new session: a folder or file in Foreword/Agents
     #[arg(long)]
     agent: Option<String>,
+    /// The project of a new session: a note in Foreword/Projects
+    #[arg(long)]
+    project: Option<String>,
+    /// How turns are carried: chat (plain, with tools), qa (search the notes first, cite them), plan (choose tools in one go), agent
+    /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
+    #[arg(long)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    tools: ToolArgs,
+}
+
+/// A session with what it works with.
+pub(crate) struct Opened {
+    pub(crate) kept: Kept,
+    pub(crate) bench: Workbench,
+    pub(crate) stop: Stop,
 }
 
 /// Whether what is said is kept.
@@ -103,20 +122,21 @@ pub(crate) enum Keep {
 
 impl SessionArgs {
     /// The session that is meant, opened or begun.
-    pub(crate) fn open(&self, place: &VaultArg, model: &ModelArgs, keep: Keep) -> Result<Kept> {
+    pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         match &self.session {
-            Some(point) => go_on(place, point, keep),
-            None => self.begin(place, model, keep),
+            Some(point) => {
+                let mut kept = go_on(place, point, keep)?;
+                model.change(&mut kept)?;
+                if let Some(mode) = self.mode {
+                    kept.set_mode(mode, now_ms());
+                }
+                self.tools.equip(place, vault, kept, model.find(keep))
+            }
+            None => self.begin(place, vault, model, keep),
         }
     }
 
-    fn begin(&self, place: &VaultArg, model: &ModelArgs, keep: Keep) -> Result<Kept> {
-        let Some((agent, problems)) = agent(&place.root()?, self.agent.as_deref()) else {
-            bail!("there is no agent {:?} in Foreword/Agents of this vault", self.agent.as_deref().unwrap_or_default());
-        };
-        for problem in &problems {
-            note(shown(&problem.to_string()));
-        }
+    fn begin(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let config = config::load()?;
         let chosen = model.choose(&config)?;
         let layout = match self.layout.as_deref() {
@@ -124,6 +144,15 @@ impl SessionArgs {
             Some(_) => Layout::Log,
             None => config.layout.unwrap_or(Layout::Log),
         };
+        let (places, models) = (places()?, places()?.models);
+        // A project's material may fill half of the prompt.
+        let room = Tokens(chosen.model.window.0 / 2);
+        let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let prepared = runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
+        for problem in &prepared.problems {
+            note(shown(&problem.to_string()));
+        }
         let store = match keep {
             Keep::Nothing => Sqlite::in_memory()?,
             Keep::Everything => {
@@ -131,10 +160,38 @@ impl SessionArgs {
                 store(place)?
             }
         };
-        let models = places()?.models;
+        let window = chosen.model.window;
+        let embedded = chosen.client.is_none();
+        let usual = if embedded { Mode::Qa } else { Mode::Chat };
+        let mode = self.mode.or(config.mode).unwrap_or(usual);
+        let find = model.find(keep).in_mode(mode);
+        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find, window)?;
         let id = new_session_id()?;
-        let setup = Setup::of(&id, chosen.model, layout, agent.tools.len(), Some(&models));
-        Ok(Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?)
+        let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
+        setup.agent.clone_from(&self.agent);
+        if let Some(search) = prepared.search {
+            setup.settings.select = search;
+        }
+        // The small model cannot use tools: they would only fill its window.
+        let agent = if embedded { prepared.agent } else { bench.equip(&prepared.agent) };
+        setup.choose_tool_style(&agent);
+        let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
+        kept.set_mode(mode, now_ms());
+        Ok(Opened { kept, bench, stop })
+    }
+}
+
+impl ToolArgs {
+    /// What a session that is there works with.
+    pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: Kept, find: Find) -> Result<Opened> {
+        let (servers, asking) = servers_of(vault, kept.setup().agent.as_deref()).unwrap_or_else(|error| {
+            note(shown(&format!("{error}; its tool servers are missing")));
+            Default::default()
+        });
+        let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
+        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window)?;
+        equip::update(&mut kept, &mut bench)?;
+        Ok(Opened { kept, bench, stop })
     }
 }
 
@@ -161,21 +218,26 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
     let keep = if args.dry_run { Keep::Nothing } else { Keep::Everything };
-    let mut kept = args.session.open(&place, &args.model, keep)?;
+    let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
     let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
     if let (Some(question), true) = (&question, args.dry_run) {
-        let form = if args.json { preview::Form::Json } else if args.wire { preview::Form::Wire } else { preview::Form::Table };
-        return preview::run(&kept, question.clone(), &mut *args.model.hands()?, form);
+        let form = if args.json {
+            preview::Form::Json
+        } else if args.wire {
+            preview::Form::Wire
+        } else {
+            preview::Form::Table
+        };
+        return preview::run(&kept, question.clone(), &mut bench, form);
     }
-    let mut answering = args.model.answering(&mut kept)?;
+    let mut answering = args.model.answering(&mut kept, bench, &stop)?;
     answer::run(&mut kept, question, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
-/// What a person asks in a session: items of the agent that the words mention join it.
+/// What a person asks in a session.
 pub(crate) fn question(kept: &Kept, vault: &Vault, words: &str, attached: Vec<Version>) -> Result<Question> {
-    let (words, added) = without_mentions(words, kept.session().agent());
     let library = library_of(kept, vault, &Zoned::now())?;
-    Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library, added })
+    Ok(Question { turn: TurnInput { words: words.to_owned(), attached, ..TurnInput::default() }, library })
 }
 
 /// More than this is no question.
@@ -208,9 +270,14 @@ fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
 
 /// Opens a session that is there.
 pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
-    let store = place.store()?;
+    let mut store = place.store()?;
     let id = point.session(&store)?;
-    if store.is_read_only() && keep == Keep::Everything {
+    if keep == Keep::Nothing {
+        // A copy of it, so that nothing that is tried out can be kept.
+        let dump = store.dump(&id)?;
+        store = Sqlite::in_memory()?;
+        store.load(&dump)?;
+    } else if store.is_read_only() {
         note("the store can only be read: the answer comes all the same, but it is not kept");
     }
     Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)

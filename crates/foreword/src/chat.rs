@@ -9,19 +9,22 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::session::{Input, Kept, Point, Version, inspect};
+use foreword_engine::memory;
+use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
 use foreword_engine::vault::Vault;
-use rustyline::Editor;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Editor};
 
 use crate::answer::{self, Shown, Status};
-use crate::ask::{self, Keep, SessionArgs};
+use crate::ask::{self, Keep, Opened, SessionArgs};
 use crate::config::{self, is_set};
+use crate::equip;
 use crate::inspect as request;
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::{Answering, ModelArgs};
-use crate::paint::{Paint, count, note, one_line, shown};
+use crate::markdown::wrapped;
+use crate::model::{self, Answering, ModelArgs};
+use crate::paint::{Paint, aside, count, note, one_line, shown, width};
 use crate::preview;
 use crate::tree::open;
 use complete::Names;
@@ -57,9 +60,13 @@ const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
     command(INTO, "/add ITEM", "bring a rule or reference of the agent into the session"),
     command(INTO, "/remove ITEM", "take an item out: it is not sent again"),
+    command(INTO, "/tools", "the tools of this session; `/tools ask always|tool|never` says when you are asked"),
+    command(INTO, "/memory [add TEXT | forget N]", "what is remembered for every new session of this vault"),
     command(SENT, "/context", "what the last request held: its layers, its items, what was left out"),
     command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
     command(SENT, "/cost", "what the session used and cost so far"),
+    command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
+    command(SESSION, "/model [NAME]", "who answers; with a name, that model answers from here on"),
     command(SESSION, "/fold", "fold with the next question: old runs become the summary"),
     command(SESSION, "/undo", "take the last fold back"),
     command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
@@ -83,16 +90,17 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let place = VaultArg { vault: args.vault.clone() };
     let waiting = ask::attached(&vault, &args.session.attach)?;
-    let mut kept = args.session.open(&place, &args.model, Keep::Everything)?;
-    let answering = args.model.answering(&mut kept)?;
+    let Opened { mut kept, bench, stop } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
+    let answering = args.model.answering(&mut kept, bench, &stop)?;
     greet(&kept, &vault, &answering);
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
     let history = args.vault.join(".foreword/history");
-    let mut editor: Editor<Names, FileHistory> = Editor::new()?;
+    let listing = rustyline::Config::builder().completion_type(CompletionType::List).build();
+    let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
-    let mut chat = Chat { kept, answering, vault, waiting };
+    let mut chat = Chat { kept, answering, vault, waiting, script: args.model.script.clone() };
     loop {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
@@ -111,26 +119,21 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     let id = chat.kept.id();
     if chat.kept.counts().inputs > 0 {
-        eprintln!(
-            "{}",
-            Paint::stderr()
-                .with("2", format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()))
-        );
+        aside(&format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Says who answers, from where, and over what.
 fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
-    let dim = |text: String| eprintln!("{}", Paint::stderr().with("2", text));
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
-    dim(format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
+    aside(&format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
-        dim("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one".to_owned());
+        aside("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one");
     }
     let title = kept.row().title.as_deref().map(|title| one_line(title, 60)).unwrap_or_default();
     let about = if turns == 0 { String::new() } else { format!(", {} so far: {title}", count(turns, "turn")) };
-    dim(format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
+    aside(&format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
 }
 
 #[derive(PartialEq, Eq)]
@@ -145,6 +148,8 @@ struct Chat {
     vault: Vault,
     /// For the next question.
     waiting: Vec<Version>,
+    /// What plays every model.
+    script: Option<PathBuf>,
 }
 
 impl Chat {
@@ -168,8 +173,12 @@ impl Chat {
                 Ok(id) => self.tell(if command == "/add" { Input::Add(id) } else { Input::Remove(id) }),
                 Err(error) => note(shown(&format!("{error}"))),
             },
+            "/mode" => self.mode(rest),
+            "/tools" => self.tools(rest),
+            "/memory" => self.memory(rest),
             "/fold" => self.tell(Input::Fold),
             "/undo" => self.tell(Input::UndoFold),
+            "/model" => self.model(rest),
             "/save" => self.save(rest),
             command if command.starts_with('/') => note(format!("there is no command {}; /help lists them", shown(command))),
             _ => self.ask(line)?,
@@ -181,6 +190,74 @@ impl Chat {
         match self.kept.tell(input, now_ms()) {
             Ok(_) => println!("it takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    fn mode(&mut self, mode: &str) {
+        match mode.parse::<Mode>() {
+            Ok(mode) => {
+                self.kept.set_mode(mode, now_ms());
+                println!("from here on: {}", about(mode));
+            }
+            Err(_) if mode.is_empty() => {
+                for mode in Mode::ALL {
+                    let here = if mode == self.kept.mode() { "›" } else { " " };
+                    println!("{here} {:<6} {}", mode.as_str(), about(mode));
+                }
+            }
+            Err(error) => note(shown(&error)),
+        }
+    }
+
+    fn tools(&mut self, rest: &str) {
+        if let Some(when) = rest.strip_prefix("ask") {
+            match equip::asking(when.trim()) {
+                Ok(asking) => {
+                    self.answering.hands.bench.toolbox().set_asking(asking);
+                    println!("you are asked {}", when.trim());
+                }
+                Err(error) => note(error),
+            }
+            return;
+        }
+        let agent = self.kept.session().agent();
+        if agent.tools.is_empty() {
+            println!("this session has no tools");
+        }
+        for tool in &agent.tools {
+            let asked = if agent.tool_permission(tool) == Permission::Required { "asks" } else { "" };
+            let about = one_line(tool.description.as_deref().unwrap_or_default(), 70);
+            println!("  {:<28} {asked:<5} {about}", shown(tool.id().name()));
+        }
+    }
+
+    fn memory(&mut self, rest: &str) {
+        let root = self.vault.root();
+        let done = match rest.split_once(' ').unwrap_or((rest, "")) {
+            ("", _) => Ok(()),
+            ("add", what) => memory::remember(root, what),
+            ("forget", number) => match number.trim().parse() {
+                Ok(number) => memory::forget(root, number),
+                Err(_) => return note("say which one by its number: /memory forget 2"),
+            },
+            _ => {
+                return note(
+                    "/memory shows what is remembered, `/memory add TEXT` adds to it, `/memory forget N` removes from it",
+                );
+            }
+        };
+        if let Err(error) = done {
+            return note(shown(&error.to_string()));
+        }
+        let things = memory::read(root);
+        if things.is_empty() {
+            println!("nothing is remembered; `/memory add TEXT` adds something");
+        }
+        for (number, thing) in (1..).zip(&things) {
+            println!("{number:>3}  {}", one_line(thing, 200));
+        }
+        if !rest.is_empty() {
+            println!("new sessions begin with it; this one goes on as it began");
         }
     }
 
@@ -212,8 +289,35 @@ impl Chat {
     fn next(&mut self, words: &str) -> Result<()> {
         let attached = self.waiting.iter().cloned().chain(self.linked(words)).collect();
         let question = ask::question(&self.kept, &self.vault, words, attached)?;
-        preview::run(&self.kept, question, &mut *self.answering.hands, preview::Form::Table)?;
+        preview::run(&self.kept, question, &mut self.answering.hands, preview::Form::Table)?;
         Ok(())
+    }
+
+    fn model(&mut self, name: &str) {
+        if !name.is_empty()
+            && let Err(error) = self.change_model(name)
+        {
+            return note(shown(&format!("{error:#}")));
+        }
+        let (name, place) = (&self.kept.setup().model.name, &self.answering.place);
+        println!("{} answers, {}", shown(name), shown(place));
+    }
+
+    /// Whoever answers is reached for first: what is wrong with that is said before anything changes.
+    fn change_model(&mut self, name: &str) -> Result<()> {
+        let wanted = ModelArgs { model: Some(name.to_owned()), base_url: None, window: None, script: self.script.clone() };
+        let chosen = wanted.choose(&config::load()?)?;
+        wanted.prepare(&chosen)?;
+        let reached = match self.script {
+            Some(_) => None,
+            None => Some(model::reach(chosen.client, &self.answering.stop)?),
+        };
+        model::change(&mut self.kept, chosen.model)?;
+        if let Some((speaker, place)) = reached {
+            self.answering.speaker = speaker;
+            self.answering.place = place;
+        }
+        equip::update(&mut self.kept, &mut self.answering.hands.bench)
     }
 
     fn save(&mut self, name: &str) {
@@ -251,17 +355,32 @@ impl Chat {
     }
 }
 
+fn about(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Chat => "plain conversation; the model may use the session's tools",
+        Mode::Qa => "the notes are searched first, and the answer cites what was found",
+        Mode::Plan => "the model says once which tools to run, then it answers",
+        Mode::Agent => "the model works with its tools until it says that the task is done",
+    }
+}
+
+/// So wide is what a command takes.
+const USAGE: usize = 29;
+
 fn help() {
-    let paint = Paint::stdout();
+    let (paint, width) = (Paint::stdout(), width(&io::stdout()));
     let mut group = "";
     for command in COMMANDS {
         if command.group != group {
             group = command.group;
             println!("{}", paint.with("1", group));
         }
-        println!("  {:<20} {}", command.usage, command.about);
+        let line = format!("  {:<USAGE$} {}", command.usage, command.about);
+        println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    println!("[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names");
+    let more =
+        "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
+    println!("{}", wrapped(more, width, 0));
 }
 
 /// The `[[links]]` of a question.

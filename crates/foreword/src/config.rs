@@ -19,7 +19,7 @@ Configuration (foreword/config.toml in the user's configuration folder, or FOREW
   [providers.work]                               a server of your own; `work/NAME` is a model there
   base_url = \"https://llm.example/v1\"
   dialect = \"openai-chat\"                        or openai-responses, anthropic, gemini, llamacpp
-  key = { env = \"WORK_KEY\" }                     or { command = \"pass show work\" }
+  key = { env = \"WORK_KEY\" }                     or { command = \"pass show work\" } or { keyring = \"work\" }
   models = [\"house-model\"]                       what `foreword models` lists
   [models.\"ollama/qwen3:8b\"]                     what the model table does not know, or says otherwise
   window = 32768

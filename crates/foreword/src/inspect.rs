@@ -125,28 +125,24 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
             )?;
         }
     }
-    writeln!(
-        out,
-        "\n{}",
-        paint.with("2", "item                                      include  score  layer       form       tokens")
-    )?;
+    writeln!(out, "\n{}", paint.with("2", "item                               include  score  layer       form       tokens"))?;
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
         let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
         writeln!(
             out,
-            "{:<40}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
-            one_line(&entry.item.to_string(), 40),
+            "{:<33}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",
+            one_line(&entry.item.to_string(), 33),
             entry.tokens.0
         )?;
     }
     if !found.left_out.is_empty() {
-        writeln!(out, "\n{}", paint.with("2", "left out                                  score  why"))?;
+        writeln!(out, "\n{}", paint.with("2", "left out                           score  why"))?;
         for left_out in &found.left_out {
             let score = left_out.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
             let why = serde_json::to_value(left_out.reason).ok().and_then(|reason| Some(reason.as_str()?.replace('_', " ")));
-            writeln!(out, "{:<40}  {score:>5}  {}", one_line(&left_out.item.to_string(), 40), why.unwrap_or_default())?;
+            writeln!(out, "{:<33}  {score:>5}  {}", one_line(&left_out.item.to_string(), 33), why.unwrap_or_default())?;
         }
     }
     for note in &found.notes {

@@ -1,12 +1,14 @@
 //! The command line: the only place that knows the terminal, the environment and the home folder.
 
 mod answer;
+mod approve;
 mod ask;
 mod attach;
 mod chat;
 mod config;
 mod doctor;
 mod embed;
+mod equip;
 mod export;
 mod index;
 mod inspect;
@@ -23,7 +25,9 @@ mod serve;
 mod sessions;
 mod simulate;
 mod table;
+mod templates;
 mod tree;
+mod trust;
 mod verify;
 
 use std::io;
@@ -114,6 +118,10 @@ enum Command {
     #[command(long_about = export::IMPORT_LONG_ABOUT, after_help = export::IMPORT_AFTER_HELP)]
     Import(export::ImportArgs),
 
+    /// Context templates, by which a managed history keeps what matters: list, show, check, new
+    #[command(long_about = templates::LONG_ABOUT, after_help = templates::AFTER_HELP)]
+    Templates(templates::Args),
+
     /// Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it
     #[command(long_about = simulate::LONG_ABOUT, after_help = simulate::AFTER_HELP)]
     Simulate(simulate::Args),
@@ -138,6 +146,7 @@ fn main() -> ExitCode {
         Command::Backup(args) => verify::backup_main(&args),
         Command::Export(args) => export::main(&args),
         Command::Import(args) => export::import_main(&args),
+        Command::Templates(args) => templates::main(&args),
         Command::Simulate(args) => Ok(simulate::main(&args)),
     };
     outcome.unwrap_or_else(|error| failed(&error))

@@ -119,7 +119,11 @@ fn list(out: &mut impl Write, config: &Config, args: &Args) -> Result<()> {
         let name = format!("{}{mark}", shown(&model.name));
         let provider = shown(provider.as_deref().unwrap_or("built in"));
         let prices = model.prices.as_ref().map_or_else(|| "-".to_owned(), price);
-        let line = format!("{name:<28} {provider:<10} {:>9}  {prices:<22} {}", grouped(model.window.0), rules(&model.cache, model.prices.as_ref()));
+        let line = format!(
+            "{name:<28} {provider:<10} {:>9}  {prices:<22} {}",
+            grouped(model.window.0),
+            rules(&model.cache, model.prices.as_ref())
+        );
         writeln!(out, "{}", if *has_key { line } else { paint.with("2", line) })?;
     }
     let mut about = "* answers where no other is named; prices: prompt / reply".to_owned();

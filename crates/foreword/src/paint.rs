@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
+use crate::markdown::wrapped;
+
 /// Colours, where they are wanted.
 #[derive(Clone, Copy)]
 pub(crate) struct Paint {
@@ -65,6 +67,21 @@ pub(crate) fn grouped(number: u64) -> String {
 /// `1 note`, `2 notes`.
 pub(crate) fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
+/// The terminal's width; where there is no terminal, a line may be as long as it likes.
+pub(crate) fn width(stream: &impl IsTerminal) -> usize {
+    const USUAL: usize = 80;
+    if !stream.is_terminal() {
+        return usize::MAX;
+    }
+    terminal_size::terminal_size().map_or(USUAL, |(width, _)| usize::from(width.0))
+}
+
+/// Says something about the result, dimmed, on stderr.
+pub(crate) fn aside(text: &str) {
+    let line = wrapped(text, width(&io::stderr()), 0);
+    eprintln!("{}", Paint::stderr().with("2", line));
 }
 
 /// Says something beside the result, on stderr.

@@ -1,19 +1,22 @@
 //! `foreword serve`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
+use foreword_engine::prepare::{ServerSpec, server_config};
+use foreword_engine::tools::ServerConfig;
 use foreword_server::{Answers, Config, Limits, Reach, Server, Token};
 
 use crate::config;
 use crate::model::ModelArgs;
-use crate::paint::{Paint, note};
+use crate::paint::{Paint, note, shown};
 use crate::places::places;
+use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
 A web page to chat over a folder of notes and to see what the model was given, and a gateway that programs which speak to OpenAI or Anthropic can speak \
@@ -47,6 +50,9 @@ pub(crate) struct Args {
     /// Forget the token there is and show a new one
     #[arg(long, requires = "listen")]
     new_token: bool,
+    /// Start the vault's own tool servers without asking; only for a vault that you trust
+    #[arg(long)]
+    trust_servers: bool,
     #[command(flatten)]
     model: ModelArgs,
 }
@@ -69,7 +75,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         window: args.model.window,
         script: args.model.script.clone(),
     };
-    let config = Config { vault, places: places()?, answers, reach, limits };
+    let servers = if args.trust_servers { all_servers } else { known_servers };
+    let config = Config { vault, places: places()?, answers, servers, reach, limits };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {
@@ -85,7 +92,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// Who may come in, and the token where it is new.
-fn reach(args: &Args, vault: &std::path::Path) -> Result<(Reach, Option<String>)> {
+fn reach(args: &Args, vault: &Path) -> Result<(Reach, Option<String>)> {
     if args.listen.is_none() {
         return Ok((Reach::Loopback, None));
     }
@@ -100,6 +107,27 @@ fn reach(args: &Args, vault: &std::path::Path) -> Result<(Reach, Option<String>)
     }
     let (token, shown) = Token::keep(&file)?;
     Ok((Reach::Token { token, hosts: args.host.clone() }, shown))
+}
+
+/// The vault's tool servers that the user has allowed before.
+fn known_servers(root: &Path, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+    ready(trust::known(root, servers))
+}
+
+/// All of the vault's tool servers.
+fn all_servers(_: &Path, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+    ready(servers)
+}
+
+fn ready(servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+    let ready = |server: ServerSpec| match server_config(&server, &|name| std::env::var(name).ok()) {
+        Ok(config) => Some(config),
+        Err(why) => {
+            note(shown(&format!("the tool server {} was not started: {why}", server.name)));
+            None
+        }
+    };
+    servers.into_iter().filter_map(ready).collect()
 }
 
 fn greet(address: SocketAddr, token: Option<&str>) {

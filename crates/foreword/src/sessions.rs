@@ -12,10 +12,12 @@ use foreword_engine::session::{
 use serde_json::{Value, json};
 
 use crate::answer::{self, Shown};
-use crate::ask::{self, Keep};
+use crate::ask::{self, Keep, Opened};
+use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, stop};
 use crate::paint::{Paint, note, one_line, shown};
+use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
 A session is named by its id, the start of it, or `last`; a turn of it by @ and a number from 1.
@@ -189,13 +191,16 @@ fn confirmed(row: &SessionRow) -> Result<bool> {
 /// Takes a session back to before a turn and sends it anew.
 fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
     // Whoever answers is looked for first: what is wrong with that is said before anything changes.
-    let mut kept = ask::go_on(&args.vault, &id.parse()?, Keep::Everything)?;
-    drop(model.answering(&mut kept)?);
+    let (vault, point) = (open(&args.vault.vault)?, id.parse()?);
+    let mut kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
+    model.speaker(&mut kept, &stop())?;
     drop(kept);
     replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
-    let mut kept = ask::go_on(&args.vault, &id.parse()?, Keep::Everything)?;
-    let mut answering = model.answering(&mut kept)?;
+    let kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
+    let find = model.find(Keep::Everything);
+    let Opened { mut kept, bench, stop } = ToolArgs::default().equip(&args.vault, &vault, kept, find)?;
+    let mut answering = model.answering(&mut kept, bench, &stop)?;
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 

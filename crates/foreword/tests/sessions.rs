@@ -49,6 +49,8 @@ impl Place {
         command
             .args(arguments)
             .env("FOREWORD_CACHE", self.other.path().join("cache"))
+            .env("XDG_CONFIG_HOME", self.other.path().join("config"))
+            .env_remove("FOREWORD_CONFIG")
             .env_remove("FOREWORD_MODELS")
             .env("TZ", "UTC");
         command.current_dir(self.vault.path()).stdin(Stdio::null());
@@ -131,6 +133,7 @@ fn a_request_is_explained_and_printed_to_the_byte() {
         .unwrap()
         .iter()
         .map(|entry| (entry["item"].as_str().unwrap(), entry["form"].as_str().unwrap()))
+        .filter(|(item, _)| item.starts_with("note:"))
         .collect();
     assert_eq!(context, [("note:Garden.md", "full"), ("note:Kitchen/Bread.md", "reference")]);
     let layers: Vec<&str> = inspection["layers"].as_array().unwrap().iter().map(|layer| layer["id"].as_str().unwrap()).collect();

@@ -192,7 +192,8 @@ impl Session {
         self.tight = false;
         self.rest_rent();
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
-        self.undo = (reason != FoldReason::ItemRemoved).then(|| Box::new(Undo { replaced_by, ..undo }));
+        let undoable = !matches!(reason, FoldReason::ItemRemoved | FoldReason::ModelChanged);
+        self.undo = undoable.then(|| Box::new(Undo { replaced_by, ..undo }));
         self.note(
             "fold",
             None,
@@ -272,7 +273,9 @@ impl Session {
         self.forget_opaque();
         let mut appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
         // What was thought behind the fold cannot stand behind what it folded.
-        appended.iter_mut().for_each(|message| self.strip(message));
+        for message in &mut appended {
+            self.strip(message);
+        }
         // What came again since would stand beside what it replaced; then the prompt is laid out anew.
         let twice = since.iter().any(|entry| library.contains(&entry.version.id));
         // So it is where the agent or the session is no longer what the old prompt says.

@@ -19,7 +19,6 @@ use crate::item::ItemId;
 use crate::layer::LayerId;
 use crate::library::{Library, Place, Standing};
 use crate::prompt::ToolPlan;
-use crate::settings::HistoryPolicy;
 use crate::tokens::Tokens;
 use crate::version::Dress;
 
@@ -124,14 +123,6 @@ impl Session {
         Ok(fold)
     }
 
-    /// Room for a summary, wherever the cut will be: one from outside is as large as it is, our own as large as it may get.
-    fn summary_room(&mut self) -> Tokens {
-        let cap = self.summary_cap();
-        let from_outside = matches!(self.settings.history, HistoryPolicy::Managed { .. }) && self.managed_summary.is_some();
-        let summary = self.summary_message(self.history.units.len());
-        summary.map_or(Tokens::ZERO, |summary| if from_outside { summary.tokens().max(cap) } else { cap })
-    }
-
     /// The tool list is made anew with an epoch.
     fn tools_after_fold(&mut self, turn: Option<&Turn>) -> ToolPlan {
         let standing = self.epoch.tools.take();
@@ -148,7 +139,7 @@ impl Session {
         // Who asks for a fold wants room: what no recent run asked for leaves.
         let recent = self.turns.saturating_sub(self.settings.recent_runs + 1);
         let is_used =
-            |entry: &Standing| reason != FoldReason::Asked || entry.last_used >= recent || self.is_member(&entry.version.id);
+            |entry: &Standing| reason != FoldReason::Asked || entry.last_used >= recent || self.stays(&entry.version.id);
         let current = self.library.current_versions().into_iter();
         let standing: Vec<Standing> =
             current.filter(|entry| entry.promotable && !of_turn(entry) && is_used(entry)).cloned().collect();
@@ -210,7 +201,7 @@ impl Session {
         }
         let asked_for = |resident: &&Resident| placed.iter().any(|placed| placed.wanted.version.id == resident.id);
         let idle = residents.iter().filter(|resident| !asked_for(resident));
-        let (members, mut others): (Vec<_>, Vec<_>) = idle.partition(|resident| self.is_member(&resident.id));
+        let (members, mut others): (Vec<_>, Vec<_>) = idle.partition(|resident| self.stays(&resident.id));
         for resident in members {
             ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::Budget);
         }
@@ -243,7 +234,7 @@ impl Session {
             l1,
             open_calls: self.newest_calls().map_or(Tokens::ZERO, |(_, tokens)| tokens),
             directive: words.directive + step + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
-            standing: if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
+            standing: self.pinned_tokens() + if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
             ..words
         }
     }

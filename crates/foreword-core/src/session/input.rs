@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::catalog::Agent;
+use crate::history::MessageId;
 use crate::item::ItemId;
 use crate::message::{Opaque, ToolCall};
+use crate::tokens::Tokens;
 use crate::version::Version;
 
 /// A tool's output that comes with a turn.
@@ -92,6 +94,16 @@ pub enum Input {
     ActionPrompt,
     /// A summary from outside for the `managed` history.
     Summary(Option<String>),
+    /// A summary of the units before one, for the `managed` history: they are not shown any more, and no others are left out for it.
+    /// An empty one leaves it to the engine's own lines.
+    Managed {
+        /// The summary.
+        summary: String,
+        /// The first unit it does not stand for.
+        covers: usize,
+    },
+    /// The user wants something to be kept.
+    Pin(Pin),
     /// Seconds pass.
     Idle(u64),
     /// The user stops the run.
@@ -108,6 +120,21 @@ pub enum Input {
     Forked {
         /// The epoch that begins.
         epoch: usize,
+    },
+}
+
+/// What folds have to keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pin {
+    /// An item that stands in the prompt.
+    Item(ItemId),
+    /// A text that was said, word for word.
+    Text {
+        /// The message it is from.
+        from: MessageId,
+        /// The words.
+        text: String,
     },
 }
 
@@ -145,6 +172,9 @@ pub enum InputError {
     /// An item nobody knows.
     #[error("{0} is neither in the agent nor in the session")]
     UnknownItem(ItemId),
+    /// Too much is pinned.
+    #[error("what is pinned would take {0} tokens of each prompt, and {1} is the most: pin a shorter passage")]
+    PinTooLarge(Tokens, Tokens),
     /// History from elsewhere after a turn of its own.
     #[error("a session can take over an earlier conversation only before its first turn")]
     TooLate,

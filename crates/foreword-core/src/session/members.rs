@@ -50,6 +50,7 @@ impl Session {
     pub(super) fn remove(&mut self, id: &ItemId) {
         let member = self.is_member(id);
         self.members.retain(|(member, _)| member != id);
+        self.pinned.remove(id);
         self.removed.insert(id.clone());
         self.pending_members.retain(|member| member != id);
         self.pending_notices.retain(|notice| notice.item != *id);
@@ -96,7 +97,7 @@ impl Session {
         });
     }
 
-    fn want_fold(&mut self, reason: FoldReason) {
+    pub(super) fn want_fold(&mut self, reason: FoldReason) {
         self.pending_fold = Some(match (self.pending_fold, reason) {
             // What a person removed must go whatever else happens, and cannot be undone.
             (Some(FoldReason::ItemRemoved), _) => FoldReason::ItemRemoved,

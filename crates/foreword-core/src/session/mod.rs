@@ -9,7 +9,9 @@ mod draft;
 mod fold;
 mod fold_plan;
 mod input;
+mod managed;
 mod members;
+mod model;
 mod opaque;
 mod past;
 mod reply;
@@ -21,13 +23,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
-pub use self::input::{Due, Input, InputError, Said, TurnInput, TurnResult};
+pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult};
+pub use self::managed::{Aside, FoldPreview, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};
 use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
 use crate::hash::Hash;
-use crate::history::{History, Shown, Unit};
+use crate::history::{History, MessageId, Shown, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::Library;
@@ -37,7 +40,7 @@ use crate::plan::Plan;
 use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
-use crate::summary::RollingSummary;
+use crate::summary::{RollingSummary, Written};
 use crate::text::fence::Fence;
 use crate::tokens::{Tokenizer, Tokens};
 use crate::version::Version;
@@ -152,7 +155,11 @@ pub struct Session {
     idle_s: u64,
     /// Not everything fits: items are held to a smaller size.
     tight: bool,
-    managed_summary: Option<String>,
+    /// Items that folds keep.
+    pinned: BTreeSet<ItemId>,
+    /// How many inputs it was told.
+    inputs: u64,
+    written: Option<Written>,
 }
 
 impl Session {
@@ -165,8 +172,8 @@ impl Session {
         }
         let always = agent.items().into_iter().filter(|item| item.include == Include::Always);
         let members = always.map(|item| (item.id, Include::Always)).collect();
-        let managed_summary = match &settings.history {
-            HistoryPolicy::Managed { summary, .. } => summary.clone(),
+        let written = match &settings.history {
+            HistoryPolicy::Managed { summary: Some(text), .. } => Some(Written { text: text.clone(), covers: None }),
             _ => None,
         };
         let mut session = Self {
@@ -193,7 +200,9 @@ impl Session {
             notes: Vec::new(),
             idle_s: 0,
             tight: false,
-            managed_summary,
+            pinned: BTreeSet::new(),
+            inputs: 0,
+            written,
         };
         session.seat_members();
         session.lay_out();
@@ -203,7 +212,13 @@ impl Session {
     /// Tells it what happened.
     pub fn apply(&mut self, input: Input) -> Result<Due, InputError> {
         self.check(&input)?;
-        Ok(match input {
+        let due = self.take_in(input);
+        self.inputs += 1;
+        Ok(due)
+    }
+
+    fn take_in(&mut self, input: Input) -> Due {
+        match input {
             Input::Turn(turn) => {
                 self.begin_turn(turn);
                 Due::Request
@@ -230,7 +245,15 @@ impl Session {
                 Due::Nothing
             }
             Input::Summary(summary) => {
-                self.managed_summary = summary;
+                self.written = summary.map(|text| Written { text, covers: None });
+                Due::Nothing
+            }
+            Input::Managed { summary, covers } => {
+                self.written = Some(Written { text: summary, covers: Some(covers) });
+                Due::Nothing
+            }
+            Input::Pin(pin) => {
+                self.pin(&pin);
                 Due::Nothing
             }
             Input::Idle(seconds) => {
@@ -258,7 +281,12 @@ impl Session {
                 self.epoch.began = Some(FoldReason::Forked);
                 Due::Nothing
             }
-        })
+        }
+    }
+
+    /// The message that the current input brings.
+    fn message_id(&self) -> MessageId {
+        MessageId::of_input(self.inputs)
     }
 
     /// Whether an input refers only to what is there. One that passes can be applied.
@@ -273,6 +301,7 @@ impl Session {
                 if known { Ok(()) } else { Err(InputError::UnknownItem(id.clone())) }
             }
             Input::Agent(agent) => Ok(agent.check()?),
+            Input::Pin(pin) => self.check_pin(pin),
             Input::Past(_) | Input::Library(_) if self.turn.is_some() || self.requests > 0 => Err(InputError::TooLate),
             _ => Ok(()),
         }
@@ -283,14 +312,15 @@ impl Session {
         if self.epoch.tools.is_none() {
             self.epoch.tools = Some(self.tool_plan(&[]));
         }
-        let reason = self.fold_reason();
-        let reason = match reason {
+        let asked = self.pending_fold;
+        let reason = match self.fold_reason() {
             Some(reason) => Some(reason),
             None if self.is_placed() => self.outgrown(),
             None => self.place(),
         };
         if let Some(reason) = reason {
-            self.fold(reason)?;
+            // What asked for a fold still does when there was no room for it.
+            self.fold(reason).inspect_err(|_| self.pending_fold = asked)?;
         }
         if self.total() > self.settings.budget.prompt {
             let mandatory = Mandatory { standing: self.total(), ..Mandatory::default() };
@@ -500,6 +530,12 @@ impl Session {
     }
 
     fn push_unit(&mut self, unit: Unit) -> usize {
+        let id = if matches!(unit, Unit::Calls(..)) { self.history.open_id } else { self.message_id() };
+        self.push_unit_from(unit, id)
+    }
+
+    fn push_unit_from(&mut self, unit: Unit, id: MessageId) -> usize {
+        self.history.ids.push(id);
         self.history.units.push(unit);
         self.history.units.len() - 1
     }

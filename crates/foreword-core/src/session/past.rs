@@ -6,7 +6,7 @@ use super::Session;
 use super::draft::Draft;
 use super::input::Said;
 use crate::catalog::Include;
-use crate::history::Unit;
+use crate::history::{MessageId, Unit};
 use crate::layer::LayerId;
 use crate::message::{Message, Origin, Role};
 use crate::version::Version;
@@ -14,7 +14,8 @@ use crate::version::Version;
 impl Session {
     /// What was said becomes history; each message of the user counts as a turn.
     pub(super) fn past(&mut self, said: &[Said]) {
-        for said in said {
+        for (line, said) in (0..).zip(said) {
+            let from = MessageId { line, ..self.message_id() };
             let (role, origin, text) = match said {
                 Said::User(text) => (Role::User, Origin::User, text),
                 Said::Assistant(text) => (Role::Assistant, Origin::Model, text),
@@ -31,11 +32,11 @@ impl Session {
             let message = Arc::new(Message::text(role, draft.pieces));
             let unit = self.history.units.len();
             if role == Role::User {
-                self.summary.asked(unit, text);
-                self.push_unit(Unit::User(message));
+                self.summary.asked(unit, from, text);
+                self.push_unit_from(Unit::User(message), from);
             } else {
-                self.summary.answered(unit, text);
-                self.push_unit(Unit::Said(message));
+                self.summary.answered(unit, from, text);
+                self.push_unit_from(Unit::Said(message), from);
             }
         }
         self.lay_out();

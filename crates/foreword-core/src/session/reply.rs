@@ -16,6 +16,7 @@ use crate::plan::{ACTION_PROMPT, Plan};
 use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
 use crate::settings::Layout;
+use crate::summary::{Effect, Run};
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
 
@@ -27,7 +28,11 @@ impl Session {
         self.add_mentioned(&input.words);
         let words: Arc<str> = Arc::from(input.words.as_str());
         let unit = self.history.units.len();
-        self.summary.asked(unit, &words);
+        let id = self.message_id();
+        self.summary.asked(unit, id, &words);
+        for version in &input.attached {
+            self.summary.read(unit, id, &version.id, version.hash);
+        }
         let mut draft = Draft::new(&*self.tokenizer);
         if !words.is_empty() {
             draft.push(LayerId::L4, Origin::User, Arc::clone(&words));
@@ -177,10 +182,12 @@ impl Session {
         let message = Arc::new(message);
         if calls.is_empty() {
             let unit = self.push_unit(Unit::Said(Arc::clone(&message)));
-            self.summary.answered(unit, text);
+            let id = self.message_id();
+            self.summary.answered(unit, id, text);
             self.append_step(&message);
         } else {
             self.history.open = Some((message, open));
+            self.history.open_id = self.message_id();
         }
         Due::Nothing
     }
@@ -212,9 +219,10 @@ impl Session {
         let unit = self.history.units.len();
         let mut outputs = Vec::new();
         for (call, output) in open.close() {
-            if !self.is_read_only(&call.name) {
-                self.summary.changed(unit, &call.name, &output.text);
-            }
+            let effect = if self.is_read_only(&call.name) { Effect::Reads } else { Effect::Changes };
+            let arguments = crate::json::to_string(&call.arguments);
+            let run = Run { tool: &call.name, arguments: &arguments, output: &output.text, effect };
+            self.summary.ran(unit, self.history.open_id, &run);
             outputs.push(self.output_of(&call, &output));
         }
         self.append_step(&assistant);
@@ -278,7 +286,8 @@ impl Session {
                 };
             }
         };
-        self.summary.planned(unit, plan.steps().len());
+        let id = self.message_id();
+        self.summary.planned(unit, id, plan.steps().len());
         self.history.directive = Some(plan.directive());
         let accepted = plan.accepted();
         self.history.plan = Some((plan, unit));
@@ -293,7 +302,8 @@ impl Session {
             return Due::Nothing;
         };
         let (step, of) = plan.position();
-        self.summary.finished(unit, step, of);
+        let id = self.message_id();
+        self.summary.finished(unit, id, step, of);
         let next = plan.advance();
         self.history.directive = next.as_ref().map(Plan::directive);
         self.history.plan = next.map(|plan| (plan, plan_unit));

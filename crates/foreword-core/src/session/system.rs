@@ -218,8 +218,11 @@ impl Session {
         for unit in shown.cut.min(end)..end {
             messages.extend(self.history.past_messages(unit, shown.stubs_before, self.message_chars(), &*self.tokenizer));
         }
-        let has_room = !shown.no_summary && self.window_has_room(messages.len());
-        let summary = if has_room { self.summary_message(shown.cut) } else { None };
+        let summary = match self.window_has_room(messages.len()) {
+            false => None,
+            true if shown.no_summary => self.pinned_message(shown.cut),
+            true => self.summary_message(shown.cut),
+        };
         for message in summary.into_iter().chain(messages) {
             self.append(&message);
             push_message(&mut self.epoch.past, &message);
@@ -290,30 +293,6 @@ impl Session {
         }
     }
 
-    /// What stands for the units before `cut`.
-    pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
-        if let Some(summary) = self.managed_summary.clone().filter(|_| self.is_managed()) {
-            let summary = self.fence.escape(&normalise(&summary)).into_owned();
-            let text = format!("Context summary (managed):\n<conversation_summary>\n{summary}\n</conversation_summary>");
-            return Some(self.plain(Role::System, Origin::Engine("summary"), text));
-        }
-        if cut == 0 {
-            return None;
-        }
-        let cap = self.summary_cap();
-        let tokenizer = Arc::clone(&self.tokenizer);
-        let text = self.summary.before(cut, cap, &*tokenizer, &mut self.fence)?;
-        Some(self.plain(Role::User, Origin::Engine("summary"), text))
-    }
-
-    /// Whether a summary from outside takes the place of old runs: there is one, and the history is large enough for it.
-    fn is_managed(&self) -> bool {
-        let HistoryPolicy::Managed { token_threshold, .. } = self.settings.history else { return false };
-        let past = &self.history.units[..self.current_user().unwrap_or(self.history.units.len())];
-        let size: Tokens = past.iter().map(|unit| unit.tokens(0)).sum();
-        self.managed_summary.is_some() && !past.is_empty() && size >= token_threshold
-    }
-
     /// The cut the history policy asks for now, where the layout lets it move with every turn.
     pub(super) fn policy_cut(&self) -> usize {
         let now = self.epoch.shown.cut;
@@ -324,7 +303,10 @@ impl Session {
                 self.history.window_cut(messages / share, chars / share, *message_chars)
             }
             HistoryPolicy::Strip { keep_runs, .. } => self.history.runs_back(*keep_runs),
-            HistoryPolicy::Managed { passthrough_runs, .. } if self.is_managed() => self.history.runs_back(*passthrough_runs),
+            HistoryPolicy::Managed { passthrough_runs, .. } if self.is_managed() => {
+                let covers = self.written.as_ref().and_then(|written| written.covers);
+                covers.unwrap_or_else(|| self.history.runs_back(*passthrough_runs)).min(self.history.runs_back(0))
+            }
             HistoryPolicy::Full | HistoryPolicy::Managed { .. } => 0,
         })
     }

@@ -169,6 +169,17 @@ fn cut(line: &str, max_chars: usize) -> String {
     format!("{}{ELLIPSIS}", if kept.is_empty() { room } else { kept })
 }
 
+/// The sentences of a line, in order, without the blanks between them.
+pub fn sentences(line: &str) -> impl Iterator<Item = &str> {
+    let mut rest = line.trim();
+    std::iter::from_fn(move || {
+        let end = sentence_end(rest).unwrap_or(rest.len());
+        let (sentence, behind) = rest.split_at(end);
+        rest = behind.trim_start();
+        (!sentence.is_empty()).then_some(sentence)
+    })
+}
+
 /// Where the first sentence ends, its closing marks included.
 fn sentence_end(line: &str) -> Option<usize> {
     for (at, c) in line.char_indices() {

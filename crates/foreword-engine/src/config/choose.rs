@@ -102,13 +102,13 @@ impl Config {
     }
 
     fn at(&self, provider: &Provider, short: &str, server: Server<'_>) -> Result<Chosen, ChooseError> {
-        let provider = &match server.base_url {
-            Some(base_url) => Provider { base_url: Some(base_url.to_owned()), ..provider.clone() },
-            None => provider.clone(),
-        };
+        let base_url = server.base_url.map(str::to_owned).or_else(|| provider.base_url.clone());
+        let provider = &Provider { base_url, ..provider.clone() };
         let full = format!("{}/{short}", provider.name);
-        let own = self.table.find(&full);
-        let row = own.or_else(|_| self.table.find(short)).ok().filter(|row| speaks_like(row.dialect, provider.dialect));
+        // What a company has under a name is not what a server at home has under it.
+        let fits =
+            |row: &Model| row.dialect == provider.dialect || (both_openai(row.dialect, provider.dialect) && !provider.is_local());
+        let row = self.table.find(&full).ok().or_else(|| self.table.find(short).ok().filter(fits));
         let (mut model, is_assumed) = match row {
             Some(row) => (row, false),
             None => (self.assumed(provider, &full)?, true),
@@ -180,9 +180,10 @@ impl Config {
 
     /// Models that could be used: all of the table, and those of the user's providers. `is_set` tells of a variable of the environment.
     pub fn models(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Listed> {
-        let of_providers = self.providers.values().flat_map(|provider| {
-            provider.models.iter().map(move |name| format!("{}/{name}", provider.name))
-        });
+        let of_providers = self
+            .providers
+            .values()
+            .flat_map(|provider| provider.models.iter().map(move |name| format!("{}/{name}", provider.name)));
         let names: BTreeSet<String> = self.table.rows().map(|row| row.name.clone()).chain(of_providers).collect();
         let mut seen = BTreeSet::new();
         let mut listed = Vec::new();
@@ -202,10 +203,9 @@ impl Config {
     }
 }
 
-/// Whether what is known of a model in one dialect holds in the other.
-fn speaks_like(a: Dialect, b: Dialect) -> bool {
-    let open_ai = |dialect| matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp);
-    a == b || (open_ai(a) && open_ai(b))
+/// Whether both are spoken by OpenAI and those that are like it.
+fn both_openai(a: Dialect, b: Dialect) -> bool {
+    [a, b].iter().all(|dialect| matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp))
 }
 
 impl Provider {

@@ -9,8 +9,8 @@ use foreword_provider::table::{ModelTable, TableError};
 use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 
-use super::provider::{self, Provider};
 use super::Config;
+use super::provider::{self, Provider};
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ struct Entry {
     models: Vec<String>,
 }
 
-/// `{ env = "NAME" }`, `{ command = "…" }` or `"none"`. Whatever else stands there may be the key itself.
+/// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Whatever else stands there may be the key itself.
 fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
     let source = match Value::deserialize(deserializer)? {
         Value::String(word) if word == "none" => Some(KeySource::None),
@@ -55,12 +55,13 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, 
             match kind.as_str() {
                 "env" => Some(KeySource::Env(value)),
                 "command" => Some(KeySource::Command(value)),
+                "keyring" => Some(KeySource::Keyring(value)),
                 _ => None,
             }
         }),
         _ => None,
     };
-    let wanted = "`key` says where the key comes from: { env = \"NAME\" }, { command = \"…\" } or \"none\"; the key itself does not belong in \
+    let wanted = "`key` says where the key comes from: { env = \"NAME\" }, { command = \"…\" }, { keyring = \"ACCOUNT\" } or \"none\"; the key itself does not belong in \
                   this file";
     source.map(Some).ok_or_else(|| de::Error::custom(wanted))
 }

@@ -36,6 +36,19 @@ fn a_key_in_the_file_is_refused_and_not_repeated() {
     }
 }
 
+#[test]
+fn keys_come_from_where_the_file_says() {
+    for (key, expect) in [
+        ("{ env = 'X' }", KeySource::Env("X".to_owned())),
+        ("{ command = 'pass x' }", KeySource::Command("pass x".to_owned())),
+        ("{ keyring = 'x' }", KeySource::Keyring("x".to_owned())),
+        ("'none'", KeySource::None),
+    ] {
+        let config = config(&format!("[providers.openai]\nkey = {key}"));
+        assert_eq!(config.providers().find(|provider| provider.name == "openai").unwrap().key, expect);
+    }
+}
+
 /// A name, and what it leads to: the model's name, what the server is told, the dialect, the address, the key, the window.
 #[test]
 fn names_lead_to_models() {

@@ -52,8 +52,14 @@ impl Kept {
     ) -> Result<String, TurnError> {
         beside.session.apply(Input::Turn(turn))?;
         let envelope = beside.session.request()?;
-        let options =
-            BodyOptions { ttl: self.setup().ttl, previous_len: None, next: Next::Turn, cached_content: None, stream: true };
+        let options = BodyOptions {
+            ttl: self.setup().ttl,
+            previous_len: None,
+            next: Next::Turn,
+            cached_content: None,
+            compare_with: None,
+            stream: true,
+        };
         let outgoing = Outgoing {
             number: self.counts().requests,
             at_ms: now(),

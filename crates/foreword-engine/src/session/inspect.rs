@@ -99,6 +99,11 @@ impl Stored {
         Ok(Self { request, record, model, messages, tools })
     }
 
+    /// Whether it was sent with a cache of the provider's in place of its tools and system.
+    pub(super) fn needs_cache(&self) -> bool {
+        self.record.options.cached_content.is_some()
+    }
+
     /// The bytes, rendered again.
     pub(super) fn body(&self) -> Body {
         let prompt = Prompt {

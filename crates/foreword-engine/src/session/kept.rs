@@ -1,10 +1,14 @@
 //! A session whose every input is stored before it counts and whose every request before it is sent.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::envelope::Envelope;
+use foreword_core::catalog::{Agent, Include};
+use foreword_core::envelope::{Envelope, Note};
+use foreword_core::item::Kind;
 use foreword_core::message::Message;
+use foreword_core::prompt::Prompt;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
@@ -15,14 +19,16 @@ use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, Sess
 use foreword_vault::transcript;
 use serde_json::Value;
 
-use super::breaks::{Before, diagnose};
+use super::breaks::{Before, diagnose, on_record, unexplained};
+use super::checkpoint;
 use super::chronicle;
 use super::inspect::{Record, Stored};
-use super::setup::Setup;
-use super::speak::Spent;
+use super::setup::{Setup, SetupError};
+use super::speak::{Reply, Spent};
 use super::told::Told;
 use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
+use crate::manager::{Manager, View};
 
 /// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
 const CHECKPOINT_TURNS: usize = 64;
@@ -57,6 +63,7 @@ pub(super) struct Sent {
     pub(super) at_ms: i64,
     pub(super) messages: Vec<Arc<Message>>,
     pub(super) cut: usize,
+    pub(super) epoch: u64,
     /// None where the session was just opened and nobody asked yet.
     pub(super) prompt: Option<PromptStream>,
 }
@@ -86,6 +93,8 @@ pub struct Kept {
     pub(super) sent: Option<Sent>,
     /// When the request before the last one was made, where its history began, and its prompt.
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
+    /// The provider's name for the last answer.
+    pub(super) last_answer: Option<String>,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
@@ -96,6 +105,9 @@ pub struct Kept {
     pub(super) backlog: Vec<Write>,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
+    /// Who looks after the history.
+    pub(super) manager: Option<Manager>,
+    pub(super) view: Option<View>,
 }
 
 impl Kept {
@@ -158,6 +170,18 @@ impl Kept {
         Ok(due)
     }
 
+    /// Goes on with another agent. Tools that are always in join the session.
+    pub fn change_agent(&mut self, agent: Agent, at_ms: i64) -> Result<(), InputError> {
+        self.tell(Input::Agent(Box::new(agent)), at_ms)?;
+        let tools = self.session.agent().items().into_iter().filter(|item| item.id.kind() == Kind::Tool);
+        let always = tools.filter(|item| item.include == Include::Always).map(|item| item.id);
+        let joining: Vec<_> = always.filter(|id| !self.session.members().any(|member| member == id)).collect();
+        for id in joining {
+            self.tell(Input::Add(id), at_ms)?;
+        }
+        Ok(())
+    }
+
     /// How its turns are carried.
     pub fn mode(&self) -> Mode {
         self.mode
@@ -176,6 +200,25 @@ impl Kept {
         self.row.title = Some(title.to_owned());
         self.write([Write::Title(title.to_owned())]);
         self.save_transcript(at_ms);
+    }
+
+    /// Lets another model answer from here on; its tokenizer may need a file among the models. A request that has no answer yet is made
+    /// again for it.
+    pub fn change_model(&mut self, setup: Setup, models: Option<&Path>, at_ms: i64) -> Result<(), SetupError> {
+        let tokenizer = setup.open_tokenizer(models)?;
+        self.store_told(&Told::Model(Box::new(setup.clone())), at_ms, false, Vec::new());
+        let due = self.session.change_model(&setup.settings, tokenizer);
+        self.model = Arc::new(setup.model.clone());
+        self.renderer = Renderer::new(setup.dialect);
+        self.setup = Setup { settings: self.session.settings().clone(), ..setup };
+        self.pending = None;
+        self.last_answer = None;
+        if due == Due::Request
+            && let Ok(outgoing) = self.request(at_ms)
+        {
+            self.pending = Some(Pending { envelope: outgoing.envelope, stored: Some(outgoing.number) });
+        }
+        Ok(())
     }
 
     /// Whether a request waits for an answer.
@@ -265,9 +308,19 @@ impl Kept {
 
     /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
-        let envelope = match self.pending.take() {
+        self.request_with(at_ms, &mut |_, _| None)
+    }
+
+    /// The same, where `cache` may name a cache at the provider that holds the prompt's tools and system.
+    pub(super) fn request_with(
+        &mut self,
+        at_ms: i64,
+        cache: &mut dyn FnMut(&Model, &Prompt<'_>) -> Option<String>,
+    ) -> Result<Outgoing, OverBudget> {
+        let mut envelope = match self.pending.take() {
             Some(Pending { envelope, stored: Some(number) }) => match self.again(&envelope, number) {
-                Ok(outgoing) => return Ok(outgoing),
+                Ok(Some(outgoing)) => return Ok(outgoing),
+                Ok(None) => envelope,
                 Err(error) => {
                     self.fail(error.to_string());
                     envelope
@@ -278,7 +331,16 @@ impl Kept {
         };
         let messages = self.session.messages().to_vec();
         let before = self.sent.take();
-        let options = self.options(&envelope, before.as_ref(), &messages);
+        if let Some(layer) = before.as_ref().and_then(|before| unexplained(before, &envelope, &messages)) {
+            let text = format!(
+                "{} is not what it was in the request before, and nothing on record says why; the provider's cache is read only up to there",
+                layer.as_str()
+            );
+            envelope.notes.push(Note { kind: "prefix_changed".into(), item: None, text: text.clone() });
+            self.fail(text);
+        }
+        let mut options = self.options(&envelope, before.as_ref(), &messages);
+        options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
         let context = self.session.context(&envelope);
@@ -317,18 +379,22 @@ impl Kept {
         let outgoing = Outgoing { number, at_ms, body, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
-        self.sent = Some(Sent { number, at_ms, messages, cut: outgoing.envelope.cut, prompt });
+        let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
+        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt });
         Ok(outgoing)
     }
 
-    /// A request that is stored, to be sent once more: the same bytes.
-    fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Outgoing, StoreError> {
+    /// A request that is stored, to be sent once more: the same bytes. None where they need a cache that may be gone by now.
+    fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Option<Outgoing>, StoreError> {
         let stored = Stored::read(&*self.store, &self.row.id, number)?;
+        if stored.needs_cache() {
+            return Ok(None);
+        }
         let body = stored.body();
         if let Some(sent) = self.sent.as_mut() {
             sent.prompt = Some(body.prompt.clone());
         }
-        Ok(Outgoing {
+        Ok(Some(Outgoing {
             number,
             at_ms: stored.request.at_ms,
             body,
@@ -336,7 +402,7 @@ impl Kept {
             messages: stored.messages,
             reply_tokens: self.setup.settings.budget.reply,
             envelope: envelope.clone(),
-        })
+        }))
     }
 
     pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
@@ -351,12 +417,14 @@ impl Kept {
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
             stream: true,
+            compare_with: self.last_answer.clone(),
         }
     }
 
     /// What a request used, for the ledger.
-    pub(super) fn usage(&mut self, outgoing: &Outgoing, spent: Option<Spent>, first_ms: Option<u64>, total_ms: u64) -> Usage {
-        let read = spent.unwrap_or_default().prompt.read;
+    pub(super) fn usage(&mut self, outgoing: &Outgoing, reply: &Reply, first_ms: Option<u64>, total_ms: u64) -> Usage {
+        self.last_answer.clone_from(&reply.id);
+        let read = reply.spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
             let idle_s = u64::try_from((outgoing.at_ms - at_ms) / 1000).unwrap_or(0);
@@ -365,8 +433,8 @@ impl Kept {
             let head = self.sent.as_ref().and_then(|sent| sent.messages.first()).map(|message| &**message);
             diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, read)
         });
-        let broke = broke.and_then(|broke| serde_json::to_value(broke).ok());
-        Usage { broke, ..self.priced(outgoing, spent, first_ms, total_ms) }
+        let broke = on_record(broke.as_ref(), reply.missed.as_ref());
+        Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) }
     }
 
     /// What a request used, at the model's prices.
@@ -395,7 +463,7 @@ impl Kept {
             return;
         }
         self.checkpoint_turns = turns;
-        let body = self.session.checkpoint();
+        let body = checkpoint::body(&self.setup, &self.session);
         self.write([Write::Checkpoint(Checkpoint { counts: self.counts, body })]);
         if self.mode != Mode::default() {
             // What stands before a checkpoint is not read again.

@@ -5,10 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use foreword_core::hash::Hash;
 use foreword_core::message::{Message, Role, ToolCall};
+use foreword_core::prompt::Prompt;
+use foreword_core::tokens::Tokens;
 use foreword_models::chat_model::{Chat, ChatModel, ChatModelError, End, Sampling};
 use foreword_provider::cache::CacheUse;
-use foreword_provider::client::{Client, ClientConfig, Delivery, SetupError};
+use foreword_provider::client::{Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
+use foreword_provider::dialect::Dialect;
+use foreword_provider::model::{Capability, Model};
+use foreword_provider::refusal::Fault;
+use foreword_provider::render::gemini_cache_request;
 use foreword_provider::reply::{Event, Part, Reply as Answer};
 use serde_json::Value;
 
@@ -69,9 +76,20 @@ impl Speaker for Embedded {
 
 /// A model behind a provider's API.
 pub struct Remote {
-    client: Client,
-    runtime: tokio::runtime::Runtime,
+    client: Arc<Client>,
+    dialect: Dialect,
+    /// None only while it is dropped.
+    runtime: Option<tokio::runtime::Runtime>,
     stop: Stop,
+    caches: Option<Caches>,
+}
+
+/// A prefix that is kept at the provider as a resource of its own.
+struct Caches {
+    all: Arc<ExplicitCaches>,
+    lifetime: Duration,
+    /// What is cached now, and under which name.
+    now: Option<(Hash, Option<String>)>,
 }
 
 /// Why a provider cannot be spoken to at all.
@@ -87,48 +105,113 @@ pub enum RemoteError {
 
 /// How often a wait looks whether the user wants no more.
 const LOOK: Duration = Duration::from_millis(50);
+/// A cache that is not made or deleted by then is done without.
+const CACHE_LIMIT: Duration = Duration::from_secs(20);
 
 impl Remote {
     /// Gets ready; nothing is sent yet.
     pub fn new(config: ClientConfig, stop: Stop) -> Result<Self, RemoteError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { client: Client::new(config)?, runtime, stop })
+        let (dialect, client) = (config.dialect, Arc::new(Client::new(config)?));
+        Ok(Self { dialect, client, runtime: Some(runtime), stop, caches: None })
+    }
+
+    /// Lets it keep the tools and the system of a session in a cache of its own at the provider, where that is large enough and the model's
+    /// provider has such caches. Each lives for `lifetime` after its last use, and costs for as long; what is left is deleted with `self`.
+    #[must_use]
+    pub fn with_caches(mut self, lifetime: Duration) -> Self {
+        let all = Arc::new(ExplicitCaches::new(Arc::clone(&self.client), lifetime));
+        self.caches = Some(Caches { all, lifetime, now: None });
+        self
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        let (Some(caches), Some(runtime)) = (self.caches.take().filter(|caches| caches.now.is_some()), self.runtime.take())
+        else {
+            return;
+        };
+        // In a thread of its own: whoever drops it may be inside another runtime.
+        let clean = move || runtime.block_on(async { tokio::time::timeout(CACHE_LIMIT, caches.all.clean_up()).await.is_ok() });
+        let _ = std::thread::spawn(clean).join(); // what is left dies with its lifetime
     }
 }
 
 impl Speaker for Remote {
+    fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
+        let (caches, runtime) = (self.caches.as_mut()?, self.runtime.as_ref()?);
+        let system = prompt.messages.first().filter(|message| message.role == Role::System);
+        let size = prompt.tools.tokens + system.map_or(Tokens::ZERO, |message| message.tokens());
+        if self.dialect != Dialect::Gemini || !model.has(Capability::ExplicitCache) || size.0 < model.cache.minimum() {
+            return None;
+        }
+        let request = gemini_cache_request(model, prompt, caches.lifetime.as_secs());
+        let replaces = caches.now.as_ref().is_some_and(|(key, _)| *key != request.key);
+        let all = Arc::clone(&caches.all);
+        let made = runtime.block_on(async {
+            tokio::time::timeout(CACHE_LIMIT, async {
+                if replaces {
+                    let _ = all.clean_up().await; // what cannot be deleted now dies with its lifetime
+                }
+                all.get(&request).await
+            })
+            .await
+        });
+        // Without a cache the prompt goes out whole.
+        let name = made.ok().and_then(Result::ok).flatten().map(|cached| cached.name);
+        caches.now = Some((request.key, name.clone()));
+        name
+    }
+
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        let failed = |error: &dyn std::fmt::Display| SpeakError(error.to_string());
+        let failed = |error: SendError| {
+            let gone = error.refusal().is_some_and(|refusal| refusal.fault == Fault::CacheGone);
+            (gone, SpeakError(error.to_string()))
+        };
+        let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
         let mut answer = Answer::default();
+        let mut id = None;
         let talk = async {
-            let mut events =
-                self.client.send(&request.model, &request.body, Delivery::Stream).await.map_err(|error| failed(&error))?;
-            while let Some(event) = events.next().await.map_err(|error| failed(&error))? {
+            let mut events = self.client.send(&request.model, &request.body, Delivery::Stream).await.map_err(failed)?;
+            while let Some(event) = events.next().await.map_err(failed)? {
                 if let Event::Text(text) = &event {
                     part(text);
                 }
                 answer.add(event);
             }
-            Ok::<(), SpeakError>(())
+            id = events.id().map(str::to_owned);
+            Ok::<(), (bool, SpeakError)>(())
         };
         let stopped = async {
             while !self.stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        let cut_off = self.runtime.block_on(async {
+        let talked = runtime.block_on(async {
             tokio::select! {
                 done = talk => done.map(|()| false),
                 () = stopped => Ok(true),
             }
-        })?;
-        Ok(reply(answer, request.number, cut_off))
+        });
+        let cut_off = match talked {
+            Ok(cut_off) => cut_off,
+            Err((gone, error)) => {
+                if let (true, Some(Caches { all, now: Some((_, Some(name))), .. })) = (gone, &self.caches) {
+                    runtime.block_on(all.forget(name));
+                }
+                return Err(error);
+            }
+        };
+        Ok(Reply { id, ..reply(answer, request, self.dialect, cut_off) })
     }
 }
 
-fn reply(answer: Answer, request: u64, cut_off: bool) -> Reply {
+fn reply(answer: Answer, request: &Outgoing, dialect: Dialect, cut_off: bool) -> Reply {
     let spent = answer.usage.map(|usage| Spent { prompt: usage.cache_use(), output: usage.output.0 });
-    let mut reply = Reply { spent, cut_off, ..Reply::default() };
+    // Of half a reply nothing goes back but its words.
+    let opaque = if cut_off { Vec::new() } else { answer.opaque(dialect, &request.model) };
+    let mut reply = Reply { spent, cut_off, opaque, missed: answer.missed, ..Reply::default() };
     for (at, part) in answer.parts.into_iter().enumerate() {
         match part {
             Part::Text(text) => reply.text.push_str(&text),
@@ -139,7 +222,7 @@ fn reply(answer: Answer, request: u64, cut_off: bool) -> Reply {
                 } else {
                     Value::String(arguments)
                 });
-                reply.calls.push(ToolCall { id: id.unwrap_or_else(|| format!("call-{request}-{at}")), name, arguments });
+                reply.calls.push(ToolCall { id: id.unwrap_or_else(|| format!("call-{}-{at}", request.number)), name, arguments });
             }
             _ => {}
         }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
-use foreword_core::session::{Input, InputError, Session, TurnInput};
+use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
 use serde_json::Value;
 
+use super::checkpoint;
 use super::chronicle::saved;
 use super::inspect;
 use super::kept::{Kept, Pending, Sent};
@@ -68,21 +69,22 @@ impl Kept {
         let row = SessionRow { counts: store.session(id)?.counts, ..row };
         let setup: Setup = serde_json::from_value(row.setup.clone())
             .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its settings: {error}")))?;
-        let tokenizer = setup.open_tokenizer(models)?;
         let restored = store.checkpoint(id)?.and_then(|checkpoint| {
-            let session = Session::restore(&checkpoint.body, Arc::clone(&tokenizer)).ok()?;
-            Some((session, checkpoint.counts))
+            let (setup, session) = checkpoint::restore(&checkpoint.body, models)?;
+            Some((setup, session, checkpoint.counts))
         });
-        let (session, from) = if let Some(restored) = restored {
+        let (setup, session, from) = if let Some(restored) = restored {
             restored
         } else {
+            let tokenizer = setup.open_tokenizer(models)?;
             let agent: Agent = serde_json::from_value(store.agent(row.agent)?)
                 .map_err(|error| OpenSessionError::Entry(id.to_owned(), 0, format!("its agent: {error}")))?;
             let session = Session::new(agent, setup.settings.clone(), tokenizer);
-            (session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?, Counts::default())
+            (setup, session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?, Counts::default())
         };
-        let mut past = Past::new(session, from);
-        past.replay(&*store, &row)?;
+        let mut past = Past::new(session, setup, from);
+        past.replay(&*store, &row, models)?;
+        let setup = past.setup.clone();
         let checkpoint_turns = past.checkpoint_turns;
         let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
         let pending = past.last.take().map(|envelope| Pending { envelope, stored });
@@ -92,6 +94,7 @@ impl Kept {
             renderer: Renderer::new(setup.dialect),
             sent: past.sent(&*store, &row)?,
             before_last: None,
+            last_answer: None,
             session: past.session,
             saved: saved(&row),
             counts: row.counts,
@@ -103,6 +106,8 @@ impl Kept {
             backlog: Vec::new(),
             checkpoint_turns,
             failures: Vec::new(),
+            manager: None,
+            view: None,
             row,
             setup,
             store,
@@ -136,6 +141,7 @@ impl Kept {
 /// A session that is told its past.
 struct Past {
     session: Session,
+    setup: Setup,
     from: Counts,
     requests: u64,
     /// The envelope of the last request, where nothing was told after it.
@@ -149,11 +155,12 @@ struct Past {
 }
 
 impl Past {
-    fn new(session: Session, from: Counts) -> Self {
+    fn new(session: Session, setup: Setup, from: Counts) -> Self {
         let checkpoint_turns = if from == Counts::default() { 0 } else { session.turns() };
         Self {
             requests: from.requests,
             session,
+            setup,
             from,
             last: None,
             messages: Vec::new(),
@@ -163,7 +170,7 @@ impl Past {
         }
     }
 
-    fn replay(&mut self, store: &dyn Store, row: &SessionRow) -> Result<(), OpenSessionError> {
+    fn replay(&mut self, store: &dyn Store, row: &SessionRow, models: Option<&Path>) -> Result<(), OpenSessionError> {
         self.look(row);
         for entry in store.log(&row.id, self.from.inputs)? {
             let told = Told::read(&entry.kind, entry.body)
@@ -173,10 +180,15 @@ impl Past {
                 Told::Mode(mode) => self.mode = *mode,
                 _ => {}
             }
-            let Some(input) = told.input() else { continue };
+            let built = match told {
+                Told::Model(setup) => self.change_model(*setup, models)?,
+                told => {
+                    let Some(input) = told.input() else { continue };
+                    self.asked = None;
+                    self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?
+                }
+            };
             self.last = None;
-            self.asked = None;
-            let built = self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?;
             if let Some(envelope) = built {
                 self.requests += 1;
                 self.last = Some(envelope);
@@ -185,6 +197,12 @@ impl Past {
         }
         self.session.take_outbox();
         Ok(())
+    }
+
+    fn change_model(&mut self, setup: Setup, models: Option<&Path>) -> Result<Option<Envelope>, SetupError> {
+        let due = self.session.change_model(&setup.settings, setup.open_tokenizer(models)?);
+        self.setup = Setup { settings: self.session.settings().clone(), ..setup };
+        Ok(if due == Due::Request { self.session.request().ok() } else { None })
     }
 
     fn look(&mut self, row: &SessionRow) {
@@ -204,7 +222,7 @@ impl Past {
         let messages = self.messages.get(..count).map(<[_]>::to_vec).unwrap_or_default();
         let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
-        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, prompt: None }))
+        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None }))
     }
 }
 

@@ -60,7 +60,7 @@ impl Kept {
     /// The request that a question would lead to at `now_ms`: the very bytes that [`Kept::send`] would send. Where the model would first be asked
     /// for a plan, what its tools would give back is missing.
     pub fn preview(&self, question: Question, hands: &mut dyn Hands, now_ms: i64) -> Result<Preview, TurnError> {
-        let Question { mut turn, library, added } = question;
+        let Question { mut turn, library } = question;
         let mut session = self.session.clone();
         if !library.is_empty() {
             tell(&mut session, Input::Library(library))?;
@@ -69,9 +69,6 @@ impl Kept {
             for step in Joining::ALL {
                 step.input(&session).map_or(Ok(()), |input| tell(&mut session, input))?;
             }
-        }
-        for id in added {
-            tell(&mut session, Input::Add(id))?;
         }
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             tell(&mut session, Input::Idle(idle_s))?;
@@ -144,7 +141,9 @@ impl Kept {
                 Ok(sources) => turn.results.push(sources.result),
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
-            Mode::Plan => problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned()),
+            Mode::Plan => {
+                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned())
+            }
         }
         problems
     }

@@ -139,6 +139,13 @@ impl Script {
     }
 }
 
+impl Outputs {
+    /// Whether it has an output for a tool.
+    pub fn has(&self, tool: &str) -> bool {
+        self.0.contains_key(tool)
+    }
+}
+
 impl Hands for Outputs {
     fn run(&mut self, call: &Calling<'_>) -> Output {
         let name = &call.call.name;

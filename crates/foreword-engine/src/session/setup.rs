@@ -34,6 +34,9 @@ pub struct Setup {
     pub tokenizer: String,
     /// How long marks are remembered.
     pub ttl: Ttl,
+    /// The agent it began with, by name: its tool servers are started anew whenever the session goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// Why a session cannot run as asked.
@@ -83,7 +86,7 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Self { settings, model, dialect, tokenizer, ttl: Ttl::default() }
+        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None }
     }
 
     /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use foreword_core::catalog::Agent;
 use foreword_core::item::ItemId;
 use foreword_core::message::{Opaque, ToolCall};
+use foreword_core::prompt::Prompt;
 use foreword_core::session::TurnResult;
 use foreword_provider::cache::CacheUse;
+use foreword_provider::model::Model;
+use foreword_provider::reply::CacheMiss;
 use foreword_tools::Output;
 
 use super::called::Called;
@@ -15,6 +18,11 @@ use super::kept::Outgoing;
 
 /// Something that answers requests.
 pub trait Speaker {
+    /// The name of a cache at its provider that holds the tools and the system of a prompt that is about to be sent, where it keeps one.
+    fn cache(&mut self, _model: &Model, _prompt: &Prompt<'_>) -> Option<String> {
+        None
+    }
+
     /// Answers. Each part of the text is handed over as it comes.
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError>;
 }
@@ -30,6 +38,10 @@ pub struct Reply {
     pub opaque: Vec<Opaque>,
     /// What it used, where that is known.
     pub spent: Option<Spent>,
+    /// The provider's name for it.
+    pub id: Option<String>,
+    /// Why the provider's cache was missed, where it was and the provider says so.
+    pub missed: Option<CacheMiss>,
     /// Whether it ended before the model had said all.
     pub cut_off: bool,
 }
@@ -73,7 +85,7 @@ pub trait Hands {
     }
 
     /// How well the agent's items fit a question, by chunk.
-    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<Scores, String> {
         Ok(BTreeMap::new())
     }
 
@@ -82,6 +94,9 @@ pub trait Hands {
         false
     }
 }
+
+/// How well items fit, by chunk.
+pub type Scores = BTreeMap<ItemId, Vec<f64>>;
 
 /// What was found for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]

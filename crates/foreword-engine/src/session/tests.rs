@@ -413,7 +413,8 @@ fn an_imported_conversation_goes_on_with_its_notes() {
     let turn = TurnInput { words: "And in May?".to_owned(), ..TurnInput::default() };
     let mut speaker = script(&json!([{"text": "No."}]));
     let mut hands = speaker.hands();
-    kept.send(Question { turn, library, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
+    kept.send(Question { turn, library, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {})
+        .unwrap();
     let body = String::from_utf8(wire(kept.store(), "s", 0).unwrap()).unwrap();
     assert!(body.contains("When do I prune?") && body.contains("In March.") && body.contains("And in May?"), "{body}");
     let inspection = inspect(kept.store(), "s", 0).unwrap();
@@ -458,7 +459,8 @@ fn a_full_disk_does_not_stop_the_turn() {
             parts(session: &str) -> Vec<String>; requests(session: &str) -> Vec<foreword_store::Request>;
             request(session: &str, number: u64) -> foreword_store::Request; messages(session: &str, request: u64) -> Vec<serde_json::Value>;
             message_hashes(session: &str, request: u64) -> Vec<Hash>; context(session: &str, request: u64) -> Vec<serde_json::Value>;
-            ledger(session: &str) -> Vec<(u64, foreword_store::Usage)>; text(hash: Hash) -> String; agent(hash: Hash) -> serde_json::Value;
+            ledger(session: &str) -> Vec<(u64, foreword_store::Usage)>;
+            summaries(session: &str, most: usize) -> Vec<foreword_store::Summary>; text(hash: Hash) -> String; agent(hash: Hash) -> serde_json::Value;
             checkpoint(session: &str) -> Option<foreword_store::Checkpoint>; search(words: &str, limit: usize) -> Vec<Found>;
             check() -> Vec<Fault>; backup(file: &Path) -> (); dump(session: &str) -> Dump; lease(session: &str) -> foreword_store::Lease;
         }

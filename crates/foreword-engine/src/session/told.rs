@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::chronicle::Line;
+use super::setup::Setup;
 use super::turn::Mode;
 
 /// An entry of the log.
@@ -18,6 +19,8 @@ pub(super) enum Told {
     Imported(Vec<Line>),
     /// A person changed the transcript: this is what it says now.
     Edited(Vec<Line>),
+    /// Another model answers from here on.
+    Model(Box<Setup>),
     /// The user's words, while what they need is still being gathered; the turn itself follows.
     Asked(Box<TurnInput>),
     /// The model was asked something beside the conversation.
@@ -47,6 +50,7 @@ const ASKED: &str = "asked";
 const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const CITED: &str = "cited";
+const MODEL: &str = "model";
 
 impl Told {
     /// The kind and the body it is stored with.
@@ -58,6 +62,7 @@ impl Told {
             Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
             Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
             Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
+            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Input(input) => match serde_json::to_value(input)? {
                 Value::Object(map) => map.into_iter().next().unwrap_or_default(),
                 Value::String(kind) => (kind, Value::Null),
@@ -75,6 +80,7 @@ impl Told {
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
             CITED => Self::Cited(serde_json::from_value(body)?),
+            MODEL => Self::Model(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
             kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
         })
@@ -84,7 +90,7 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) => None,
+            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -142,11 +148,13 @@ mod tests {
             answer: Err("no answer".to_owned()),
             usage: Usage::default(),
         };
+        let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
         let others = [
             Told::Imported(Vec::new()),
             Told::Edited(Vec::new()),
             Told::Asked(Box::default()),
             Told::Aside(Box::new(aside)),
+            Told::Model(Box::new(setup)),
             Told::Mode(Mode::Agent),
             Told::Cited("\n\n[^1]: [[a]]".to_owned()),
         ];

@@ -5,7 +5,6 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::item::ItemId;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
@@ -68,8 +67,6 @@ pub struct Question {
     pub turn: TurnInput,
     /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
     pub library: Vec<Version>,
-    /// Items of the agent that the words mention; they join the session.
-    pub added: Vec<ItemId>,
 }
 
 /// Who takes part in a turn beside the session.
@@ -128,7 +125,7 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
-        let Question { mut turn, library, added } = question;
+        let Question { mut turn, library } = question;
         let mut party = Party { speaker, hands, now, each };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
@@ -137,11 +134,9 @@ impl Kept {
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
         }
-        for id in added {
-            self.tell(Input::Add(id), now())?;
-        }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
+        self.manage(&turn, &mut *party.speaker, now);
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
         self.save_transcript(now());
@@ -224,7 +219,8 @@ impl Kept {
         let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
         let mut finished = false;
         while due == Due::Request && said.requests < MOST_STEPS {
-            let outgoing = self.request((party.now)())?;
+            let speaker = &mut *party.speaker;
+            let outgoing = self.request_with((party.now)(), &mut |model, prompt| speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
             let reply = self.hear(&outgoing, party)?;
@@ -294,7 +290,7 @@ impl Kept {
             // What was shown stays, marked as cut off.
             Err(error) => (Reply { text: shown, ..Reply::default() }, true, Some(error)),
         };
-        let usage = self.usage(outgoing, reply.spent, first, elapsed());
+        let usage = self.usage(outgoing, &reply, first, elapsed());
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {

@@ -208,6 +208,7 @@ impl<'a> Run<'a> {
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
             stream: false,
+            compare_with: None,
         };
         let body = self.renderer.render(&self.setup.model, &self.session.prompt(&envelope), &options);
         let used = self.cache.request(self.now_s, &body.prompt, &self.setup.model);

@@ -11,7 +11,7 @@ pub struct Sampling {
     pub top_k: usize,
     /// Of these, only the most likely ones that together have this share.
     pub top_p: f32,
-    /// By how much a token that came up lately is held back; 1 for not at all. Where the temperature is 0, none is.
+    /// By how much a token that the reply used lately is held back; 1 for not at all.
     pub repeat_penalty: f32,
     /// The same seed makes the same choices.
     pub seed: u64,
@@ -20,9 +20,10 @@ pub struct Sampling {
 }
 
 impl Default for Sampling {
-    /// What the model's makers advise, room for a page, and something against going round in circles, as small models do.
+    /// The most likely token, and something against going round in circles, as small models do; room for a page. Asked about notes, the model
+    /// in use makes up more when it is held back by more or when less likely tokens get a chance.
     fn default() -> Self {
-        Self { temperature: 0.2, top_k: 50, top_p: 0.9, repeat_penalty: 1.2, seed: 0, max_tokens: 512 }
+        Self { temperature: 0.0, top_k: 50, top_p: 0.9, repeat_penalty: 1.1, seed: 0, max_tokens: 512 }
     }
 }
 
@@ -46,10 +47,7 @@ impl Sampler {
 
     /// The next token. Of equal ones the first; a score that is no number counts as the lowest.
     pub(super) fn choose(&mut self, scores: &[f32]) -> u32 {
-        let Sampling { temperature, repeat_penalty, .. } = self.sampling;
-        if temperature.is_nan() || temperature <= 0.0 {
-            return most_likely(scores);
-        }
+        let repeat_penalty = self.sampling.repeat_penalty;
         if repeat_penalty.is_nan() || repeat_penalty <= 1.0 {
             return self.draw(scores);
         }
@@ -70,6 +68,9 @@ impl Sampler {
 
     fn draw(&mut self, scores: &[f32]) -> u32 {
         let Sampling { temperature, top_k, top_p, .. } = self.sampling;
+        if temperature.is_nan() || temperature <= 0.0 {
+            return most_likely(scores);
+        }
         let best = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let least = best - NEGLIGIBLE * temperature;
         let candidates = (0_u32..).zip(scores).map(|(token, score)| (known(*score), token));
@@ -181,9 +182,11 @@ mod tests {
 
     #[test]
     fn what_came_up_lately_is_held_back() {
-        let mut sampler = Sampler::new(Sampling { temperature: 0.01, repeat_penalty: 1.5, ..Sampling::default() });
-        let choices: Vec<u32> = (0..4).map(|_| sampler.choose(&[3.0, 2.5, 1.0])).collect();
-        assert_eq!(choices, [0, 1, 0, 0]);
+        for temperature in [0.0, 0.01] {
+            let mut sampler = Sampler::new(Sampling { temperature, repeat_penalty: 1.5, ..Sampling::default() });
+            let choices: Vec<u32> = (0..4).map(|_| sampler.choose(&[3.0, 2.5, 1.0])).collect();
+            assert_eq!(choices, [0, 1, 0, 0]);
+        }
     }
 
     #[test]

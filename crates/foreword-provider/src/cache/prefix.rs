@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use foreword_core::tokens::Tokens;
 
-use crate::model::Model;
+use crate::model::{Model, Template};
 use crate::stream::{PromptStream, common_prefix};
 
 /// Prompts kept for comparison, of all models together. A prompt that continues another one takes its place, so this many
@@ -50,14 +50,26 @@ impl Prompts {
     }
 
     /// Puts a prompt into the slot that fits it best, and says what it has in common with the prompt that was there.
-    pub(super) fn slot(&mut self, now_s: u64, slots: usize, similarity: f64, stream: &PromptStream, model: &Model) -> Tokens {
-        let total = stream.tokens().0.max(1) as f64;
+    pub(super) fn slot(
+        &mut self,
+        now_s: u64,
+        slots: usize,
+        similarity: f64,
+        template: Template,
+        stream: &PromptStream,
+        model: &Model,
+    ) -> Tokens {
+        let total = (stream.tokens() + template.around(stream)).0.max(1) as f64;
+        let common = |known: &PromptStream| {
+            let prefix = common_prefix(known, stream);
+            prefix.tokens + template.within(&prefix, known, stream)
+        };
         let ours: Vec<(usize, Tokens)> = self
             .known
             .iter()
             .enumerate()
             .filter(|(_, known)| known.model == model.name)
-            .map(|(index, known)| (index, common_prefix(&known.stream, stream).tokens))
+            .map(|(index, known)| (index, common(&known.stream)))
             .collect();
         let similar = ours.iter().filter(|(_, common)| common.0 as f64 / total > similarity).max_by_key(|(_, common)| *common);
         let chosen = match similar {

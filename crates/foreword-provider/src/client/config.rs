@@ -20,7 +20,7 @@ pub struct ClientConfig {
     pub key: KeySource,
     /// Headers beside those of the dialect.
     pub headers: BTreeMap<String, Secret>,
-    /// A proxy, for example `http://user:password@proxy:3128`. Those of the environment are not used.
+    /// A proxy, for example `http://user:password@proxy:3128`. Those of the environment are used only where the caller gives them here.
     pub proxy: Option<Secret>,
     /// How long things may take.
     pub timeouts: Timeouts,

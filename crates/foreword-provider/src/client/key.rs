@@ -35,7 +35,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a key comes from. A keyring of the system is asked by a command: `secret-tool lookup …`, `security find-generic-password -w …`.
+/// Where a key comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// The provider wants none.
@@ -44,6 +44,8 @@ pub enum KeySource {
     Env(String),
     /// What a command of the shell prints, without the space around it.
     Command(String),
+    /// The system's keyring, through the system's own program: the password of the service `foreword` for an account of this name.
+    Keyring(String),
     /// Given by the caller.
     Given(Secret),
 }
@@ -65,9 +67,61 @@ pub enum KeyError {
         /// What happened.
         why: String,
     },
+    /// The keyring has none, or could not be asked.
+    #[error("looking for the provider's key: the keyring's program `{program}` {why}; store the key with: {store}")]
+    Keyring {
+        /// The program.
+        program: &'static str,
+        /// What happened.
+        why: String,
+        /// The command that stores one; it asks for the key.
+        store: String,
+    },
+    /// The name of an account that no keyring is asked for.
+    #[error(
+        "looking for the provider's key: {0:?} is no name in a keyring; use letters, digits, `.`, `_` and `-`, at most 64, a letter first"
+    )]
+    Account(String),
     /// It cannot be a key.
     #[error("looking for the provider's key: it has characters that no key has; check where it comes from")]
     Characters,
+}
+
+/// How the system's keyring is asked, and how a key is put there.
+struct Keyring {
+    program: &'static str,
+    ask: Vec<String>,
+    store: String,
+}
+
+impl Keyring {
+    fn of(account: &str) -> Result<Self, KeyError> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let named = account.starts_with(|c: char| c.is_ascii_alphabetic()) && account.len() <= 64 && account.chars().all(fits);
+        if !named {
+            return Err(KeyError::Account(account.chars().take(64).collect()));
+        }
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect();
+        Ok(if cfg!(target_os = "macos") {
+            Self {
+                program: "security",
+                ask: words(&format!("find-generic-password -s foreword -a {account} -w")),
+                store: format!("security add-generic-password -s foreword -a {account} -w"),
+            }
+        } else {
+            Self {
+                program: "secret-tool",
+                ask: words(&format!("lookup service foreword account {account}")),
+                store: format!("secret-tool store --label='Foreword {account}' service foreword account {account}"),
+            }
+        })
+    }
+
+    async fn key(&self) -> Result<Secret, KeyError> {
+        let failed = |why: String| KeyError::Keyring { program: self.program, why, store: self.store.clone() };
+        let mut program = Command::new(self.program);
+        line_of(program.args(&self.ask)).await?.map_err(failed)
+    }
 }
 
 /// A key, once it was asked for.
@@ -82,7 +136,7 @@ impl Key {
         Self { source, known: Mutex::new(None) }
     }
 
-    /// The key; none where the provider wants none. A command runs once, however many ask.
+    /// The key; none where the provider wants none. A program runs once, however many ask.
     pub(super) async fn get(&self) -> Result<Option<Secret>, KeyError> {
         match &self.source {
             KeySource::None => Ok(None),
@@ -91,33 +145,39 @@ impl Key {
                 let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
                 value.map(|value| Some(Secret(value))).ok_or_else(|| KeyError::NoVariable { name: name.clone() })
             }
-            KeySource::Command(command) => {
-                let mut known = self.known.lock().await;
-                if known.is_none() {
-                    *known = Some(run(command).await?);
-                }
-                Ok(known.clone())
-            }
+            KeySource::Command(command) => self.once(shell(command)).await,
+            KeySource::Keyring(account) => self.once(async { Keyring::of(account)?.key().await }).await,
         }
     }
 
-    /// Forgets what a command printed: the provider no longer takes it.
+    /// What a program prints, kept from the first time on.
+    async fn once(&self, ask: impl Future<Output = Result<Secret, KeyError>>) -> Result<Option<Secret>, KeyError> {
+        let mut known = self.known.lock().await;
+        if known.is_none() {
+            *known = Some(ask.await?);
+        }
+        Ok(known.clone())
+    }
+
+    /// Forgets what a program printed: the provider no longer takes it.
     pub(super) async fn forget(&self) {
         *self.known.lock().await = None;
     }
 }
 
-async fn run(command: &str) -> Result<Secret, KeyError> {
-    let failed = |why: String| KeyError::Command { command: command.to_owned(), why };
+async fn shell(command: &str) -> Result<Secret, KeyError> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
-    let mut child = Command::new(shell)
-        .args([flag, command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| failed(format!("could not be started ({error})")))?;
+    let failed = |why: String| KeyError::Command { command: command.to_owned(), why };
+    line_of(Command::new(shell).args([flag, command])).await?.map_err(failed)
+}
+
+/// What a program prints, without the space around it; else what happened to it.
+async fn line_of(program: &mut Command) -> Result<Result<Secret, String>, KeyError> {
+    let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut child = match program.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(Err(format!("could not be started ({error})"))),
+    };
     let out = child.stdout.take();
     let ended = async {
         let mut text = Vec::new();
@@ -126,16 +186,17 @@ async fn run(command: &str) -> Result<Secret, KeyError> {
         }
         Ok::<_, std::io::Error>((child.wait().await?, text))
     };
-    let (status, text) = tokio::time::timeout(COMMAND_LIMIT, ended)
-        .await
-        .map_err(|_| failed(format!("was not done within {} seconds", COMMAND_LIMIT.as_secs())))?
-        .map_err(|error| failed(format!("could not be read ({error})")))?;
+    let (status, text) = match tokio::time::timeout(COMMAND_LIMIT, ended).await {
+        Err(_) => return Ok(Err(format!("was not done within {} seconds", COMMAND_LIMIT.as_secs()))),
+        Ok(Err(error)) => return Ok(Err(format!("could not be read ({error})"))),
+        Ok(Ok(ended)) => ended,
+    };
     if !status.success() {
-        return Err(failed(format!("failed ({status})")));
+        return Ok(Err(format!("failed ({status})")));
     }
     match String::from_utf8(text).map(|text| text.trim().to_owned()) {
-        Ok(text) if text.is_empty() => Err(failed("printed nothing".to_owned())),
-        Ok(text) => Ok(Secret(text)),
+        Ok(text) if text.is_empty() => Ok(Err("printed nothing".to_owned())),
+        Ok(text) => Ok(Ok(Secret(text))),
         Err(_) => Err(KeyError::Characters),
     }
 }
@@ -166,6 +227,30 @@ mod tests {
         check(KeySource::Command("true".to_owned()), Err("printed nothing"));
         check(KeySource::Command("exit 3".to_owned()), Err("failed (exit status: 3)"));
         check(KeySource::Command("printf '\\377'".to_owned()), Err("no key has"));
+    }
+
+    #[test]
+    fn a_keyring_is_asked_by_its_own_program_and_an_error_says_how_to_store_a_key() {
+        let keyring = |program: &'static str, ask: &[&str]| {
+            let ask = ask.iter().map(|&word| word.to_owned()).collect();
+            block_on(Keyring { program, ask, ..Keyring::of("anthropic").unwrap() }.key())
+        };
+        assert_eq!(keyring("echo", &["sk-1"]), Ok(Secret::new("sk-1")));
+        for (program, why) in [("false", "failed"), ("true", "printed nothing"), ("no-such-program", "could not be started")] {
+            let error = keyring(program, &[]).unwrap_err().to_string();
+            assert!(
+                error.contains(why) && error.contains("service foreword account anthropic") || cfg!(target_os = "macos"),
+                "{error}"
+            );
+        }
+        let check = |account: &str, good: bool| assert_eq!(Keyring::of(account).is_ok(), good, "{account}");
+        check("openai", true);
+        check("work.open-ai_2", true);
+        check("", false);
+        check("-x", false);
+        check("a b", false);
+        check("a;b", false);
+        check(&"a".repeat(65), false);
     }
 
     #[test]

@@ -88,7 +88,11 @@ fn block(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>) -> &'static s
             wire.raw(r#","type":"base64"},"type":"image"}"#);
             "messages[#].content[#].source.data"
         }
-        What::Call(call) => {
+        What::Opaque(json) | What::Fields(json) => {
+            json::write(&mut wire.bytes, json);
+            "messages[#].content[#]"
+        }
+        What::Call(call, _) => {
             wire.raw(r#"{"id":"#);
             json::write_str(&mut wire.bytes, &wire_id(Dialect::Anthropic, &call.id));
             wire.raw(r#","input":"#);
@@ -104,6 +108,9 @@ fn block(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>) -> &'static s
                 wire.raw(r#""content":""#);
                 part.escape(&mut wire.bytes, message);
                 wire.raw(r#"","#);
+            }
+            if message.failed {
+                wire.raw(r#""is_error":true,"#);
             }
             wire.raw(r#""tool_use_id":"#);
             let id = message.answers.as_deref().unwrap_or_default();

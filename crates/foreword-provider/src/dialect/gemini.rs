@@ -76,7 +76,11 @@ fn write_part(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>, sign: &m
             wire.raw("}}");
             "contents[#].parts[#].inlineData.data"
         }
-        What::Call(call) => {
+        What::Opaque(json) | What::Fields(json) => {
+            json::write(&mut wire.bytes, json);
+            "contents[#].parts[#]"
+        }
+        What::Call(call, fields) => {
             wire.raw(r#"{"functionCall":{"args":"#);
             json::write(&mut wire.bytes, &object(&call.arguments));
             wire.raw(r#","id":"#);
@@ -85,10 +89,11 @@ fn write_part(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>, sign: &m
             json::write_str(&mut wire.bytes, &wire_name(Dialect::Gemini, &call.name));
             wire.raw("}");
             // Of calls made at once only the first one carries the signature.
-            if std::mem::take(sign) {
-                wire.raw(r#","thoughtSignature":""#);
-                wire.raw(NO_SIGNATURE);
-                wire.raw("\"");
+            let own = fields.and_then(|fields| fields["thoughtSignature"].as_str());
+            let missing = std::mem::take(sign).then_some(NO_SIGNATURE);
+            if let Some(signature) = own.or(missing) {
+                wire.raw(r#","thoughtSignature":"#);
+                json::write_str(&mut wire.bytes, signature);
             }
             wire.raw("}");
             "contents[#].parts[#].functionCall"
@@ -103,10 +108,15 @@ fn write_part(wire: &mut Wire, message: &Arc<Message>, part: &Part<'_>, sign: &m
             json::write_str(&mut wire.bytes, &wire_id(Dialect::Gemini, id));
             wire.raw(r#","name":"#);
             json::write_str(&mut wire.bytes, &wire_name(Dialect::Gemini, &name));
-            wire.raw(r#","response":{"output":""#);
+            let (field, path) = if message.failed {
+                (r#","response":{"error":""#, "contents[#].parts[#].functionResponse.response.error")
+            } else {
+                (r#","response":{"output":""#, "contents[#].parts[#].functionResponse.response.output")
+            };
+            wire.raw(field);
             part.escape(&mut wire.bytes, message);
             wire.raw(r#""}}}"#);
-            "contents[#].parts[#].functionResponse.response.output"
+            path
         }
     }
 }

@@ -51,7 +51,8 @@ pub(crate) fn close(open: Open) -> &'static str {
     }
 }
 
-pub(crate) fn message(wire: &mut Wire, flavour: Flavour, message: &Arc<Message>, parts: &[Part<'_>]) {
+/// Appends a message; `thoughtful` where the model wants its thoughts back.
+pub(crate) fn message(wire: &mut Wire, flavour: Flavour, message: &Arc<Message>, parts: &[Part<'_>], thoughtful: bool) {
     let role = match (flavour, message.role) {
         (Flavour::Local, Role::System) => Role::User,
         (_, role) => role,
@@ -71,6 +72,7 @@ pub(crate) fn message(wire: &mut Wire, flavour: Flavour, message: &Arc<Message>,
     } else {
         content_text(wire, role, message, parts);
     }
+    thoughts(wire, message, parts, thoughtful);
     wire.raw(r#","role":""#);
     wire.raw(role.as_str());
     wire.raw("\"");
@@ -102,20 +104,42 @@ fn user_text(wire: &mut Wire, message: &Arc<Message>, text: &Part<'_>) {
 }
 
 fn content_text(wire: &mut Wire, role: Role, message: &Arc<Message>, parts: &[Part<'_>]) {
-    let Some((text, rest)) = parts.split_first() else {
+    let said = |part: &Part<'_>| matches!(part.what, What::Text | What::Filler(_) | What::Result);
+    let Some(index) = parts.iter().position(said) else {
         wire.raw("null");
         return;
     };
-    if matches!(text.what, What::Call(_)) {
-        wire.raw("null");
-        return;
-    }
+    let text = &parts[index];
     let start = wire.bytes.len();
     wire.raw("\"");
     text.escape(&mut wire.bytes, message);
     wire.raw("\"");
-    let at = Position { role, path: Path::new("messages[#].content", wire.place(), 0), opens: true, ends: rest.is_empty() };
-    wire.part(message, text, at, start);
+    let path = Path::new("messages[#].content", wire.place(), 0);
+    wire.part(message, text, Position { role, path, opens: index == 0, ends: index + 1 == parts.len() }, start);
+}
+
+/// What the model thought, under the names that servers give it. Where a server asks for it, each of the model's messages has it.
+fn thoughts(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>], asked: bool) {
+    let mut told = false;
+    for (index, part) in parts.iter().enumerate() {
+        let What::Fields(fields) = part.what else { continue };
+        let start = wire.bytes.len();
+        for name in ["reasoning_content", "reasoning_details"] {
+            let Some(value) = fields.get(name) else { continue };
+            told |= name == "reasoning_content";
+            wire.raw(",");
+            json::write_str(&mut wire.bytes, name);
+            wire.raw(":");
+            json::write(&mut wire.bytes, value);
+        }
+        let path = Path::new("messages[#]", wire.place(), 0);
+        let at = Position { role: Role::Assistant, path, opens: index == 0, ends: index + 1 == parts.len() };
+        wire.part(message, part, at, start);
+    }
+    if asked && !told && message.role == Role::Assistant {
+        wire.raw(r#","reasoning_content":"#);
+        json::write_str(&mut wire.bytes, "");
+    }
 }
 
 fn content_parts(wire: &mut Wire, role: Role, message: &Arc<Message>, parts: &[Part<'_>]) {
@@ -141,14 +165,20 @@ fn content_parts(wire: &mut Wire, role: Role, message: &Arc<Message>, parts: &[P
 
 fn tool_calls(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>]) {
     let calls = parts.iter().enumerate().filter_map(|(index, part)| match part.what {
-        What::Call(call) => Some((index, part, call)),
+        What::Call(call, fields) => Some((index, part, call, fields)),
         _ => None,
     });
     let mut written = 0;
-    for (index, part, call) in calls {
+    for (index, part, call, fields) in calls {
         wire.raw(if written == 0 { r#","tool_calls":["# } else { "," });
         let start = wire.bytes.len();
-        wire.raw(r#"{"function":{"arguments":"#);
+        wire.raw("{");
+        if let Some(extra) = fields.and_then(|fields| fields.get("extra_content")) {
+            wire.raw(r#""extra_content":"#);
+            json::write(&mut wire.bytes, extra);
+            wire.raw(",");
+        }
+        wire.raw(r#""function":{"arguments":"#);
         json::write_str(&mut wire.bytes, &json::to_string(&call.arguments));
         wire.raw(r#","name":"#);
         json::write_str(&mut wire.bytes, &wire_name(Dialect::OpenAiChat, &call.name));

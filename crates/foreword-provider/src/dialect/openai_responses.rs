@@ -25,13 +25,20 @@ pub(crate) const SYSTEM: Frame = Frame {
 };
 
 pub(crate) fn message(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>]) {
-    let spoken = parts.iter().take_while(|part| matches!(part.what, What::Text | What::Filler(_) | What::Image(..))).count();
-    if spoken > 0 {
-        spoken_item(wire, message, &parts[..spoken], spoken == parts.len());
-    }
-    for (index, part) in parts.iter().enumerate().skip(spoken) {
+    let is_spoken = |part: &Part<'_>| matches!(part.what, What::Text | What::Filler(_) | What::Image(..));
+    let mut index = 0;
+    while let Some(part) = parts.get(index) {
+        let spoken = parts[index..].iter().take_while(|part| is_spoken(part)).count();
+        if spoken > 0 {
+            spoken_item(wire, message, &parts[index..index + spoken], index + spoken == parts.len());
+            index += spoken;
+            continue;
+        }
         let start = item(wire);
-        let form = if let What::Call(call) = part.what {
+        let form = if let What::Opaque(json) | What::Fields(json) = part.what {
+            json::write(&mut wire.bytes, json);
+            "input[#]"
+        } else if let What::Call(call, _) = part.what {
             wire.raw(r#"{"arguments":"#);
             json::write_str(&mut wire.bytes, &json::to_string(&call.arguments));
             wire.raw(r#","call_id":"#);
@@ -52,6 +59,7 @@ pub(crate) fn message(wire: &mut Wire, message: &Arc<Message>, parts: &[Part<'_>
         let at =
             Position { role: message.role, path: Path::new(form, wire.place(), 0), opens: true, ends: index + 1 == parts.len() };
         wire.part(message, part, at, start);
+        index += 1;
     }
 }
 

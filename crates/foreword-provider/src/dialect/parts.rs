@@ -1,10 +1,11 @@
-//! What a message is made of once it is sent: text, images, calls, a result; or nothing at all.
+//! What a message is made of once it is sent: text, images, calls, a result, what the provider alone can read; or nothing at all.
 
 use std::sync::Arc;
 
 use foreword_core::json;
-use foreword_core::message::{Image, Message, Origin, Role, ToolCall};
+use foreword_core::message::{Image, Message, Opaque, Origin, Role, Slot, ToolCall};
 use foreword_core::tokens::Tokens;
+use serde_json::Value;
 
 use crate::stream::{BlockKind, Source};
 
@@ -43,8 +44,12 @@ pub(crate) enum What<'a> {
     Filler(&'static str),
     /// An image and its place among them.
     Image(&'a Image, usize),
-    /// A call.
-    Call(&'a ToolCall),
+    /// A call, and its fields that only the provider can read.
+    Call(&'a ToolCall, Option<&'a Value>),
+    /// A block that only the provider can read.
+    Opaque(&'a Value),
+    /// Fields of the message that only the provider can read.
+    Fields(&'a Value),
     /// The answer to a call: all of its text.
     Result,
 }
@@ -61,22 +66,25 @@ impl Part<'_> {
         match self.what {
             What::Text | What::Filler(_) => BlockKind::Text,
             What::Image(..) => BlockKind::Image,
-            What::Call(_) => BlockKind::Call,
+            What::Call(..) => BlockKind::Call,
+            What::Opaque(_) | What::Fields(_) => BlockKind::Opaque,
             What::Result => BlockKind::Result,
         }
     }
 
-    /// Where its bytes are; a call's are `json`, the bytes that were written for it.
+    /// Where its bytes are; those of a call or an opaque block are `json`, the bytes that were written for it.
     pub(crate) fn source(&self, message: &Arc<Message>, json: &[u8]) -> Source {
         match self.what {
             What::Text | What::Result => Source::Pieces(Arc::clone(message), 0..message.pieces.len()),
             What::Filler(text) => Source::Own(Arc::from(text), Origin::Engine("placeholder")),
             What::Image(_, index) => Source::Image(Arc::clone(message), index),
-            What::Call(_) => Source::Own(Arc::from(String::from_utf8_lossy(json)), Origin::Model),
+            What::Call(..) | What::Opaque(_) | What::Fields(_) => {
+                Source::Own(Arc::from(String::from_utf8_lossy(json)), Origin::Model)
+            }
         }
     }
 
-    /// Appends its text, escaped; nothing for images and calls.
+    /// Appends its text, escaped; nothing where it has none.
     pub(crate) fn escape(&self, out: &mut Vec<u8>, message: &Message) {
         match self.what {
             What::Text | What::Result => {
@@ -85,7 +93,7 @@ impl Part<'_> {
                 }
             }
             What::Filler(text) => json::write_escaped(out, text),
-            What::Image(..) | What::Call(_) => {}
+            What::Image(..) | What::Call(..) | What::Opaque(_) | What::Fields(_) => {}
         }
     }
 }
@@ -99,11 +107,16 @@ pub(crate) fn is_sent(message: &Message, blank: Blank) -> bool {
     }
 }
 
-/// The parts of a message that [`is_sent`]: text first, then images or calls.
-pub(crate) fn parts(message: &Message, blank: Blank) -> Vec<Part<'_>> {
+/// The parts of a message that [`is_sent`]: text first, then images or calls; opaque blocks where they belong, if `author` made them.
+pub(crate) fn parts<'a>(message: &'a Message, blank: Blank, author: &str) -> Vec<Part<'a>> {
     let text: Tokens = message.pieces.iter().map(|piece| piece.tokens).sum();
     let part = |what| Part { what, tokens: Tokens::ZERO };
-    let mut list = Vec::with_capacity(1 + message.images.len() + message.calls.len());
+    let opaque: &[Opaque] = if message.opaque.iter().all(|opaque| opaque.from == author) { &message.opaque } else { &[] };
+    let at = |slot: Slot| opaque.iter().filter(move |opaque| opaque.at == slot).map(|opaque| &opaque.json);
+    let mut list = Vec::with_capacity(1 + message.images.len() + message.calls.len() + opaque.len());
+    list.extend(at(Slot::OfMessage).map(|json| part(What::Fields(json))));
+    list.extend(at(Slot::BeforeText).map(|json| part(What::Opaque(json))));
+    let words = list.len();
     if message.role == Role::Tool {
         list.push(part(What::Result));
     } else if !blank.refuses(message) {
@@ -114,16 +127,21 @@ pub(crate) fn parts(message: &Message, blank: Blank) -> Vec<Part<'_>> {
             Blank::Empty | Blank::Spaces => What::Filler(NO_WORDS),
         }));
     }
-    let words = list.len();
     let images = message.images.iter().enumerate();
     list.extend(images.map(|(index, image)| part(What::Image(image, index))));
-    list.extend(message.calls.iter().map(|call| part(What::Call(call))));
-    let lens: Vec<usize> = list[words..].iter().map(|part| size(part.what)).collect();
-    for (part, tokens) in list[words..].iter_mut().zip(shares(message.extra_tokens, &lens)) {
+    for (index, call) in message.calls.iter().enumerate() {
+        list.extend(at(Slot::BeforeCall(index)).map(|json| part(What::Opaque(json))));
+        list.push(part(What::Call(call, at(Slot::OfCall(index)).next())));
+    }
+    list.extend(at(Slot::End).map(|json| part(What::Opaque(json))));
+    let lens: Vec<usize> = list.iter().filter_map(|part| size(part.what)).collect();
+    let wordless = list.iter_mut().filter(|part| size(part.what).is_some());
+    for (part, tokens) in wordless.zip(shares(message.extra_tokens, &lens)) {
         part.tokens = tokens;
     }
-    if let Some(first) = list.first_mut() {
-        first.tokens += text;
+    let last = list.len().saturating_sub(1);
+    if let Some(said) = list.get_mut(words.min(last)) {
+        said.tokens += text;
     }
     if lens.is_empty()
         && let Some(last) = list.last_mut()
@@ -133,11 +151,16 @@ pub(crate) fn parts(message: &Message, blank: Blank) -> Vec<Part<'_>> {
     list
 }
 
-fn size(what: What<'_>) -> usize {
+/// The length of a part that is no text.
+fn size(what: What<'_>) -> Option<usize> {
     match what {
-        What::Image(image, _) => image.data.len(),
-        What::Call(call) => call.name.len() + json::to_string(&call.arguments).len(),
-        What::Text | What::Filler(_) | What::Result => 0,
+        What::Image(image, _) => Some(image.data.len()),
+        What::Call(call, fields) => {
+            let fields = fields.map_or(0, |fields| json::to_string(fields).len());
+            Some(call.name.len() + json::to_string(&call.arguments).len() + fields)
+        }
+        What::Opaque(json) | What::Fields(json) => Some(json::to_string(json).len()),
+        What::Text | What::Filler(_) | What::Result => None,
     }
 }
 

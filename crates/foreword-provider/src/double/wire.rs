@@ -205,10 +205,18 @@ impl Told<'_> {
             Some(ScriptedStop::Refused) => json!({"reason": "content_filter"}),
             None => Value::Null,
         };
-        json!({
+        let mut response = json!({
             "id": self.id("resp"), "object": "response", "model": self.model.wire, "error": null, "output": items,
             "status": if details.is_null() { "completed" } else { "incomplete" }, "incomplete_details": details, "usage": self.usage(),
-        })
+        });
+        if self.body["prompt_cache_options"]["comparison_response_id"].is_string() {
+            response["prompt_cache_diagnostics"] = if self.cache.read.0 > 0 {
+                json!({"type": "cache_hit"})
+            } else {
+                json!({"type": "cache_miss", "reason": "input_changed", "cache_missed_tokens": self.cache.total()})
+            };
+        }
+        response
     }
 
     fn responses_frames(&self) -> Vec<Value> {

@@ -8,7 +8,7 @@ use super::anthropic::Anthropic;
 use super::chat::Chat;
 use super::gemini::Gemini;
 use super::responses::Responses;
-use super::{Event, Opaque, Place, Stop};
+use super::{CacheMiss, Event, Opaque, Place, Stop};
 use crate::dialect::Dialect;
 use crate::refusal::Refusal;
 use crate::sse::{Frame, SseReader};
@@ -185,7 +185,8 @@ impl Reader {
     fn close(&mut self) {
         self.finished = true;
         self.words.finish(&mut self.sink);
-        let last = [self.sink.usage.map(Event::Usage), self.sink.stop.take().map(Event::Stop)];
+        let missed = self.sink.missed.take().map(Event::Missed);
+        let last = [missed, self.sink.usage.map(Event::Usage), self.sink.stop.take().map(Event::Stop)];
         self.sink.events.extend(last.into_iter().flatten());
     }
 
@@ -201,7 +202,7 @@ impl Reader {
 
     /// Whether something that the model said waits to be given out.
     pub(crate) fn has_content(&self) -> bool {
-        self.sink.events.iter().any(|event| !matches!(event, Event::Usage(_) | Event::Stop(_)))
+        self.sink.events.iter().any(|event| !matches!(event, Event::Missed(_) | Event::Usage(_) | Event::Stop(_)))
     }
 
     /// Whether all events are known.
@@ -243,6 +244,7 @@ pub(super) struct Sink {
     events: VecDeque<Event>,
     calls: usize,
     id: Option<String>,
+    pub(super) missed: Option<CacheMiss>,
     pub(super) usage: Option<Usage>,
     pub(super) stop: Option<Stop>,
     /// Nothing more comes.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::read::Sink;
-use super::{Place, Stop};
+use super::{CacheMiss, Place, Stop};
 use crate::dialect::Dialect;
 use crate::refusal::Refusal;
 use crate::usage::Usage;
@@ -70,6 +70,7 @@ impl Responses {
             self.done(sink, index as u64, item);
         }
         sink.usage = Usage::read(Dialect::OpenAiResponses, response).or(sink.usage);
+        sink.missed = missed(&response["prompt_cache_diagnostics"]);
         let why = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         sink.stop = match (response["status"].as_str(), why) {
             (Some("incomplete"), Some("max_output_tokens")) => Some(Stop::Length),
@@ -125,4 +126,11 @@ impl Responses {
             }
         }
     }
+}
+
+/// Why the cache was missed. A hit, and a comparison that could not be made, say nothing.
+fn missed(diagnostics: &Value) -> Option<CacheMiss> {
+    let reason = diagnostics["reason"].as_str().filter(|_| diagnostics["type"] == "cache_miss")?;
+    let reason = reason.chars().filter(|c| !c.is_control()).take(64).collect();
+    Some(CacheMiss { reason, tokens: diagnostics["cache_missed_tokens"].as_u64() })
 }

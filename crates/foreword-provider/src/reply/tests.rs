@@ -39,6 +39,7 @@ fn show(events: &[Event]) -> Vec<String> {
         Event::CallBegin { call, id, name } => format!("call {call} {} {name}", id.as_deref().unwrap_or("-")),
         Event::CallPart { call, arguments } => format!("part {call} {arguments}"),
         Event::Opaque(opaque) => format!("opaque {:?} {}", opaque.place, opaque.json),
+        Event::Missed(missed) => format!("missed {} {:?}", missed.reason, missed.tokens),
         Event::Usage(usage) => format!("usage {} {} {}", usage.input, usage.cache_read, usage.output),
         Event::Stop(stop) => format!("stop {stop:?}"),
     };
@@ -167,6 +168,12 @@ fn responses() {
     let incomplete = |reason: &str| json!({"type": "response.incomplete", "response": {"status": "incomplete", "incomplete_details": {"reason": reason}}});
     check(OpenAiResponses, &[incomplete("max_output_tokens")], &["stop Length"]);
     check(OpenAiResponses, &[incomplete("content_filter")], &["stop Refused"]);
+    let diagnosed = |diagnostics: Value| json!({"status": "completed", "output": [], "prompt_cache_diagnostics": diagnostics});
+    let miss = json!({"type": "cache_miss", "reason": "tools_changed", "cache_missed_tokens": 7});
+    check_whole(OpenAiResponses, &diagnosed(miss), &["missed tools_changed Some(7)", "stop End"]);
+    for nothing in ["cache_hit", "unavailable", "comparison_response_not_found"] {
+        check_whole(OpenAiResponses, &diagnosed(json!({"type": nothing})), &["stop End"]);
+    }
     check(OpenAiResponses, &[event("response.output_text.delta", 0, "Hi")], &["text Hi"]);
 }
 

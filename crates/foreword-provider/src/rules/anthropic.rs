@@ -74,7 +74,15 @@ fn order(messages: &[Value], endpoint: Endpoint) -> Result<(), String> {
                     text(&block["source"], "data")?;
                     text(&block["source"], "media_type")?;
                 }
-                ("tool_use", "assistant") | ("tool_result", "user") => {}
+                ("tool_use", "assistant") => {}
+                ("tool_result", "user") => {
+                    known(block, &["cache_control", "content", "is_error", "tool_use_id", "type"])?;
+                    if !matches!(block["is_error"], Value::Null | Value::Bool(_)) {
+                        return refuse(format!(
+                            "messages.{index}.content.0.tool_result.is_error: Input should be a valid boolean"
+                        ));
+                    }
+                }
                 ("thinking", "assistant") => {
                     unmarked(block, index)?;
                     text(block, "thinking")?;

@@ -59,7 +59,12 @@ pub(super) fn validate(body: &Value, endpoint: Endpoint, server: Server) -> Resu
                 return refuse("System message must be at the beginning.");
             }
             "system" | "user" => content(message, endpoint)?,
-            "assistant" => open = calls(message)?,
+            "assistant" => {
+                if endpoint.thoughts && !message["reasoning_content"].is_string() {
+                    return refuse("The `reasoning_content` in the thinking mode must be passed back to the API.");
+                }
+                open = calls(message)?;
+            }
             _ => return refuse(format!("Invalid value: '{role}'.")),
         }
         let repeats = index > 0 && messages[index - 1]["role"] == "user" && role == "user";

@@ -9,8 +9,29 @@ use super::{Endpoint, known, list, object_schema, pattern, refuse, text, tool_na
 pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
     known(
         body,
-        &["input", "include", "max_output_tokens", "model", "prompt_cache_key", "store", "stream", "tool_choice", "tools"],
+        &[
+            "input",
+            "include",
+            "max_output_tokens",
+            "model",
+            "prompt_cache_key",
+            "prompt_cache_options",
+            "store",
+            "stream",
+            "tool_choice",
+            "tools",
+        ],
     )?;
+    if !body["include"].is_null() && !endpoint.reasoning {
+        return refuse("Encrypted content is not supported with this model.");
+    }
+    if !body["prompt_cache_options"].is_null() {
+        known(&body["prompt_cache_options"], &["comparison_response_id"])?;
+        text(&body["prompt_cache_options"], "comparison_response_id")?;
+        if !endpoint.diagnostics {
+            return refuse("prompt_cache_options is not supported on this model");
+        }
+    }
     tools(body)?;
     let mut open: Vec<&str> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();

@@ -8,6 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use foreword_engine::session::Preview;
+use foreword_engine::tools::Decision;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -16,7 +17,7 @@ use super::given::Given;
 use super::sessions::full_name;
 use crate::actor::Turn;
 use crate::app::App;
-use crate::problem::{BAD_REQUEST, Problem};
+use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 use crate::sse::follow;
 
 /// What a person sends.
@@ -113,7 +114,33 @@ pub(crate) async fn stop(State(app): State<Arc<App>>, Path(session): Path<String
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What happens in a session, as server-sent events: `turn`, `request`, `part`, `call`, `result`, `approval`, `done`, `problem`, `note`, `changed`. `lost`
+/// What a person says to a tool that waits.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Answered {
+    /// `once`, `session` (from now on in this session, for this tool) or `no`.
+    decision: String,
+}
+
+/// Answers an `approval` event: whether the tool may run.
+#[utoipa::path(post, path = "/sessions/{session}/approvals/{approval}", tag = "tools", params(("session" = String, Path), ("approval" = u64, Path)), request_body = Answered, responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn approve(
+    State(app): State<Arc<App>>,
+    Path((session, approval)): Path<(String, u64)>,
+    Given(answered): Given<Answered>,
+) -> Result<StatusCode, Problem> {
+    let decision = match answered.decision.as_str() {
+        "once" => Decision::Once,
+        "session" => Decision::Session,
+        "no" => Decision::No,
+        other => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no decision: expected once, session or no"))),
+    };
+    let session = full_name(&app, session).await?;
+    let line = app.hub.known(&session).filter(|line| line.approvals.answer(approval, decision));
+    line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "nothing waits for this answer any more"))
+}
+
+/// What happens in a session, as server-sent events: `turn`, `request`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
 /// tells that some can no longer be told; then the session is to be read again. A stream begins with what happens next, or behind the event
 /// that `Last-Event-ID` names.
 #[utoipa::path(get, path = "/sessions/{session}/events", tag = "messages", params(("session" = String, Path), ("last-event-id" = Option<String>, Header)), responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Problem)))]

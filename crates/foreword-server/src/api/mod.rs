@@ -63,6 +63,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(messages::regenerate))
         .routes(routes!(messages::resume))
         .routes(routes!(messages::stop))
+        .routes(routes!(messages::approve))
         .routes(routes!(messages::events))
         .routes(routes!(requests::list))
         .routes(routes!(requests::show))

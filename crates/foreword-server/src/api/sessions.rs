@@ -9,16 +9,16 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
-use foreword_engine::session::{Point, SessionRow, Setup, Sqlite, Store, new_session_id, transcript};
-use foreword_engine::vault::agent;
+use foreword_engine::session::{Point, SessionRow, Sqlite, Store, new_session_id, transcript};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::given::{Asked, Given};
-use crate::app::{App, blocking};
-use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
+use crate::actor::{Begin, Desk};
+use crate::app::App;
+use crate::problem::{BAD_REQUEST, Problem};
 
 /// The longest title, in characters.
 const TITLE: usize = 200;
@@ -138,6 +138,10 @@ pub(crate) struct NewSession {
     layout: Option<String>,
     /// The agent, as it is called in the vault.
     agent: Option<String>,
+    /// The project, as it is called in the vault.
+    project: Option<String>,
+    /// How turns are carried: `chat`, `qa`, `plan` or `agent`; as configured where it is left out, else `chat`, and `qa` with the small model.
+    mode: Option<String>,
 }
 
 /// Begins a session.
@@ -151,20 +155,11 @@ pub(crate) async fn create(
         Some("library") => Layout::Library,
         Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
     };
+    let mode = new.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
     let id = new_session_id()?;
-    let (common, named) = (Arc::clone(&app.common), id.clone());
-    let (agent, setup) = blocking(move || {
-        let Some((agent, _)) = agent(&common.root, new.agent.as_deref()) else {
-            let name = new.agent.unwrap_or_default();
-            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault")));
-        };
-        let chosen = common.config.answers.choose(new.model.as_deref())?;
-        let mut setup = Setup::of(&named, chosen.model, layout, agent.tools.len(), Some(&common.config.places.models));
-        setup.choose_tool_style(&agent);
-        Ok((agent, setup))
-    })
-    .await?;
-    app.hub.ask(&id, move |desk| desk.begin(&agent, &setup)).await?;
+    let chosen = app.config.answers.choose(new.model.as_deref())?;
+    let begin = Begin { agent: new.agent, project: new.project, mode, chosen, layout };
+    app.hub.ask(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
     let row = app.common.with_store(move |store| Ok(store.session(&id)?)).await?;
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
 }
@@ -230,22 +225,32 @@ fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Proble
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// What the session is about.
-    title: String,
+    #[serde(default)]
+    title: Option<String>,
+    /// How its turns are carried from here on.
+    #[serde(default)]
+    mode: Option<String>,
 }
 
-/// Calls a session something else.
+/// Calls a session something else, or carries its turns in another way.
 #[utoipa::path(patch, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), request_body = Change, responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,
     Given(change): Given<Change>,
 ) -> Result<StatusCode, Problem> {
-    let title: String = change.title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
-    if title.is_empty() {
+    let mode = change.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
+    let one_line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect::<String>();
+    let title = change.title.map(one_line);
+    if title.as_deref() == Some("") {
         return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
     }
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.rename(&title)).await?;
+    let job = move |desk: &mut Desk| {
+        mode.map_or(Ok(()), |mode| desk.set_mode(mode))?;
+        title.map_or(Ok(()), |title| desk.rename(&title))
+    };
+    app.hub.ask(&id, job).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

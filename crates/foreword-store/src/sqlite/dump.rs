@@ -7,8 +7,8 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::lineage::lineage;
-use super::read::{ledger_of, log_of, requests_of, session, text};
-use super::write::{self, envelope, execute, logged, usage};
+use super::read::{ledger_of, log_of, requests_of, session, summaries_of, text};
+use super::write::{self, envelope, execute, logged, summary, usage};
 use super::{branch_of, search};
 use crate::error::doing;
 use crate::packed::{pointers, unpack};
@@ -40,6 +40,7 @@ pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
         context: Vec::new(),
         ledger: Vec::new(),
         outbox: Vec::new(),
+        summaries: Vec::new(),
         texts: BTreeMap::new(),
     };
     for stretch in stretches {
@@ -53,6 +54,7 @@ pub(super) fn dump(connection: &Connection, id: &str) -> Result<Dump> {
             dump.requests.push(Request { record: json(&record)?, ..request });
         }
         dump.ledger.extend(ledger_of(connection, stretch)?);
+        dump.summaries.extend(summaries_of(connection, stretch, usize::MAX)?);
         let end = stretch.until.requests;
         dump.placed.extend(intervals(connection, "placed", "lower(hex(message))", stretch.branch, end)?);
         dump.context.extend(intervals(connection, "context", "entry", stretch.branch, end)?);
@@ -99,7 +101,13 @@ fn gather(connection: &Connection, dump: &mut Dump) -> Result<()> {
     let mut open: Vec<Hash> = vec![dump.agent];
     open.extend(&dump.outbox);
     open.extend(dump.placed.iter().filter_map(|interval| serde_json::from_value::<Hash>(interval.value.clone()).ok()));
-    for value in dump.log.iter().map(|input| &input.body).chain(dump.requests.iter().map(|request| &request.record)) {
+    for value in dump
+        .log
+        .iter()
+        .map(|input| &input.body)
+        .chain(dump.requests.iter().map(|request| &request.record))
+        .chain(dump.summaries.iter().map(|summary| &summary.record))
+    {
         pointers(value, &mut |hash| open.push(hash));
     }
     let outputs: BTreeSet<Hash> = dump.outbox.iter().copied().collect();
@@ -158,6 +166,9 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     }
     for (request, used) in &dump.ledger {
         usage(connection, branch, *request, used)?;
+    }
+    for new in &dump.summaries {
+        summary(connection, branch, new.number, new, &foreword_core::json::to_string(&new.record))?;
     }
     for hash in &dump.outbox {
         execute(connection, "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)", params![branch, &hash.bytes()[..]])?;
@@ -261,6 +272,13 @@ fn check(dump: &Dump) -> Result<()> {
     }
     for (at, hash) in dump.outbox.iter().enumerate() {
         known(*hash, &|| format!("outbox[{at}]"))?;
+    }
+    for (at, summary) in dump.summaries.iter().enumerate() {
+        let place = || format!("summaries[{at}]");
+        if summary.number > dump.log.len() as u64 || !(0..YEAR_10000).contains(&summary.at_ms) {
+            return Err(wrong(place(), "it belongs to no input, or to no time"));
+        }
+        follow(&summary.record, &place)?;
     }
     if let Some((request, _)) = dump.ledger.iter().find(|(request, _)| *request >= count) {
         return Err(wrong("ledger", format!("there is no request {request}")));

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
 use crate::packed::unpack;
-use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Usage, Write};
+use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Summary, Usage, Write};
 use crate::{Lease, Result, Store, StoreError};
 
 /// A store in one file, with its locks beside it.
@@ -198,6 +198,10 @@ impl Store for Sqlite {
 
     fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>> {
         read::ledger(&self.connection, session)
+    }
+
+    fn summaries(&self, session: &str, most: usize) -> Result<Vec<Summary>> {
+        read::summaries(&self.connection, session, most)
     }
 
     fn text(&self, hash: Hash) -> Result<String> {

@@ -8,7 +8,7 @@ use super::branch_of;
 use super::lineage::{Stretch, counts, lineage, of_request};
 use crate::error::doing;
 use crate::packed::unpack;
-use crate::row::{Checkpoint, Counts, Logged, Request, SessionRow, Usage};
+use crate::row::{Checkpoint, Counts, Logged, Request, SessionRow, Summary, Usage};
 use crate::{Result, StoreError};
 
 const SESSION: &str = "SELECT id, title, created_ms, touched_ms, agent, setup, forked_from, transcript, branch FROM sessions";
@@ -77,6 +77,56 @@ fn stretches(connection: &Connection, session: &str) -> Result<Vec<Stretch>> {
     lineage(connection, branch_of(connection, session)?)
 }
 
+pub(super) fn summaries(connection: &Connection, session: &str, most: usize) -> Result<Vec<Summary>> {
+    let mut found = Vec::new();
+    for stretch in stretches(connection, session)?.into_iter().rev() {
+        let left = most.saturating_sub(found.len());
+        if left == 0 {
+            break;
+        }
+        for mut summary in summaries_of(connection, stretch, left)?.into_iter().rev() {
+            summary.record = unpack(summary.record, &mut |hash| text(connection, hash))?;
+            found.push(summary);
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// The newest of a stretch, oldest first, with pointers in place of long texts.
+pub(super) fn summaries_of(connection: &Connection, stretch: Stretch, most: usize) -> Result<Vec<Summary>> {
+    let sql = "SELECT number, at_ms, template, source, hash, model, record FROM summaries
+               WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4";
+    let read = |row: &Row<'_>| {
+        let record: String = row.get(6)?;
+        Ok((
+            Summary {
+                number: row.get(0)?,
+                at_ms: row.get(1)?,
+                template: row.get(2)?,
+                source: row.get(3)?,
+                hash: Hash::from(row.get::<_, [u8; 32]>(4)?),
+                model: row.get(5)?,
+                record: Value::Null,
+            },
+            record,
+        ))
+    };
+    let rows: Vec<(Summary, String)> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            statement.query_map(params![stretch.branch, stretch.from.inputs, stretch.until.inputs, most], read)?.collect()
+        })
+        .map_err(doing("read the summaries of a session"))?;
+    let whole = |(summary, record): (Summary, String)| {
+        let record =
+            serde_json::from_str(&record).map_err(|error| StoreError::Damaged(format!("a summary is not JSON: {error}")))?;
+        Ok(Summary { record, ..summary })
+    };
+    rows.into_iter().rev().map(whole).collect()
+}
+
 pub(super) fn log(connection: &Connection, session: &str, from: u64) -> Result<Vec<Logged>> {
     let mut entries = Vec::new();
     for stretch in stretches(connection, session)? {
@@ -112,7 +162,7 @@ pub(super) fn log_of(
 ) -> Result<()> {
     let failed = doing("read a session's log");
     let sql = "SELECT number, kind, run, at_ms, cut_off, body FROM log
-               WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number";
+               WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4";
     let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
     let from = from.max(stretch.from.inputs);
     let mut rows = statement.query(params![stretch.branch, from, stretch.until.inputs]).map_err(&failed)?;

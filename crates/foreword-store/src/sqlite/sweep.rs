@@ -56,6 +56,7 @@ fn trim(connection: &Connection, session: &str) -> Result<()> {
             let sql = format!("DELETE FROM {table} WHERE branch = ?1 AND {column} >= ?2");
             execute(connection, &sql, params![branch, requests])?;
         }
+        execute(connection, "DELETE FROM summaries WHERE branch = ?1 AND number >= ?2", params![branch, inputs])?;
         execute(connection, "DELETE FROM parts WHERE branch = ?1", [branch])?;
         execute(connection, "DELETE FROM checkpoints WHERE branch = ?1 AND inputs > ?2", params![branch, inputs])?;
     }

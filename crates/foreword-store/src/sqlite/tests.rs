@@ -421,3 +421,34 @@ fn a_full_disk_and_a_read_only_file_are_said() {
     let error = store.commit("s", &[said("turn", "x")]).unwrap_err();
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
 }
+
+#[test]
+fn summaries_go_the_way_of_the_inputs_they_were_made_before() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "one");
+    let summary = |what: &str| {
+        let record = json!({"text": what.repeat(200)});
+        let (template, source, model) = ("t".to_owned(), "builtin".to_owned(), "m".to_owned());
+        Write::Summary(Box::new(Summary { number: 0, at_ms: 3, template, source, hash: Hash::of("t"), model, record }))
+    };
+    store.commit("one", &[said("turn", "a"), summary("first"), said("turn", "b"), summary("second"), said("turn", "c")]).unwrap();
+    let kept = |store: &Sqlite, id: &str| {
+        let summaries = store.summaries(id, 9).unwrap();
+        let first_word = |summary: &Summary| summary.record["text"].as_str().unwrap()[..5].to_owned();
+        summaries.iter().map(|summary| (summary.number, first_word(summary))).collect::<Vec<_>>()
+    };
+    let (first, second) = ((1, "first".to_owned()), (2, "secon".to_owned()));
+    assert_eq!(kept(&store, "one"), [first.clone(), second.clone()]);
+    let fork = Fork { id: "two".to_owned(), title: None, created_ms: 9 };
+    store.branch("one", Counts { inputs: 2, requests: 0 }, Some(&fork), &[]).unwrap();
+    assert_eq!(kept(&store, "two"), std::slice::from_ref(&first));
+    store.delete("one").unwrap();
+    assert_eq!((kept(&store, "two"), store.check().unwrap()), (vec![first.clone()], vec![]));
+
+    let dump = store.dump("two").unwrap();
+    let elsewhere = Place::new();
+    let mut other = elsewhere.store();
+    other.load(&serde_json::from_value(serde_json::to_value(&dump).unwrap()).unwrap()).unwrap();
+    assert_eq!((kept(&other, "two"), other.check().unwrap()), (vec![first], vec![]));
+}

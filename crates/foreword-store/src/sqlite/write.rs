@@ -9,7 +9,7 @@ use super::lineage::{counts, of_request};
 use super::search::index;
 use crate::error::doing;
 use crate::packed::{Packed, pack};
-use crate::row::{Checkpoint, Counts, Entry, Fork, NewRequest, NewSession, Usage, Write};
+use crate::row::{Checkpoint, Counts, Entry, Fork, NewRequest, NewSession, Summary, Usage, Write};
 use crate::{Result, StoreError};
 
 pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
@@ -64,6 +64,10 @@ pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> R
             Write::Transcript(file) => {
                 let file = foreword_core::json::to_string(file);
                 execute(connection, "UPDATE sessions SET transcript = ?2 WHERE id = ?1", params![session, file])?;
+            }
+            Write::Summary(new) => {
+                let record = packed(connection, &new.record)?;
+                summary(connection, branch, now.inputs, new, &record)?;
             }
             Write::Checkpoint(Checkpoint { counts, body }) => {
                 let sql = "INSERT OR REPLACE INTO checkpoints (branch, inputs, requests, body) VALUES (?1, ?2, ?3, ?4)";
@@ -263,6 +267,14 @@ pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &U
         used.total_ms
     ];
     execute(connection, sql, values)?;
+    Ok(())
+}
+
+pub(super) fn summary(connection: &Connection, branch: i64, number: u64, new: &Summary, record: &str) -> Result<()> {
+    let sql = "INSERT OR REPLACE INTO summaries (branch, number, at_ms, template, source, hash, model, record)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let Summary { at_ms, template, source, hash, model, .. } = new;
+    execute(connection, sql, params![branch, number, at_ms, template, source, &hash.bytes()[..], model, record])?;
     Ok(())
 }
 

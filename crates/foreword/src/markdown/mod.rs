@@ -19,6 +19,15 @@ use inline::{Line, Step};
 const WIDEST: usize = 100;
 const NARROWEST: usize = 20;
 
+/// A plain text, broken into lines of `width` at most; all but the first are indented.
+pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut flow = Flow::new(width, false);
+    flow.begin(&Vec::new(), vec![(" ".repeat(indent), Style::PLAIN)]);
+    flow.text(text, Style::PLAIN);
+    flow.end_line();
+    flow.take().trim_end().to_owned()
+}
+
 /// Where in a line the text is.
 #[derive(Debug)]
 enum Place {

@@ -101,14 +101,47 @@ fn parts_are_shown_when_they_are_certain() {
 /// Markdown that has all the markers, and some that are broken.
 fn markdown_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        Just("\n"), Just("\n\n"), Just(" "), Just("**"), Just("*"), Just("_"), Just("__"), Just("`"), Just("```"), Just("~~~"),
-        Just("~~"), Just("["), Just("]"), Just("("), Just(")"), Just("[^1]"), Just("[["), Just("]]"), Just("# "), Just("- "),
-        Just("1. "), Just("> "), Just("|"), Just("---"), Just("\\"), Just("!"), Just("word"), Just("näh"), Just("小麦"), Just("7"),
-        Just("\u{1b}[2J"), Just("\t"), Just("https://a.example/x"), Just("\n```rust\nlet x;\n```\n"), Just("    "), Just("\r\n"),
+        Just("\n"),
+        Just("\n\n"),
+        Just(" "),
+        Just("**"),
+        Just("*"),
+        Just("_"),
+        Just("__"),
+        Just("`"),
+        Just("```"),
+        Just("~~~"),
+        Just("~~"),
+        Just("["),
+        Just("]"),
+        Just("("),
+        Just(")"),
+        Just("[^1]"),
+        Just("[["),
+        Just("]]"),
+        Just("# "),
+        Just("- "),
+        Just("1. "),
+        Just("> "),
+        Just("|"),
+        Just("---"),
+        Just("\\"),
+        Just("!"),
+        Just("word"),
+        Just("näh"),
+        Just("小麦"),
+        Just("7"),
+        Just("\u{1b}[2J"),
+        Just("\t"),
+        Just("https://a.example/x"),
+        Just("\n```rust\nlet x;\n```\n"),
+        Just("    "),
+        Just("\r\n"),
     ];
     let long = prop_oneof![9 => Just(1), 1 => Just(300_usize)];
-    prop::collection::vec((piece, long), 0..40)
-        .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times.min(if piece.len() > 3 { 1 } else { 300 }))).collect())
+    prop::collection::vec((piece, long), 0..40).prop_map(|pieces| {
+        pieces.into_iter().map(|(piece, times)| piece.repeat(times.min(if piece.len() > 3 { 1 } else { 300 }))).collect()
+    })
 }
 
 fn letters(text: &str) -> String {

@@ -48,12 +48,19 @@ fn a_preview_is_what_is_sent_next() {
             let preview = kept.preview(question.clone(), &mut NoHands, now).unwrap();
             assert_eq!(kept.counts(), before);
             assert_eq!(Hash::of(&preview.body), preview.request.wire_sha256);
-            assert_eq!(kept.preview(question.clone(), &mut NoHands, now).unwrap().body, preview.body, "a preview changes nothing");
+            assert_eq!(
+                kept.preview(question.clone(), &mut NoHands, now).unwrap().body,
+                preview.body,
+                "a preview changes nothing"
+            );
             let (body, read) = sent(&place, &mut kept, question, &mut speaker);
             assert!(body == preview.body, "turn {turn} in {layout:?}: another body");
             assert_eq!(preview.expected.read.0, read, "turn {turn} in {layout:?}");
             let inspected = inspect(kept.store(), "s", preview.request.request).unwrap();
-            assert_eq!(serde_json::to_value(&inspected.context).unwrap(), serde_json::to_value(&preview.request.context).unwrap());
+            assert_eq!(
+                serde_json::to_value(&inspected.context).unwrap(),
+                serde_json::to_value(&preview.request.context).unwrap()
+            );
             assert_eq!((inspected.tokens, inspected.turn), (preview.request.tokens, preview.request.turn));
             place.tick();
         }

@@ -1,0 +1,287 @@
+//! What stands for the part of the history that is not shown, and what whoever writes a summary of it needs to know.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Session;
+use super::draft::call_text;
+use super::input::{Input, InputError, Pin};
+use crate::budget::OverBudget;
+use crate::envelope::{Envelope, FoldReason, LayerSum, LeftOut};
+use crate::history::{MessageId, Unit};
+use crate::item::ItemId;
+use crate::message::{Message, Origin, Role};
+use crate::prompt::{ToolPlan, ToolStyle};
+use crate::settings::HistoryPolicy;
+use crate::summary::Kept;
+use crate::text::normalise::normalise;
+use crate::tokens::Tokens;
+
+/// What is pinned may take this part of a prompt.
+const PINNED_SHARE: u64 = 8;
+
+/// A message of the history, in plain words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spoken {
+    /// The message.
+    pub id: MessageId,
+    /// Whose.
+    pub role: Role,
+    /// What it says; a call is told as `name(arguments)`.
+    pub text: String,
+}
+
+/// The last request with one more message behind it: something to be asked beside the conversation.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// Its messages.
+    pub messages: Vec<Arc<Message>>,
+    /// The record it would have.
+    pub envelope: Envelope,
+}
+
+/// What a fold would do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoldPreview {
+    /// The size of the prompt.
+    pub before: Tokens,
+    /// And behind the fold.
+    pub after: Tokens,
+    /// What would not be shown any more.
+    pub messages: Vec<Spoken>,
+    /// What would leave the library.
+    pub items: Vec<LeftOut>,
+    /// What would stand for it.
+    pub summary: Option<String>,
+}
+
+impl Session {
+    /// What stands for the units before `cut`.
+    pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
+        let written = self.written.clone().filter(|_| self.is_managed());
+        if let Some(written) = written.as_ref().filter(|written| written.covers.is_none()) {
+            let summary = self.fence.escape(&normalise(&written.text)).into_owned();
+            let text = format!("Context summary (managed):\n<conversation_summary>\n{summary}\n</conversation_summary>");
+            return Some(self.plain(Role::System, Origin::Engine("summary"), text));
+        }
+        if cut == 0 {
+            return None;
+        }
+        let cap = self.summary_cap();
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let text = self.summary.before(cut, cap, written.as_ref(), &*tokenizer, &mut self.fence)?;
+        let role = if written.is_some_and(|written| !written.text.is_empty()) { Role::System } else { Role::User };
+        Some(self.plain(role, Origin::Engine("summary"), text))
+    }
+
+    /// What is pinned, where there is no room for more.
+    pub(super) fn pinned_message(&mut self, cut: usize) -> Option<Arc<Message>> {
+        let tokenizer = Arc::clone(&self.tokenizer);
+        let text = self.summary.pinned_before(cut, &*tokenizer, &mut self.fence)?;
+        Some(self.plain(Role::User, Origin::Engine("summary"), text))
+    }
+
+    /// Room for a summary, wherever the cut will be: one from outside is as large as it is, our own as large as it may get.
+    pub(super) fn summary_room(&mut self) -> Tokens {
+        let cap = self.summary_cap();
+        match self.written.clone().filter(|_| self.is_managed()) {
+            Some(written) if written.covers.is_some() => {
+                let text = self.fence.escape(&normalise(&written.text)).into_owned();
+                cap + self.count(&text)
+            }
+            Some(_) => self.summary_message(usize::MAX).map_or(Tokens::ZERO, |summary| summary.tokens().max(cap)),
+            None => self.summary_message(self.history.units.len()).map_or(Tokens::ZERO, |_| cap),
+        }
+    }
+
+    /// Whether a summary from outside takes the place of old runs: there is one, and the history is large enough for it.
+    pub(super) fn is_managed(&self) -> bool {
+        let HistoryPolicy::Managed { token_threshold, .. } = self.settings.history else { return false };
+        let past = &self.history.units[..self.current_user().unwrap_or(self.history.units.len())];
+        let size: Tokens = past.iter().map(|unit| unit.tokens(0)).sum();
+        self.written.is_some() && !past.is_empty() && size >= token_threshold
+    }
+
+    pub(super) fn pinned_tokens(&mut self) -> Tokens {
+        let tokenizer = Arc::clone(&self.tokenizer);
+        self.summary.pinned_tokens(&*tokenizer, &mut self.fence)
+    }
+
+    /// Whether a fold keeps an item however long nobody asked for it.
+    pub(super) fn stays(&self, id: &ItemId) -> bool {
+        self.is_member(id) || self.pinned.contains(id)
+    }
+
+    pub(super) fn pin(&mut self, pin: &Pin) {
+        match pin {
+            Pin::Item(id) => {
+                self.pinned.insert(id.clone());
+            }
+            Pin::Text { from, text } => {
+                let unit = self.unit_of(*from).unwrap_or(self.history.units.len());
+                self.summary.pin(unit, *from, text);
+            }
+        }
+    }
+
+    pub(super) fn check_pin(&self, pin: &Pin) -> Result<(), InputError> {
+        match pin {
+            Pin::Item(id) if !self.seen.contains(id) && !self.is_member(id) => Err(InputError::UnknownItem(id.clone())),
+            Pin::Item(_) => Ok(()),
+            Pin::Text { text, .. } => {
+                let pinned: Tokens = self.summary.pins().map(|(_, text)| self.count(text)).sum();
+                let (size, most) = (pinned + self.count(text), Tokens(self.settings.budget.prompt.0 / PINNED_SHARE));
+                if size > most { Err(InputError::PinTooLarge(size, most)) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// The unit a message is in.
+    fn unit_of(&self, id: MessageId) -> Option<usize> {
+        self.history.ids.partition_point(|first| *first <= id).checked_sub(1)
+    }
+
+    /// The first unit that would be passed through word for word if a turn began now: a summary stands for those before it.
+    pub fn managed_cut(&self) -> usize {
+        let HistoryPolicy::Managed { passthrough_runs, .. } = self.settings.history else { return 0 };
+        let is_user = |at: &usize| matches!(self.history.units[*at], Unit::User(_));
+        match passthrough_runs.checked_sub(1) {
+            None => self.history.units.len(),
+            Some(back) => (0..self.history.units.len()).rev().filter(is_user).nth(back).unwrap_or(0),
+        }
+    }
+
+    /// Where the runs begin that are the last `runs` ones, if a turn began now.
+    pub fn last_runs(&self, runs: usize) -> Range<usize> {
+        let end = self.history.units.len();
+        let is_user = |at: &usize| matches!(self.history.units[*at], Unit::User(_));
+        let starts = (0..end).rev().filter(is_user);
+        let first = runs.checked_sub(1).map_or(end, |back| starts.into_iter().nth(back).unwrap_or(0));
+        first..end
+    }
+
+    /// What was said in some units. Tool outputs are as the prompt had them.
+    pub fn said(&self, units: Range<usize>) -> Vec<Spoken> {
+        let end = units.end.min(self.history.units.len());
+        let mut spoken = Vec::new();
+        for at in units.start.min(end)..end {
+            let id = self.history.ids.get(at).copied().unwrap_or_default();
+            let unit = &self.history.units[at];
+            if matches!(unit, Unit::Engine(_)) {
+                continue;
+            }
+            for message in unit.messages(0) {
+                let calls = message.calls.iter().map(call_text);
+                let text: Vec<String> =
+                    std::iter::once(message.content().into_owned()).filter(|text| !text.is_empty()).chain(calls).collect();
+                spoken.push(Spoken { id, role: message.role, text: text.join("\n") });
+            }
+        }
+        spoken
+    }
+
+    /// A message of the user's or the model's, or what a tool gave back to one.
+    pub fn spoken(&self, id: MessageId) -> Option<Spoken> {
+        let unit = self.unit_of(id)?;
+        self.said(unit..unit + 1).into_iter().find(|spoken| spoken.id == id)
+    }
+
+    /// What a fold would do now. Nothing is changed.
+    pub fn preview_fold(&self) -> Result<FoldPreview, OverBudget> {
+        let mut trial = self.clone();
+        trial.fold(FoldReason::Asked)?;
+        let cut = self.epoch.shown.cut.min(trial.epoch.shown.cut);
+        Ok(FoldPreview {
+            before: self.total(),
+            after: trial.total(),
+            messages: self.said(cut..trial.epoch.shown.cut),
+            items: std::mem::take(&mut trial.dropped),
+            summary: trial.shown_summary().0,
+        })
+    }
+
+    /// How large the whole history is.
+    pub fn history_tokens(&self) -> Tokens {
+        self.history.units.iter().map(|unit| unit.tokens(0)).sum()
+    }
+
+    /// The size of some units.
+    pub fn units_tokens(&self, units: Range<usize>) -> Tokens {
+        self.history.units.get(units).unwrap_or_default().iter().map(|unit| unit.tokens(0)).sum()
+    }
+
+    /// The summary that stands for old runs, and the first unit it does not stand for.
+    pub fn written(&self) -> Option<(&str, usize)> {
+        self.written.as_ref().and_then(|written| Some((written.text.as_str(), written.covers?)))
+    }
+
+    /// What a summary of the units before one has to keep.
+    pub fn required(&self, cut: usize) -> Vec<Kept> {
+        self.summary.required(cut)
+    }
+
+    /// What is pinned: texts with the messages they are from, and items.
+    pub fn pins(&self) -> (Vec<(MessageId, String)>, Vec<ItemId>) {
+        let texts = self.summary.pins().map(|(id, text)| (id, text.to_owned()));
+        (texts.collect(), self.pinned.iter().cloned().collect())
+    }
+
+    /// The summary as it stands in the prompt, and the first unit that is shown.
+    pub fn shown_summary(&self) -> (Option<String>, usize) {
+        let is_summary = |message: &&Arc<Message>| message.pieces.iter().any(|piece| piece.origin == Origin::Engine("summary"));
+        let summary = self.epoch.messages.iter().find(is_summary).map(|message| message.content().into_owned());
+        (summary, self.epoch.shown.cut)
+    }
+
+    /// Whether the request after an input would begin a new epoch, and what it would not show any more. Nothing is changed.
+    pub fn would_fold(&self, input: Input) -> Option<Range<usize>> {
+        let mut trial = self.clone();
+        trial.apply(input).ok()?;
+        trial.request().ok()?;
+        (trial.epoch.number != self.epoch.number).then(|| self.epoch.shown.cut..trial.epoch.shown.cut.max(self.epoch.shown.cut))
+    }
+
+    /// A prompt of its own, without this conversation and without tools. Nothing is changed.
+    pub fn alone(&self, system: &str, words: &str) -> Aside {
+        let messages =
+            [(Role::System, system), (Role::User, words)].map(|(role, text)| self.plain(role, Origin::Engine("directive"), text));
+        let size = messages.iter().map(|message| message.tokens()).sum();
+        let tools = ToolPlan { style: ToolStyle::Native, list: Arc::default(), allowed: Vec::new(), tokens: Tokens::ZERO };
+        self.beside(messages.to_vec(), tools, size, [&LayerSum::default(); 5])
+    }
+
+    /// The last request with the reply to it and one more message of the engine's behind it. It begins with the bytes that the provider has
+    /// in its cache. Nothing is changed.
+    pub fn aside(&self, instruction: &str) -> Aside {
+        let mut messages = self.epoch.messages.clone();
+        let message = self.plain(Role::User, Origin::Engine("directive"), instruction);
+        let mut past = self.epoch.now.clone();
+        super::push_message(&mut past, &message);
+        let size = self.total() + message.tokens();
+        messages.push(message);
+        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[]));
+        let none = LayerSum::default();
+        self.beside(messages, tools, size, [&self.epoch.l1, &self.epoch.l2, &none, &past, &none])
+    }
+
+    fn beside(&self, messages: Vec<Arc<Message>>, tools: ToolPlan, tokens: Tokens, layers: [&LayerSum; 5]) -> Aside {
+        let layers = layers.map(LayerSum::record);
+        let envelope = Envelope {
+            index: self.requests,
+            turn: self.turn.as_ref().map_or(0, |turn| turn.number),
+            epoch: self.epoch.number,
+            began: None,
+            layers,
+            combined: Envelope::combine(&layers),
+            messages: messages.len(),
+            settled: messages.len().saturating_sub(1),
+            tokens,
+            tools,
+            cut: self.epoch.shown.cut,
+            turn_context: Vec::new(),
+            left_out: Vec::new(),
+            notes: Vec::new(),
+        };
+        Aside { messages, envelope }
+    }
+}

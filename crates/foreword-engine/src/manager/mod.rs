@@ -1,0 +1,297 @@
+//! The managed history: what a template asks for is written by a model, checked, and put in the place of old runs.
+//!
+//! [`manage`] is a function of a template, the summaries so far, the conversation and the latest input; it keeps no state. Whatever
+//! goes wrong, the turn goes on with the history as it is and the reason is on record: nothing that is not a summary ever becomes one.
+
+mod judge;
+mod prompt;
+mod recall;
+mod record;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use foreword_core::session::{Session, Spoken};
+use foreword_core::settings::HistoryPolicy;
+use foreword_core::summary::{Source, check, cite};
+use foreword_core::tokens::{Tokenizer, Tokens};
+use foreword_provider::model::Model;
+use foreword_store::Summary;
+use foreword_vault::folder::Folder;
+use jiff::tz::TimeZone;
+
+pub use judge::judge;
+pub use recall::{Past, Recall, Remark, StoredPast};
+pub use record::{Figures, Section, Unmanaged, View};
+
+use crate::session::{Reply, SpeakError, Speaker, Stop};
+use crate::templates::{Given, Named, NoTemplate, Runs, Step, Template, Writer, render};
+
+/// How many runs whoever writes looks at where nobody says.
+pub const RECENT_RUNS: usize = 3;
+/// How many runs stay word for word where nobody says.
+pub const PASSTHROUGH_RUNS: usize = 1;
+/// Below this size of the history nothing is managed where nobody says.
+pub const TOKEN_THRESHOLD: u64 = 4_000;
+/// A summary that takes longer is none.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What is given to a step is held to so many bytes each.
+const MOST_INPUT: u64 = 64 << 10;
+
+/// The model that a template names, where that is not the session's own.
+pub struct Own {
+    /// Which.
+    pub model: Arc<Model>,
+    /// Who speaks for it.
+    pub speaker: Box<dyn Speaker + Send>,
+}
+
+/// Who manages a session's history.
+pub struct Manager {
+    /// By what.
+    pub template: Result<Template, NoTemplate>,
+    /// The template's own model.
+    pub own: Option<Own>,
+    /// Where the files are that a template names.
+    pub files: Option<Folder>,
+    /// In which days end.
+    pub zone: TimeZone,
+    /// How long a summary may take.
+    pub patience: Duration,
+    /// Ends an answer that takes too long.
+    pub stop: Option<Stop>,
+    /// What the next summary is to look at above all.
+    pub focus: Option<String>,
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").field("template", &self.template).finish_non_exhaustive()
+    }
+}
+
+impl Manager {
+    /// A manager with nothing but a template.
+    pub fn new(template: Result<Template, NoTemplate>) -> Self {
+        Self { template, own: None, files: None, zone: TimeZone::UTC, patience: PATIENCE, stop: None, focus: None }
+    }
+}
+
+/// What a session with this template is set to.
+pub fn policy(template: Option<&Template>) -> HistoryPolicy {
+    let parsed = template.map(|template| &template.parsed);
+    HistoryPolicy::Managed {
+        summary: None,
+        passthrough_runs: parsed.and_then(|parsed| parsed.passthrough_runs).map_or(PASSTHROUGH_RUNS, Runs::count),
+        token_threshold: Tokens(parsed.and_then(|parsed| parsed.token_threshold).unwrap_or(TOKEN_THRESHOLD)),
+    }
+}
+
+/// Everything a summary is made from.
+pub struct Ground<'a> {
+    /// The conversation.
+    pub session: &'a Session,
+    /// The views so far, oldest first.
+    pub prior: &'a [Summary],
+    /// What the user says now.
+    pub latest_input: &'a str,
+    /// How sizes are counted.
+    pub tokenizer: &'a dyn Tokenizer,
+    /// When, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+/// Something to be asked.
+pub struct Call {
+    /// Behind the live prompt.
+    pub behind: String,
+    /// The same with all it needs, for a model that does not have the live prompt in front of it.
+    pub alone: String,
+    /// By the template's own model.
+    pub own: bool,
+}
+
+/// What a model answered, what it cost, and what it was asked with.
+pub struct Answered {
+    /// The reply.
+    pub reply: Reply,
+    /// Whether it was ended because it took too long.
+    pub timed_out: bool,
+    /// Who answered.
+    pub model: String,
+    /// Its price in USD.
+    pub cost: f64,
+}
+
+/// Who is asked.
+pub type Ask<'a> = dyn FnMut(&Call) -> Result<Answered, SpeakError> + 'a;
+
+/// Writes the summary that is due. Nothing where none is: then the view of the history stays as it is.
+pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> Option<View> {
+    let template = match &manager.template {
+        Ok(template) => template,
+        Err(error) => return Some(View::failed(None, Unmanaged::Template(error.to_string()))),
+    };
+    let runs = template.parsed.recent_runs.map_or(RECENT_RUNS, Runs::count);
+    let HistoryPolicy::Managed { token_threshold, .. } = ground.session.settings().history else { return None };
+    let history = ground.session.history_tokens();
+    let covers = ground.session.managed_cut();
+    let (prior, from) = ground.session.written().unwrap_or_default();
+    if runs == 0 || history < token_threshold || covers <= from {
+        return None;
+    }
+    let mut view = View::new(template, covers);
+    view.latest_input = ground.latest_input.chars().take(2_000).collect();
+    view.figures.history = history;
+    view.figures.threshold = token_threshold;
+    view.figures.before = ground.session.units_tokens(from..covers) + ground.tokenizer.count(prior);
+    let sources = ground.session.said(from..covers);
+    let written = write(manager, template, ground, &sources, &mut view, ask);
+    match written {
+        Ok(text) => {
+            view.figures.after = ground.tokenizer.count(&text);
+            if view.figures.after >= view.figures.before {
+                view.why = Some(Unmanaged::NotShorter { before: view.figures.before, after: view.figures.after });
+            } else {
+                view.check = check(&text, ground.session.required(covers));
+                view.summary = Some(text);
+            }
+        }
+        Err(why) => view.why = Some(why),
+    }
+    Some(view)
+}
+
+/// All steps, in order.
+fn write(
+    manager: &Manager,
+    template: &Template,
+    ground: &Ground<'_>,
+    sources: &[Spoken],
+    view: &mut View,
+    ask: &mut Ask<'_>,
+) -> Result<String, Unmanaged> {
+    let mut values = prompt::values(ground, template, &manager.zone);
+    let mut cited: Vec<Source<'_>> = sources.iter().map(|spoken| Source { id: spoken.id, text: &spoken.text }).collect();
+    // What the last summary says came from messages that are not among these any more.
+    let (prior, _) = ground.session.written().unwrap_or_default();
+    let earlier = prompt::cited_lines(prior);
+    cited.extend(earlier.iter().map(|(id, text)| Source { id: *id, text }));
+    for (at, step) in template.parsed.steps.iter().enumerate() {
+        let mut section = Section { name: step.name.clone(), header: step.header.clone(), ..Section::default() };
+        let outcome = one(manager, template, ground, at, step, &values, &mut section, view, ask);
+        if let Ok(text) = &outcome {
+            section.output = if section.by_model && !section.cached {
+                let named = cite(text, &cited);
+                section.unfounded = named.unfounded;
+                named.text
+            } else {
+                text.clone()
+            };
+            if let Some(variable) = &step.output {
+                values.insert(variable.clone(), section.output.clone());
+            }
+        }
+        section.in_view = step.output.is_none() && section.skipped.is_none() && !section.output.is_empty();
+        view.sections.push(section);
+        outcome?;
+    }
+    let shown: Vec<&Section> = view.sections.iter().filter(|section| section.in_view).collect();
+    let asked = view.sections.iter().any(|section| section.by_model && section.in_view);
+    if asked && shown.iter().all(|section| section.output.is_empty()) {
+        return Err(Unmanaged::Empty);
+    }
+    let titled = shown.len() > 1;
+    let text = shown.iter().map(|section| match (&section.header, titled) {
+        (Some(header), _) => format!("{header}:\n{}", section.output),
+        (None, true) => format!("{}:\n{}", section.name, section.output),
+        (None, false) => section.output.clone(),
+    });
+    Ok(text.collect::<Vec<_>>().join("\n\n"))
+}
+
+/// One step: its text, before its sources are named.
+#[expect(clippy::too_many_arguments, reason = "everything a step can see; a struct for one call would only hide it")]
+fn one(
+    manager: &Manager,
+    template: &Template,
+    ground: &Ground<'_>,
+    at: usize,
+    step: &Step,
+    values: &BTreeMap<String, String>,
+    section: &mut Section,
+    view: &mut View,
+    ask: &mut Ask<'_>,
+) -> Result<String, Unmanaged> {
+    let rendered = render(&step.text, values);
+    section.missing = rendered.missing;
+    if let Some(why) = rendered.failed {
+        return Err(Unmanaged::Template(format!("{}: {why}", step.name)));
+    }
+    let mut given = Vec::new();
+    for Given { what, required } in &step.input {
+        match self::given(manager, what, values) {
+            Ok(text) if !text.trim().is_empty() => given.push((what.to_string(), text)),
+            missing => {
+                let why = missing.err().unwrap_or_else(|| "it is empty".to_owned());
+                section.missing.push(format!("{what}: {why}"));
+                if *required {
+                    section.skipped = Some(format!("{what} is required, and {why}"));
+                    return Ok(String::new());
+                }
+            }
+        }
+    }
+    if let Some(held) =
+        step.cache.and_then(|hold| record::held(ground.prior, template, at, step, hold, ground.now_ms, &manager.zone))
+    {
+        section.cached = true;
+        section.by_model = true;
+        section.made_ms = held.0;
+        return Ok(held.1);
+    }
+    section.made_ms = ground.now_ms;
+    let writer = step.model.as_ref().or(template.parsed.model.as_ref());
+    if writer == Some(&Writer::None) {
+        // An instruction that nobody follows is no summary: the engine's own lines do.
+        let texts = given.into_iter().map(|(_, text)| text);
+        return Ok(texts.collect::<Vec<_>>().join("\n\n"));
+    }
+    section.by_model = true;
+    let runs = step.recent_runs.or(template.parsed.recent_runs).map_or(RECENT_RUNS, Runs::count);
+    let summaries = step.recent_summaries.map_or(1, Runs::count);
+    let mut call = prompt::call(ground, manager, template, &rendered.text, &given, runs, summaries);
+    call.own = matches!(writer, Some(Writer::Named(_))) && manager.own.is_some();
+    section.asked = call.behind.clone();
+    let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;
+    view.model.clone_from(&answered.model);
+    view.figures.cost += answered.cost;
+    if let Some(spent) = answered.reply.spent {
+        view.figures.read += spent.prompt.read;
+        view.figures.prompt += spent.prompt.total();
+        view.figures.output += Tokens(spent.output);
+    }
+    section.raw.clone_from(&answered.reply.text);
+    if answered.timed_out {
+        return Err(Unmanaged::TimedOut);
+    }
+    judge(&answered.reply)
+}
+
+/// What a step asks to be given.
+fn given(manager: &Manager, what: &Named, values: &BTreeMap<String, String>) -> Result<String, String> {
+    match what {
+        Named::Variable(name) => values.get(name).cloned().ok_or_else(|| "nothing has put it out".to_owned()),
+        Named::File(path) => {
+            let files = manager.files.as_ref().ok_or("there is no vault")?;
+            let read =
+                |path: &str| files.read_bytes(path, MOST_INPUT).map(|bytes| foreword_vault::folder::Text::decode(bytes).text);
+            read(path).or_else(|error| read(&format!("{path}.md")).map_err(|_| error.to_string()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! What whoever writes a summary is asked.
+
+use std::collections::BTreeMap;
+
+use foreword_core::history::MessageId;
+use foreword_core::message::Role;
+use foreword_core::session::Spoken;
+use foreword_core::text::output::cap;
+use foreword_core::text::summary_line::sentences;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{Call, Ground, Manager, View};
+use crate::templates::Template;
+
+/// The manager's own instruction; everything else is the template's.
+const TASK: &str = "\
+Write the part of a record of this conversation that is described below. The record takes the place of older messages, so whatever is \
+not in it is forgotten. Tell only what was said or done. Do not answer the user, do not call a tool, and write nothing but the record.";
+
+/// A message is told up to here.
+const MOST_MESSAGE_CHARS: usize = 4_000;
+/// And all of them up to here.
+const MOST_CHARS: usize = 60_000;
+/// The latest input is told up to here.
+const MOST_INPUT_CHARS: usize = 4_000;
+
+/// The values of placeholders.
+pub(super) fn values(ground: &Ground<'_>, template: &Template, zone: &TimeZone) -> BTreeMap<String, String> {
+    let day = Timestamp::from_millisecond(ground.now_ms).ok().map(|now| now.to_zoned(zone.clone()).date());
+    let runs = template.parsed.recent_runs.map_or(super::RECENT_RUNS, crate::templates::Runs::count);
+    let (summary, _) = ground.session.written().unwrap_or_default();
+    let values = [
+        ("latest_input", held(ground.latest_input, MOST_INPUT_CHARS)),
+        ("recent_runs", conversation(&ground.session.said(ground.session.last_runs(runs)))),
+        ("recent_summaries", summary.to_owned()),
+        ("today", day.map(|day| day.to_string()).unwrap_or_default()),
+        ("session", ground.session.settings().session.clone()),
+        ("template", template.name.clone()),
+    ];
+    values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What is asked for one step.
+pub(super) fn call(
+    ground: &Ground<'_>,
+    manager: &Manager,
+    template: &Template,
+    wanted: &str,
+    given: &[(String, String)],
+    runs: usize,
+    summaries: usize,
+) -> Call {
+    let mut parts = vec![TASK.to_owned()];
+    parts.extend(template.parsed.context_instructions.clone());
+    parts.extend(manager.focus.as_ref().map(|focus| format!("Look above all at this: {focus}")));
+    parts.push(format!("## What to write\n\n{wanted}"));
+    parts.extend(given.iter().map(|(name, text)| format!("## {name}\n\n{text}")));
+    let earlier = earlier(ground, summaries);
+    if !earlier.is_empty() {
+        parts.push(format!("## The record so far\n\n{earlier}"));
+    }
+    let latest = format!("## What the user says next\n\n{}", held(ground.latest_input, MOST_INPUT_CHARS));
+    let recent = format!("## Recent conversation\n\n{}", conversation(&ground.session.said(ground.session.last_runs(runs))));
+    let alone = [&parts[..], &[recent, latest.clone()]].concat().join("\n\n");
+    parts.push(latest);
+    Call { behind: parts.join("\n\n"), alone, own: false }
+}
+
+/// The last summaries, the one that stands first of all.
+fn earlier(ground: &Ground<'_>, summaries: usize) -> String {
+    let Some(more) = summaries.checked_sub(1) else { return String::new() };
+    let (standing, _) = ground.session.written().unwrap_or_default();
+    let stored = ground.prior.iter().rev().filter_map(|row| View::of(row).ok()?.summary).filter(|text| text != standing);
+    let mut texts: Vec<String> = stored.take(more.min(8)).collect();
+    texts.reverse();
+    texts.push(standing.to_owned());
+    texts.retain(|text| !text.is_empty());
+    held(&texts.join("\n\n"), MOST_CHARS)
+}
+
+/// Messages as plain lines.
+pub(super) fn conversation(spoken: &[Spoken]) -> String {
+    let line = |spoken: &Spoken| {
+        let who = match spoken.role {
+            Role::User => "User",
+            Role::Assistant => "Assistant",
+            Role::Tool => "[tool]",
+            Role::System => "System",
+        };
+        format!("{who} [{}]: {}", spoken.id, held(&spoken.text, MOST_MESSAGE_CHARS))
+    };
+    held(&spoken.iter().map(line).collect::<Vec<_>>().join("\n"), MOST_CHARS)
+}
+
+fn held(text: &str, chars: usize) -> String {
+    cap(text, chars, "the session's record").map_or_else(|| text.to_owned(), |capped| capped.text)
+}
+
+/// The sentences of an earlier summary with the first message each of them names.
+pub(super) fn cited_lines(summary: &str) -> Vec<(MessageId, String)> {
+    let mut found: Vec<(MessageId, String)> = Vec::new();
+    for line in summary.lines() {
+        let mut words = String::new();
+        for sentence in sentences(line) {
+            let mut rest = sentence;
+            while let Some((before, behind)) = rest.split_once('[') {
+                words.push_str(before);
+                let Some((inside, after)) = behind.split_once(']') else { break };
+                let ids = inside.split(',').filter_map(|id| id.trim().parse::<MessageId>().ok());
+                for id in ids {
+                    found.push((id, words.trim().to_owned()));
+                }
+                words.clear();
+                rest = after;
+            }
+            words.push_str(rest);
+            words.push(' ');
+        }
+    }
+    found
+}

@@ -1,0 +1,163 @@
+//! A turn of a session whose history is managed: the summary that is due is asked for beside the conversation, stored, and told.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+
+use foreword_core::layer::LayerId;
+use foreword_core::prompt::Prompt;
+use foreword_core::session::{Aside, Input, TurnInput};
+use foreword_core::settings::{HistoryPolicy, Layout};
+use foreword_core::tokens::Tokens;
+use foreword_provider::cost::{cost, output_cost};
+use foreword_provider::model::Model;
+use foreword_provider::render::{BodyOptions, body};
+use foreword_store::Write;
+
+use super::kept::{Kept, Outgoing};
+use super::speak::{SpeakError, Speaker};
+use crate::manager::{Answered, Call, Ground, Manager, View, manage};
+
+/// A summary is at most so long.
+const MOST_REPLY: Tokens = Tokens(1_024);
+
+/// So many earlier views are looked at.
+const MOST_PRIOR: usize = 32;
+
+/// What a model that has only the question is told.
+const ALONE: &str = "You keep the record of a conversation.";
+
+impl Kept {
+    /// Lets a manager look after the history, or nobody.
+    pub fn set_manager(&mut self, manager: Option<Manager>) {
+        self.manager = manager;
+    }
+
+    /// What came of the last try to manage the history, where there was one since the session was opened.
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
+    pub(super) fn manage(&mut self, turn: &TurnInput, speaker: &mut dyn Speaker, now: &dyn Fn() -> i64) {
+        if !matches!(self.setup.settings.history, HistoryPolicy::Managed { .. }) {
+            return;
+        }
+        let Some(mut manager) = self.manager.take() else { return };
+        // In `log` a changed view costs the cache, so it changes where the cache breaks anyway.
+        let settled = self.setup.settings.layout == Layout::Log && self.session.would_fold(Input::Turn(turn.clone())).is_none();
+        if !settled {
+            self.write_view(turn, &mut manager, speaker, now);
+        }
+        self.manager = Some(manager);
+    }
+
+    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, speaker: &mut dyn Speaker, now: &dyn Fn() -> i64) {
+        let prior = self.store.summaries(&self.row.id, MOST_PRIOR).unwrap_or_else(|error| {
+            self.fail(error.to_string());
+            Vec::new()
+        });
+        let now_ms = now();
+        let mut own = manager.own.take();
+        let tokenizer = self.session.tokenizer();
+        let ground = Ground { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &**tokenizer, now_ms };
+        let view = manage(manager, &ground, &mut |call: &Call| match own.as_mut().filter(|_| call.own) {
+            Some(own) => self.ask(manager, &mut *own.speaker, &Arc::clone(&own.model), Some(&call.alone), call, now_ms),
+            None => self.ask(manager, speaker, &self.model, None, call, now_ms),
+        });
+        manager.own = own;
+        manager.focus = manager.focus.take().filter(|_| view.is_none());
+        let Some(view) = view else { return };
+        match view.row(now_ms) {
+            Ok(row) => self.backlog.push(Write::Summary(Box::new(row))),
+            Err(error) => self.fail(format!("the record of a summary cannot be stored: {error}")),
+        }
+        match (&view.summary, &view.why) {
+            (Some(summary), _) => {
+                let told = Input::Managed { summary: summary.clone(), covers: view.covers };
+                if let Err(error) = self.tell(told, now_ms) {
+                    self.fail(error.to_string());
+                }
+            }
+            (None, why) => {
+                self.write([]);
+                let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
+                self.fail(format!("the history is not summarised this time: {why}. The turn goes on with the history as it is"));
+            }
+        }
+        self.view = Some(view);
+    }
+
+    /// Asks beside the conversation: behind the live prompt where that fits, so that it is read from the provider's cache.
+    fn ask(
+        &self,
+        manager: &Manager,
+        speaker: &mut dyn Speaker,
+        model: &Arc<Model>,
+        alone: Option<&str>,
+        call: &Call,
+        at_ms: i64,
+    ) -> Result<Answered, SpeakError> {
+        let reply_tokens = MOST_REPLY.min(self.setup.settings.budget.reply);
+        let live = alone.is_none().then(|| self.session.aside(&call.behind));
+        let fits = |aside: &Aside| aside.envelope.tokens + reply_tokens <= model.window;
+        let aside = live.filter(fits).unwrap_or_else(|| self.session.alone(ALONE, &call.alone));
+        if !fits(&aside) {
+            return Err(SpeakError(format!("what it would be asked with has {} tokens", aside.envelope.tokens)));
+        }
+        let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
+        let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));
+        let reply = reply?;
+        let spent = reply.spent.unwrap_or_default();
+        let total = spent.prompt.total();
+        let price = cost(model, &spent.prompt) + output_cost(model, total, Tokens(spent.output));
+        Ok(Answered { reply, timed_out, model: model.name.clone(), cost: price })
+    }
+
+    fn put_beside(&self, aside: Aside, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
+        let Aside { messages, envelope } = aside;
+        let prompt = Prompt {
+            messages: &messages,
+            tools: &envelope.tools,
+            settled: envelope.settled,
+            session: &self.setup.settings.session,
+            l1: envelope.layers[LayerId::L1.index()].hash,
+            l2: envelope.layers[LayerId::L2.index()].hash,
+            reply_tokens,
+        };
+        let options = if own {
+            BodyOptions { stream: true, ..BodyOptions::default() }
+        } else {
+            self.options(&envelope, self.sent.as_ref(), &messages)
+        };
+        let dialect = if own { model.dialect } else { self.setup.dialect };
+        let body = body(dialect, model, &prompt, &options);
+        Outgoing { number: self.counts.requests, at_ms, body, model: Arc::clone(model), messages, reply_tokens, envelope }
+    }
+}
+
+/// Ends an answer that takes too long, where somebody can.
+fn with_patience<T>(manager: &Manager, answer: impl FnOnce() -> T) -> (T, bool) {
+    let Some(stop) = manager.stop.clone() else { return (answer(), false) };
+    let (done, wait) = channel::<()>();
+    let patience = manager.patience;
+    let watch = {
+        let stop = Arc::clone(&stop);
+        thread::spawn(move || {
+            let late = wait.recv_timeout(patience) == Err(RecvTimeoutError::Timeout);
+            if late {
+                stop.store(true, Ordering::Relaxed);
+            }
+            late
+        })
+    };
+    let answered = answer();
+    drop(done);
+    let late = watch.join().unwrap_or(false);
+    if late {
+        // Only this answer was to end.
+        stop.store(false, Ordering::Relaxed);
+    }
+    (answered, late)
+}

@@ -1,0 +1,258 @@
+//! From the text of a template to plain values. Nothing is fatal: what cannot be understood is left out and named.
+
+use foreword_vault::frontmatter;
+use jiff::civil::Weekday;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::{Flaw, Given, Named, Runs, Step, WEEK_START, Writer};
+
+/// What a template says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parsed {
+    /// What it is for.
+    pub description: Option<String>,
+    /// How many runs stay word for word, where it says.
+    pub passthrough_runs: Option<Runs>,
+    /// Below this size of the history nothing is managed, where it says.
+    pub token_threshold: Option<u64>,
+    /// How many runs are looked at, where it says.
+    pub recent_runs: Option<Runs>,
+    /// Who writes, where it says.
+    pub model: Option<Writer>,
+    /// For placeholders and for what holds a week.
+    #[serde(serialize_with = "weekday")]
+    pub week_start_day: Weekday,
+    /// What the chat model is told.
+    pub chat_instructions: Option<String>,
+    /// What whoever writes a step is told.
+    pub context_instructions: Option<String>,
+    /// What is to be written.
+    pub steps: Vec<Step>,
+    /// What it asks for and does not get.
+    pub flaws: Vec<Flaw>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn weekday<S: Serializer>(day: &Weekday, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(DAYS[day.to_monday_zero_offset().unsigned_abs() as usize % DAYS.len()])
+}
+
+const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+const CHAT: &str = "chat instructions";
+const CONTEXT: &str = "context instructions";
+
+/// More steps than this are not looked at: each may be a call of a model.
+const MOST_STEPS: usize = 16;
+
+/// Reads a template.
+pub fn parse(text: &str) -> Parsed {
+    let head = frontmatter::read(text);
+    let mut parsed = Parsed {
+        description: None,
+        passthrough_runs: None,
+        token_threshold: None,
+        recent_runs: None,
+        model: None,
+        week_start_day: WEEK_START,
+        chat_instructions: None,
+        context_instructions: None,
+        steps: Vec::new(),
+        flaws: Vec::new(),
+    };
+    if let Some(fault) = &head.fault {
+        parsed.flaw(1, format!("the frontmatter is not quite YAML: {fault}"));
+    }
+    for (key, value) in &head.fields {
+        if let Err(what) = parsed.setting(&plain(key), value) {
+            parsed.flaw(1, format!("{key} in the frontmatter: {what}"));
+        }
+    }
+    let body = text.get(head.range.end..).unwrap_or_default();
+    let first_line = text.get(..head.range.end).unwrap_or_default().lines().count() + 1;
+    let sections = sections(body, first_line);
+    // A template without headings is one thing to write.
+    if sections.iter().all(|section| section.name.is_none()) {
+        for section in sections {
+            parsed.step("Summary", &section);
+        }
+        return parsed;
+    }
+    for section in &sections {
+        let Some(name) = section.name else { continue };
+        match plain(name).replace('_', " ").as_str() {
+            CHAT => parsed.chat_instructions = said(&section.lines),
+            CONTEXT => parsed.context_instructions = said(&section.lines),
+            _ => parsed.step(name, section),
+        }
+    }
+    parsed
+}
+
+/// `-` and `_` are alike, and so is case.
+fn plain(name: &str) -> String {
+    name.trim().to_lowercase().replace('-', "_")
+}
+
+fn said(lines: &[&str]) -> Option<String> {
+    let text = lines.join("\n").trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+impl Parsed {
+    fn flaw(&mut self, line: usize, what: impl Into<String>) {
+        self.flaws.push(Flaw { line, what: what.into() });
+    }
+
+    fn setting(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        let word = match value {
+            Value::String(text) => text.clone(),
+            Value::Null => return Ok(()),
+            other => other.to_string(),
+        };
+        match key {
+            "description" => self.description = Some(word),
+            "passthrough_runs" => self.passthrough_runs = Some(word.parse()?),
+            "recent_runs" => self.recent_runs = Some(word.parse()?),
+            "token_threshold" => {
+                let number = word.trim().replace('_', "").parse();
+                self.token_threshold = Some(number.map_err(|_| format!("{word:?} is not a number of tokens"))?);
+            }
+            "model" => self.model = Some(Writer::from(word.as_str())),
+            "week_start_day" => {
+                let day = DAYS.iter().position(|day| *day == word.trim().to_lowercase());
+                let day = day.and_then(|day| Weekday::from_monday_zero_offset(i8::try_from(day).ok()?).ok());
+                self.week_start_day = day.ok_or_else(|| format!("{word:?} is not a day of the week, in English"))?;
+            }
+            // Other keys belong to whoever else reads the note.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, name: &str, section: &Section<'_>) {
+        if self.steps.len() == MOST_STEPS {
+            if !self.flaws.iter().any(|flaw| flaw.what.starts_with("more than")) {
+                self.flaw(section.line, format!("more than {MOST_STEPS} steps; this one and those behind it are left out"));
+            }
+            return;
+        }
+        let mut step = Step { name: name.to_owned(), ..Step::default() };
+        // Directives stand in front of the text.
+        let mut lines = section.lines.iter().enumerate();
+        let mut from = section.lines.len();
+        for (at, line) in lines.by_ref() {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let Some(directive) = line.trim().strip_prefix('@') else {
+                from = at;
+                break;
+            };
+            let (name, value) = directive.split_once([' ', ':', '\t']).unwrap_or((directive, ""));
+            if let Err(what) = direct(&mut step, &plain(name), value.trim_start_matches(':').trim()) {
+                self.flaw(section.line + at + 1, format!("@{name}: {what}"));
+            }
+        }
+        step.text = section.lines[from..].join("\n").trim().to_owned();
+        if let Some((language, shape)) = shape(&step.text)
+            && language == "json"
+            && let Err(error) = serde_json::from_str::<Value>(shape)
+        {
+            self.flaw(section.line, format!("the wished shape of {name:?} is not JSON ({error}); it is passed on as it is"));
+        }
+        self.steps.push(step);
+    }
+}
+
+fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
+    if value.is_empty() {
+        return Err("it says nothing; write a value behind it".to_owned());
+    }
+    match name {
+        "recent_runs" => step.recent_runs = Some(value.parse()?),
+        "recent_summaries" => step.recent_summaries = Some(value.parse()?),
+        "model" => step.model = Some(Writer::from(value)),
+        "header" => step.header = Some(value.trim_matches('"').to_owned()),
+        "cache" => step.cache = Some(value.parse()?),
+        "input" => {
+            let bare = value.replace("(required)", "");
+            step.input.push(Given { what: named(bare.trim())?, required: bare.len() < value.len() });
+        }
+        "output" => match named(value)? {
+            Named::Variable(name) => step.output = Some(name),
+            Named::File(name) if name == "context" => step.output = None,
+            Named::File(name) => {
+                return Err(format!("{name:?}: Foreword writes no files here; write `variable: NAME` or leave it out"));
+            }
+        },
+        "tools" | "write_mode" => return Err("it is not used here".to_owned()),
+        _ => return Err("there is no such directive".to_owned()),
+    }
+    Ok(())
+}
+
+/// `file: a.md`, `variable: x`, `a.md` or `[[a]]`.
+fn named(value: &str) -> Result<Named, String> {
+    let after = |word: &str| value.strip_prefix(word).map(|rest| rest.trim_start().trim_start_matches(':').trim());
+    let what = match (after("variable"), after("file")) {
+        (Some(name), _) => Named::Variable(name.to_owned()),
+        (_, Some(path)) => Named::File(link(path).to_owned()),
+        _ => Named::File(link(value).to_owned()),
+    };
+    match &what {
+        Named::File(name) | Named::Variable(name) if name.is_empty() => Err("it names nothing".to_owned()),
+        _ => Ok(what),
+    }
+}
+
+fn link(path: &str) -> &str {
+    path.strip_prefix("[[").and_then(|path| path.strip_suffix("]]")).unwrap_or(path).trim_matches('"')
+}
+
+/// The first fenced block that is JSON or YAML: the shape that is wished for.
+fn shape(text: &str) -> Option<(&str, &str)> {
+    let mut from = 0;
+    while let Some(open) = text[from..].find("```").map(|at| at + from) {
+        let inside = &text[open + 3..];
+        let (language, rest) = inside.split_once('\n')?;
+        let end = rest.find("```")?;
+        let language = language.trim();
+        if matches!(language, "json" | "yaml" | "yml") {
+            return Some((language, &rest[..end]));
+        }
+        from = open + 3 + language.len() + 1 + end + 3;
+        from = text.ceil_char_boundary(from.min(text.len()));
+    }
+    None
+}
+
+struct Section<'a> {
+    name: Option<&'a str>,
+    /// The line of its heading.
+    line: usize,
+    lines: Vec<&'a str>,
+}
+
+/// What stands under each `##`; code is not looked at for headings.
+fn sections(body: &str, first_line: usize) -> Vec<Section<'_>> {
+    let mut found = vec![Section { name: None, line: first_line.saturating_sub(1), lines: Vec::new() }];
+    let mut fenced = false;
+    for (line, text) in (first_line..).zip(body.lines()) {
+        let bare = text.trim_start();
+        if bare.starts_with("```") || bare.starts_with("~~~") {
+            fenced = !fenced;
+        }
+        match text.strip_prefix("## ").filter(|_| !fenced) {
+            Some(name) => found.push(Section { name: Some(name.trim()), line, lines: Vec::new() }),
+            None => {
+                if let Some(section) = found.last_mut() {
+                    section.lines.push(text);
+                }
+            }
+        }
+    }
+    found.retain(|section| section.name.is_some() || section.lines.iter().any(|line| !line.trim().is_empty()));
+    found
+}

@@ -1,0 +1,204 @@
+//! Finding a template by its name: the vault first, then the user's folder, then those that come with Foreword.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use foreword_core::hash::Hash;
+use foreword_vault::folder::Folder;
+use serde::Serialize;
+
+use super::{Origin, Template, parse};
+
+/// Where templates are in a vault, the first wins.
+pub const TEMPLATE_FOLDERS: [&str; 2] = ["Foreword/ContextTemplates", "AssistantMD/ContextTemplates"];
+
+/// Those that come with Foreword.
+pub const BUILTIN: [(&str, &str); 4] = [
+    ("coding", include_str!("builtin/coding.md")),
+    ("freeform-chat", include_str!("builtin/freeform-chat.md")),
+    ("goal-oriented", include_str!("builtin/goal-oriented.md")),
+    ("research-notes", include_str!("builtin/research-notes.md")),
+];
+
+/// Longer files are no templates.
+const MOST_BYTES: u64 = 256 << 10;
+
+/// More files than this are not listed.
+const MOST_FILES: usize = 1_000;
+
+/// Why there is no template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTemplate {
+    /// It is nowhere.
+    #[error("there is no template {0:?}: `foreword templates list` shows those there are{1}")]
+    NotFound(String, String),
+    /// It cannot be one.
+    #[error(
+        "{0:?} cannot be the name of a template: it is a file name, or a folder and a file name, that does not begin with `_`"
+    )]
+    NotAName(String),
+    /// It is there and cannot be read.
+    #[error("the template {0} cannot be read: {1}")]
+    Unreadable(String, String),
+}
+
+/// Where templates are looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Shelf {
+    vault: Option<PathBuf>,
+    user: Option<PathBuf>,
+}
+
+/// A template in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// Its file.
+    pub path: Option<String>,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Whether another of its name comes first.
+    pub hidden: bool,
+    /// How many things in it are wrong.
+    pub flaws: usize,
+}
+
+/// A folder that is searched.
+struct Place {
+    origin: Origin,
+    root: PathBuf,
+    under: &'static str,
+}
+
+impl Shelf {
+    /// Looks in a vault and in a folder of the user's own, where these are given.
+    pub fn new(vault: Option<&Path>, user: Option<&Path>) -> Self {
+        Self { vault: vault.map(Path::to_owned), user: user.map(Path::to_owned) }
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let vault = self
+            .vault
+            .iter()
+            .flat_map(|root| TEMPLATE_FOLDERS.iter().map(|under| Place { origin: Origin::Vault, root: root.clone(), under }));
+        let user = self.user.iter().map(|root| Place { origin: Origin::User, root: root.clone(), under: "" });
+        vault.chain(user).collect()
+    }
+
+    /// The template of that name. `.md` may be left out.
+    pub fn find(&self, name: &str) -> Result<Template, NoTemplate> {
+        let bare = name.trim().strip_suffix(".md").unwrap_or(name.trim());
+        if !is_name(bare) {
+            return Err(NoTemplate::NotAName(shown(name)));
+        }
+        for place in self.places() {
+            let Ok(folder) = Folder::open(&place.root) else { continue };
+            let path = if place.under.is_empty() { format!("{bare}.md") } else { format!("{}/{bare}.md", place.under) };
+            if !folder.root().join(&path).exists() {
+                continue;
+            }
+            let text = folder
+                .read_bytes(&path, MOST_BYTES)
+                .map(|bytes| foreword_vault::folder::Text::decode(bytes).text)
+                .map_err(|error| NoTemplate::Unreadable(shown(&path), error.to_string()))?;
+            return Ok(template(bare, place.origin, Some(path), &text));
+        }
+        let alike = |name: &str| name.to_lowercase().replace(['_', ' '], "-");
+        let builtin = BUILTIN.iter().find(|(name, _)| alike(name) == alike(bare));
+        builtin.map(|(name, text)| template(name, Origin::Builtin, None, text)).ok_or_else(|| {
+            let near = self.list().into_iter().find(|listed| alike(&listed.name).contains(&alike(bare)));
+            NoTemplate::NotFound(shown(name), near.map(|near| format!("; did you mean {:?}?", near.name)).unwrap_or_default())
+        })
+    }
+
+    /// All of them by name, those that come first in front.
+    pub fn list(&self) -> Vec<Listed> {
+        let mut found: Vec<Listed> = Vec::new();
+        for place in self.places() {
+            for name in names(&place) {
+                let one = Self { vault: None, user: Some(place.root.join(place.under)) };
+                if let Ok(template) = one.find(&name)
+                    && template.origin == Origin::User
+                {
+                    let path =
+                        template.path.map(|path| if place.under.is_empty() { path } else { format!("{}/{path}", place.under) });
+                    found.push(listed(Template { origin: place.origin.clone(), path, ..template }));
+                }
+            }
+        }
+        found.extend(BUILTIN.iter().map(|(name, text)| listed(template(name, Origin::Builtin, None, text))));
+        let mut first: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, listed) in found.iter_mut().enumerate() {
+            listed.hidden = *first.entry(listed.name.clone()).or_insert(at) != at;
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name)); // stable: the first of a name stays first
+        found
+    }
+}
+
+fn listed(template: Template) -> Listed {
+    Listed {
+        name: template.name,
+        origin: template.origin,
+        path: template.path,
+        description: template.parsed.description,
+        hidden: false,
+        flaws: template.parsed.flaws.len(),
+    }
+}
+
+fn template(name: &str, origin: Origin, path: Option<String>, text: &str) -> Template {
+    Template { name: name.to_owned(), origin, path, hash: Hash::of(text), parsed: parse(text) }
+}
+
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(120).collect()
+}
+
+/// A name, or a folder and a name.
+fn is_name(name: &str) -> bool {
+    let part =
+        |part: &str| !part.is_empty() && !part.starts_with(['_', '.']) && !part.contains(['\\', ':', '\0']) && part.len() <= 120;
+    let mut parts = name.split('/');
+    let (first, second) = (parts.next(), parts.next());
+    first.is_some_and(part) && second.is_none_or(part) && parts.next().is_none()
+}
+
+/// The markdown files of a folder and of the folders in it, without `.md`.
+fn names(place: &Place) -> Vec<String> {
+    let folder = place.root.join(place.under);
+    let mut found = Vec::new();
+    let entries = |folder: &Path| -> Vec<(String, bool)> {
+        let read = fs::read_dir(folder).into_iter().flatten().flatten();
+        read.take(MOST_FILES).filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path().is_dir()))).collect()
+    };
+    for (name, is_folder) in entries(&folder) {
+        if is_folder {
+            let inside = entries(&folder.join(&name)).into_iter().filter(|(_, is_folder)| !is_folder);
+            found.extend(inside.map(|(file, _)| format!("{name}/{file}")));
+        } else {
+            found.push(name);
+        }
+    }
+    found.retain(|name| name.ends_with(".md") && is_name(name));
+    for name in &mut found {
+        name.truncate(name.len() - ".md".len());
+    }
+    found.sort();
+    found.truncate(MOST_FILES);
+    found
+}
+
+/// A template to begin with.
+pub fn new_text(name: &str) -> String {
+    let title: String = name.rsplit('/').next().unwrap_or(name).chars().filter(|c| !c.is_control()).collect();
+    format!(
+        "---\ndescription: What {title} is for\npassthrough_runs: 1\ntoken_threshold: 4000\nrecent_runs: 3\n---\n\n\
+         ## Context Instructions\n\nWrite plainly. Keep names, paths, numbers and decisions exactly as they were said.\n\n\
+         ## Summary\n\n@recent-runs 3\n@recent-summaries 1\n\nWhat is the user after, what was found, what was decided, what is open?\n"
+    )
+}

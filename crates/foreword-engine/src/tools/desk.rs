@@ -1,0 +1,107 @@
+//! What the tools of a session work with.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use foreword_core::budget::Budget;
+use foreword_tools::write::{self, Undone, WriteError};
+use jiff::Zoned;
+
+use super::find::{Found, Query, find};
+use crate::corpus::Corpus;
+use crate::meaning::Meaning;
+use crate::places::Places;
+
+/// So long a search may read new files and make vectors before it answers with what there is.
+const PREPARING: Duration = Duration::from_secs(2);
+
+/// However little room there is, an output says something.
+const LEAST_PAGE: usize = 800;
+
+/// However much room there is, an output is no book.
+const MOST_PAGE: usize = 26_000;
+
+/// The vault of a session with what finds things in it, shared by all that use it.
+#[derive(Clone)]
+pub struct Desk {
+    corpus: Arc<Mutex<Corpus>>,
+    meaning: Arc<Meaning>,
+    places: Places,
+    clock: Arc<dyn Fn() -> Zoned + Send + Sync>,
+    page: usize,
+}
+
+impl Desk {
+    /// A desk over `corpus`. A search by meaning loads the model of `meaning`; where that may take a fetch that somebody should see, it is
+    /// loaded before. `clock` is asked for the time of each call.
+    pub fn new(
+        corpus: Arc<Mutex<Corpus>>,
+        meaning: Arc<Meaning>,
+        places: Places,
+        clock: impl Fn() -> Zoned + Send + Sync + 'static,
+    ) -> Self {
+        let desk = Self { corpus, meaning, places, clock: Arc::new(clock), page: 0 };
+        desk.with_output_chars(Budget::default().output_chars)
+    }
+
+    /// With outputs of at most so many characters, up to 32 KiB: as many as the session's budget gives a tool. A longer one would lose its middle
+    /// in the prompt, and reading that again would lose it again.
+    #[must_use]
+    pub fn with_output_chars(self, chars: usize) -> Self {
+        // A fifth is for what is said about a text, and for what the fence may add to it.
+        Self { page: (chars - chars / 5).clamp(LEAST_PAGE, MOST_PAGE), ..self }
+    }
+
+    /// The vault, while nobody else uses it. What a call that panicked left behind is still an index.
+    pub fn corpus(&self) -> MutexGuard<'_, Corpus> {
+        self.corpus.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Zoned {
+        (self.clock)()
+    }
+
+    /// How many bytes of a text one output shows.
+    pub(super) fn page(&self) -> usize {
+        self.page
+    }
+
+    /// Where pages are kept.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Takes back the last change that `writeNote` made to a note.
+    pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
+        let mut corpus = self.corpus();
+        let undone = write::undo(corpus.vault().root(), path)?;
+        corpus.refresh_paths(&[path.to_owned()]);
+        Ok(undone)
+    }
+
+    /// The embedding model.
+    pub(crate) fn meaning(&self) -> &Meaning {
+        &self.meaning
+    }
+
+    /// Finds sources in the vault as it is now. Without the embedding model it goes by words and says so.
+    pub fn find(&self, query: &Query<'_>) -> Found {
+        let mut corpus = self.corpus();
+        let started = Instant::now();
+        corpus.refresh();
+        // Notes come first: at least half of the time is theirs.
+        corpus.read_files(Some(started + PREPARING / 2), &mut |_, _| {});
+        let model = self.meaning.load(&mut |_| ControlFlow::Continue(())).ok();
+        let extent = corpus.extent();
+        if let Some(model) = model
+            && extent.embedded < extent.chunks
+        {
+            let mut in_time =
+                |_, _| if started.elapsed() < PREPARING { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+            corpus.embed(model, &mut in_time);
+        }
+        find(&corpus, model, query)
+    }
+}

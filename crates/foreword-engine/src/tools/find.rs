@@ -1,0 +1,213 @@
+//! Numbered sources for a question: the notes that fit it best, each with the part that does.
+//!
+//! A chunk is cut to be found, not to be read: a source shows the whole note where that is short, else the largest section around the chunk
+//! that is, so that the sentence before and the one after are there.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use foreword_core::hash::Hash;
+use foreword_core::item::Kind;
+use foreword_core::text::fence::is_line_end;
+use foreword_search::Embedder;
+use foreword_search::index::{self, Answer, Hit};
+use foreword_search::period::{self, Period};
+use foreword_vault::index::Listed;
+use jiff::civil::{Date, Weekday};
+
+use super::time_range::span;
+use super::{brief, one_line};
+use crate::corpus::Corpus;
+
+pub use super::time_range::Days;
+
+/// How many sources are given where nothing is said.
+pub const DEFAULT_LIMIT: usize = 5;
+
+/// More are never given.
+pub const MOST_SOURCES: usize = 20;
+
+/// How much of a note a source shows where there is room.
+pub const SOURCE_BYTES: usize = 1_600;
+
+/// What scores less is mostly beside the question.
+const FLOOR: f64 = 0.2;
+
+/// Where nothing scores more, so many are given all the same: a paraphrase may score low and be right.
+const NEAREST: usize = 3;
+
+/// What is asked of a vault.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// The question.
+    pub text: &'a str,
+    /// Only what is dated so; where it is left out, a time that the question names.
+    pub period: Option<Days>,
+    /// What "yesterday" is counted from.
+    pub today: Date,
+    /// How many sources are wanted, up to [`MOST_SOURCES`].
+    pub limit: usize,
+    /// Only these kinds; all where it is empty.
+    pub kinds: &'a [Kind],
+    /// The most bytes of one source's text; [`SOURCE_BYTES`] is a good measure.
+    pub source_bytes: usize,
+}
+
+/// A part of the vault that speaks to a question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// From 1, the best first.
+    pub number: usize,
+    /// What it is called.
+    pub title: String,
+    /// Where it is in the vault; of what is no file, its id.
+    pub path: String,
+    /// The headings above the part, joined by ` > `; empty at the top of a note.
+    pub heading: String,
+    /// The part.
+    pub text: String,
+    /// How well it fits, from 0 to 1.
+    pub score: f64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The best first.
+    pub sources: Vec<Source>,
+    /// What should be known about the search, a clause each.
+    pub remarks: Vec<String>,
+}
+
+/// Finds sources in what `corpus` holds, with `model` by meaning too.
+///
+/// Where nothing that fits is of the time asked for, it is looked for in any time, and that is said.
+pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) -> Found {
+    let named = if query.period.is_none() { period::find(query.text, query.today, Weekday::Monday) } else { None };
+    let period = query.period.or_else(|| named.as_ref().map(|named| (named.first, named.last)));
+    let without_time = named.map_or_else(|| query.text.to_owned(), |named| without(query.text, &named));
+    let limit = query.limit.clamp(1, MOST_SOURCES);
+    let usual = index::Query::new(query.text);
+    let asked = index::Query {
+        embedder: model,
+        kinds: query.kinds,
+        top_n: limit,
+        top_k: usual.top_k.max(4 * limit),
+        include_score: f64::INFINITY,
+        floor: Some(0.0),
+        ..usual
+    };
+
+    let mut remarks = Vec::new();
+    let mut answer = corpus.index().search(&index::Query { text: &without_time, period, ..asked });
+    match period {
+        // Who asks for a time may say little else: all of that time is an answer.
+        Some(days) if !answer.hits.is_empty() => remarks.push(format!("only what is dated {}", span(days))),
+        Some(days) => {
+            remarks.push(format!("nothing that fits is dated {}; this is from any time", span(days)));
+            answer = corpus.index().search(&asked);
+            remarks.extend(without_noise(&mut answer));
+        }
+        None => remarks.extend(without_noise(&mut answer)),
+    }
+    remarks.extend(how_far(&answer));
+    let sources = (1..).zip(&answer.hits).map(|(number, hit)| source(corpus, query.source_bytes, number, hit)).collect();
+    Found { sources, remarks }
+}
+
+/// Leaves what is good enough, else what comes nearest, which is said.
+fn without_noise(answer: &mut Answer) -> Option<String> {
+    let good = answer.hits.iter().take_while(|hit| hit.score >= FLOOR).count();
+    let none = good == 0 && !answer.hits.is_empty();
+    answer.hits.truncate(if none { NEAREST } else { good });
+    none.then(|| "nothing fits well; this comes nearest and may be beside the question".to_owned())
+}
+
+/// What the search by meaning could not see.
+fn how_far(answer: &Answer) -> Option<String> {
+    let Answer { chunks, embedded, keyword_only, .. } = answer;
+    match keyword_only {
+        Some(why) => Some(why.to_string()),
+        None if embedded < chunks => {
+            Some(format!("{} of {chunks} parts of the vault are found by their words only so far", chunks - embedded))
+        }
+        None => None,
+    }
+}
+
+/// The question without the words that name a time, unless nothing would be left.
+fn without(text: &str, named: &Period) -> String {
+    let before = text.get(..named.words.start).unwrap_or_default().trim_end();
+    let after = text.get(named.words.end..).unwrap_or_default().trim_start();
+    let rest = format!("{before} {after}").trim().to_owned();
+    if rest.is_empty() { text.to_owned() } else { rest }
+}
+
+fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit) -> Source {
+    let is_file = hit.id.kind() == Kind::Note;
+    let path = if is_file { hit.id.name().to_owned() } else { hit.id.to_string() };
+    let listed = if is_file { corpus.vault().get(&path) } else { None };
+    // The chunk stands under its title and the headings.
+    let title = listed.map(|listed| listed.given_title().unwrap_or(&listed.title).to_owned());
+    let title = title.unwrap_or_else(|| hit.id.name().rsplit('/').next().unwrap_or_default().to_owned());
+    let heading = hit.chunk.context.strip_prefix(&title).and_then(|rest| rest.strip_prefix(" > ")).unwrap_or_default().to_owned();
+    let around = listed.and_then(|listed| around(corpus, most, listed, &hit.chunk.range));
+    let text = around.unwrap_or_else(|| cut(&hit.chunk.text, most).to_owned());
+    Source { number, title, path, heading, text, score: hit.score }
+}
+
+/// What stands around a chunk of a note that is still as it was when it was indexed.
+fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -> Option<String> {
+    let text = corpus.vault().read(&listed.facts.path).ok()?.text;
+    if Hash::of(&text) != listed.hash {
+        return None;
+    }
+    let body = listed.note.frontmatter.range.end..text.len();
+    let sections = listed.note.headings.iter().map(|heading| heading.section.clone());
+    let holds = |part: &Range<usize>| part.start <= chunk.start && chunk.end <= part.end;
+    let fits = |part: &Range<usize>| part.len() <= most && holds(part);
+    let whole = [body].into_iter().chain(sections).filter(fits).max_by_key(ExactSizeIterator::len);
+    let shown = match whole {
+        Some(part) => text.get(part)?,
+        None => cut(text.get(chunk.start..)?, most),
+    };
+    Some(shown.trim().to_owned())
+}
+
+/// The start of a text, up to the end of a line where one is not far.
+fn cut(text: &str, most: usize) -> &str {
+    if text.len() <= most {
+        return text;
+    }
+    let start = &text[..text.floor_char_boundary(most)];
+    start.rfind('\n').filter(|end| *end > most / 2).map_or(start, |end| &start[..end])
+}
+
+/// Sources as a model reads them, in at most `most` bytes, and how many had no room. Every line of a source is marked as a quote: no note can
+/// end its own, or begin another source.
+pub fn render(sources: &[Source], most: usize) -> (String, usize) {
+    let mut out = String::new();
+    for (shown, source) in sources.iter().enumerate() {
+        let block = block(source);
+        if out.len() + block.len() > most && shown > 0 {
+            return (out, sources.len() - shown);
+        }
+        out.push_str(&block);
+    }
+    (out, 0)
+}
+
+fn block(source: &Source) -> String {
+    let Source { number, title, path, heading, text, score } = source;
+    let mut out = format!("[{number}] {}\npath: {}\n", brief(title), one_line(path));
+    if !heading.is_empty() {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "heading: {}", brief(heading));
+    }
+    let _ = writeln!(out, "similarity: {score:.2}");
+    for line in text.replace("\r\n", "\n").split(is_line_end) {
+        let _ = writeln!(out, "> {line}");
+    }
+    out.push('\n');
+    out
+}

@@ -1,0 +1,107 @@
+//! The tools that come with a session over a vault: finding and reading notes, pages and earlier outputs, and writing a note.
+//!
+//! One file a tool. A tool's description is what a model chooses it by, so it says when to use it and when not. What a tool gives back is plain
+//! text that fits what the session gives a tool's output, and says what was left out and how to get it; the core puts it behind the fence. Lines
+//! of our own stand where no text of a note can: above it, or outside of its quote.
+
+mod desk;
+mod file_tree;
+pub mod find;
+mod local_search;
+mod pages;
+mod read_note;
+mod read_output;
+mod time_range;
+mod web_fetch;
+mod write_note;
+
+#[cfg(test)]
+mod tests;
+
+pub use desk::Desk;
+pub use foreword_tools::{Approval, Approve, Asking, Decision, ServerConfig, Toolbox, Unattended};
+pub use read_output::Outputs;
+
+use foreword_core::catalog::{Include, Permission, Tool};
+use foreword_core::text::fence::is_line_end;
+use foreword_tools::{Builtin, OWN_SERVER, Output};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// All that a session over a vault has; `outputs` are what its tools gave back so far.
+pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
+    vec![
+        Box::new(local_search::LocalSearch::new(desk.clone())),
+        Box::new(read_note::ReadNote::new(desk.clone())),
+        Box::new(file_tree::FileTree::new(desk.clone())),
+        Box::new(time_range::TimeRange::new(desk.clone())),
+        Box::new(web_fetch::WebFetch::new(desk.clone())),
+        Box::new(read_output::ReadOutput::new(outputs, desk.page())),
+        Box::new(write_note::WriteNote::new(desk.clone())),
+    ]
+}
+
+/// What a tool does to the world, which decides whether a person is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It reads what the session may read anyway.
+    Reads,
+    /// It reads, and tells somebody outside that it does.
+    ReadsOutside,
+    /// It changes the vault.
+    Writes,
+}
+
+/// How the catalog knows a tool with these parameters, of which the `required` ones must be given.
+fn described(name: &str, reach: Reach, description: &str, parameters: &Value, required: &[&str]) -> Tool {
+    let schema = json!({
+        "type": "object",
+        "properties": parameters,
+        "required": required,
+        "additionalProperties": false,
+    });
+    Tool {
+        server: OWN_SERVER.to_owned(),
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        schema,
+        include: Some(Include::Always),
+        permission: Some(if reach == Reach::Reads { Permission::NotRequired } else { Permission::Required }),
+        read_only: reach != Reach::Writes,
+    }
+}
+
+/// The arguments of a call. The toolbox has checked them against the schema; whoever calls without it is told here.
+fn read<'a, T: Deserialize<'a>>(arguments: &'a Value) -> Result<T, String> {
+    T::deserialize(arguments).map_err(|error| {
+        format!("The arguments do not fit this tool: {error}. Call it again with arguments as its schema has them.")
+    })
+}
+
+/// What a tool gives back. What went wrong may quote an argument, so it is held to a few lines.
+fn output(outcome: Result<String, String>) -> Output {
+    const MOST_FAULT_BYTES: usize = 2_000;
+    match outcome {
+        Ok(text) => Output::done(text),
+        Err(mut fault) => {
+            fault.truncate(fault.floor_char_boundary(MOST_FAULT_BYTES));
+            Output::failed(fault)
+        }
+    }
+}
+
+/// A text on one line.
+fn one_line(text: &str) -> String {
+    text.replace(|c: char| is_line_end(c) || c.is_control(), " ")
+}
+
+/// A title or a remark on one line, no longer than one.
+fn brief(text: &str) -> String {
+    const MOST_CHARS: usize = 300;
+    one_line(text).chars().take(MOST_CHARS).collect()
+}
+
+/// An argument that says something: some models fill in what they do not need with nothing.
+fn said(argument: Option<&str>) -> Option<&str> {
+    argument.map(str::trim).filter(|argument| !argument.is_empty())
+}

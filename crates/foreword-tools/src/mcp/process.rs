@@ -1,0 +1,181 @@
+//! A server's program. It gets few variables and a process group of its own, so that a key meant for us is not its to read, what is typed
+//! at the terminal does not reach it, and everything it starts ends with it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::background::Guest;
+use super::bounded::{Bounded, MAX_LINE};
+
+/// Our own variables that a program gets: where things are, who the user is, which language and time. Nothing that could be a key.
+const INHERITED: [&str; 19] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "TZ",
+    "TMPDIR",
+    // Windows
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PATHEXT",
+    "SYSTEMDRIVE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+];
+
+/// How long a program has to end by itself, and again after it was asked to.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The end of what a program writes to its standard error.
+#[derive(Clone, Default)]
+pub(super) struct Tail(Arc<Mutex<Vec<u8>>>);
+
+impl Tail {
+    const KEPT: usize = 8 * 1024;
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        let too_many = kept.len().saturating_sub(Self::KEPT);
+        kept.drain(..too_many);
+    }
+
+    /// As text that a terminal may show.
+    pub(super) fn text(&self) -> String {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        super::listing::paragraphs(&String::from_utf8_lossy(&kept), Self::KEPT)
+    }
+}
+
+/// How a program ended, once it has.
+#[derive(Clone, Default)]
+struct Exit(Arc<Mutex<Option<String>>>);
+
+impl Exit {
+    /// The system's words: `exit status: 1`.
+    fn told(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A running program; dropping it ends it.
+pub(super) struct Process {
+    exit: Exit,
+    exceeded: Arc<AtomicBool>,
+    _end: oneshot::Sender<()>,
+}
+
+impl Process {
+    /// Why it is not running any more, where it is not.
+    pub(super) fn ended(&self) -> Option<String> {
+        if self.exceeded.load(Ordering::Relaxed) {
+            return Some(format!("it sent a message of more than {MAX_LINE} bytes"));
+        }
+        self.exit.told()
+    }
+}
+
+/// Starts a program. To be called on the runtime; `guest` is held until the program has ended.
+pub(super) fn start(
+    (command, args): (&str, &[String]),
+    env: &BTreeMap<String, String>,
+    cwd: Option<&Path>,
+    tail: &Tail,
+    guest: Guest,
+) -> io::Result<(Process, Bounded<ChildStdout>, ChildStdin)> {
+    let mut program = Command::new(command);
+    program.args(args).env_clear();
+    program.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(env);
+    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    if let Some(cwd) = cwd {
+        program.current_dir(cwd);
+    }
+    #[cfg(unix)]
+    program.process_group(0);
+    let mut child = program.spawn()?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(io::Error::other("the program has no standard input, output or error"));
+    };
+    tokio::spawn(listen(stderr, tail.clone()));
+    let (end, ended) = oneshot::channel();
+    let (exit, exceeded) = (Exit::default(), Arc::new(AtomicBool::new(false)));
+    tokio::spawn(watch(child, ended, exit.clone(), guest));
+    let stdout = Bounded::new(stdout, Arc::clone(&exceeded));
+    Ok((Process { exit, exceeded, _end: end }, stdout, stdin))
+}
+
+async fn listen(mut stderr: ChildStderr, tail: Tail) {
+    let mut buffer = [0; 4096];
+    while let Ok(length @ 1..) = stderr.read(&mut buffer).await {
+        tail.push(buffer.get(..length).unwrap_or_default());
+    }
+}
+
+/// Sees a program to its end. Closed input is the sign to end; then it is asked to, then made to, with all that it started.
+async fn watch(mut child: Child, ended: oneshot::Receiver<()>, exit: Exit, guest: Guest) {
+    let group = child.id();
+    let by_itself = tokio::select! {
+        status = child.wait() => Some(status),
+        _ = ended => match timeout(GRACE, child.wait()).await {
+            Ok(status) => Some(status),
+            Err(_) => {
+                signal(group, Signal::Term);
+                timeout(GRACE, child.wait()).await.ok()
+            }
+        },
+    };
+    signal(group, Signal::Kill);
+    let status = match by_itself {
+        Some(status) => status,
+        None => {
+            let _ = child.start_kill();
+            child.wait().await
+        }
+    };
+    *exit.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(match status {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    });
+    drop(guest);
+}
+
+#[derive(Clone, Copy)]
+enum Signal {
+    Term,
+    Kill,
+}
+
+/// To every process of a group. One that is gone already needs none.
+#[cfg(unix)]
+fn signal(group: Option<u32>, signal: Signal) {
+    use rustix::process::{Pid, Signal as Kind, kill_process_group};
+    let signal = match signal {
+        Signal::Term => Kind::TERM,
+        Signal::Kill => Kind::KILL,
+    };
+    if let Some(group) = group.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+#[cfg(not(unix))]
+fn signal(_: Option<u32>, _: Signal) {}

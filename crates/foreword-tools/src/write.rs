@@ -1,0 +1,133 @@
+//! Writing notes safely: a change is first a [`Draft`] with a diff that a person can look at; applied, the file is the old one or the new
+//! one and nothing between; and it can be undone.
+//!
+//! Paths come from a model. They lead to a note inside the folder or they are refused: see [`path`].
+
+mod change;
+mod error;
+mod path;
+#[cfg(test)]
+mod tests;
+mod undo;
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use foreword_core::text::diff;
+
+pub use change::Change;
+pub use error::WriteError;
+pub use undo::{Undone, undo};
+
+use path::NotePath;
+
+/// The largest note that is written, in bytes.
+pub const MAX_NOTE: usize = 4 * 1024 * 1024;
+
+/// The longest diff that is shown, in bytes.
+const MAX_DIFF: usize = 64 * 1024;
+
+/// A change that was thought through and not made yet.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    root: PathBuf,
+    path: NotePath,
+    /// What the note holds now; nothing where it is new.
+    old: Option<String>,
+    new: String,
+    diff: String,
+}
+
+/// Works out what `change` would make of the note at `path`, which is relative to `root`.
+pub fn prepare(root: &Path, path: &str, change: &Change<'_>) -> Result<Draft, WriteError> {
+    let path = NotePath::parse(path)?;
+    let old = path.read(root)?;
+    if old.is_none() {
+        path.check_is_free(root)?;
+    }
+    let new = change.applied(&path, old.as_deref())?;
+    let diff = shown(old.as_deref().unwrap_or_default(), &new, path.as_str());
+    Ok(Draft { root: root.to_owned(), path, old, new, diff })
+}
+
+impl Draft {
+    /// The note, relative to its root.
+    pub fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// Whether the note is a new one.
+    pub fn is_new(&self) -> bool {
+        self.old.is_none()
+    }
+
+    /// What would change, as a unified diff; cut where it is long. Text from a model: a terminal must not get it raw.
+    pub fn diff(&self) -> &str {
+        &self.diff
+    }
+
+    /// Makes the change, unless the note is no longer what the diff was made from.
+    pub fn apply(self) -> Result<(), WriteError> {
+        if self.path.read(&self.root)? != self.old {
+            return Err(WriteError::Changed { path: self.path.to_string() });
+        }
+        self.path.make_folders(&self.root)?;
+        undo::keep(&self.root, &self.path, self.old.as_deref(), &self.new)?;
+        replace(&self.root, &self.path, self.old.is_some(), &self.new)
+    }
+}
+
+/// Puts `text` in the place of the note in one step: whoever reads sees all of the old text or all of the new one, also after a crash.
+fn replace(root: &Path, path: &NotePath, exists: bool, text: &str) -> Result<(), WriteError> {
+    let failed = |error: io::Error| WriteError::io("write", path, &error);
+    let target = path.under(root);
+    let folder = target.parent().unwrap_or(root);
+    let mut draft = temporary(folder).map_err(failed)?;
+    draft.write_all(text.as_bytes()).map_err(failed)?;
+    if exists {
+        let permissions = fs::metadata(&target).map_err(failed)?.permissions();
+        draft.as_file().set_permissions(permissions).map_err(failed)?;
+    }
+    draft.as_file().sync_all().map_err(failed)?;
+    if exists {
+        draft.persist(&target).map_err(|error| failed(error.error))?;
+    } else {
+        // Whatever came there in the meantime is not ours to replace.
+        draft.persist_noclobber(&target).map_err(|error| failed(error.error))?;
+    }
+    sync_folder(folder);
+    Ok(())
+}
+
+fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".foreword-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // What any program asks for when it makes a file; the user's mask is applied to it.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
+/// So that the new name survives a power cut. Not every system lets a folder be synced; the file itself was.
+fn sync_folder(folder: &Path) {
+    if let Ok(folder) = File::open(folder) {
+        drop(folder.sync_all());
+    }
+}
+
+fn shown(old: &str, new: &str, name: &str) -> String {
+    let Some(mut text) = diff::unified(old, new, name) else {
+        return format!("{name}: {} bytes become {} bytes; too large to show line by line\n", old.len(), new.len());
+    };
+    if text.len() > MAX_DIFF {
+        let end = text[..text.floor_char_boundary(MAX_DIFF)].rfind('\n').map_or(0, |at| at + 1);
+        let left_out = text[end..].lines().count();
+        text.truncate(end);
+        text.push_str(&format!("… {left_out} more lines\n"));
+    }
+    text
+}

@@ -1,0 +1,139 @@
+//! Taking a change back. Before a note is written, what it held is kept under `.foreword/undo` of its root, a few changes deep.
+//!
+//! A record is one file: a line of JSON (the note's path, the hash of the text before and after), then the text before. It is there before
+//! the note changes, so a crash leaves at worst a record of something that did not happen; its hashes tell.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use foreword_core::hash::Hash;
+use serde_json::{Value, json};
+
+use super::path::{NotePath, make_folders};
+use super::{MAX_NOTE, WriteError, replace, sync_folder, temporary};
+
+/// How many changes of a note can be taken back.
+const KEPT: usize = 20;
+
+/// The longest first line of a record, in bytes.
+const MAX_HEAD: u64 = 8 * 1024;
+
+/// The folders in which that is kept, inside one another.
+const FOLDERS: [&str; 2] = [".foreword", "undo"];
+
+/// What became of a note whose last change was undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undone {
+    /// It holds what it held before.
+    Restored,
+    /// It had been new, and is gone.
+    Removed,
+}
+
+struct Record {
+    file: PathBuf,
+    /// The hash of the text before; nothing where there was no note.
+    before: Option<String>,
+    after: String,
+    text: String,
+}
+
+/// Takes back the last change of a note, unless somebody else has changed it since.
+pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
+    let path = NotePath::parse(path)?;
+    let failed = |error: io::Error| WriteError::io("undo the change of", &path, &error);
+    let now = path.read(root)?;
+    let now_hash = now.as_deref().map(hash);
+    if !place(root, &path).exists() {
+        return Err(WriteError::NothingToUndo { path: path.to_string() });
+    }
+    for file in records(&folder(root, &path).map_err(failed)?).map_err(failed)?.into_iter().rev() {
+        let Some(record) = read(file, &path).map_err(failed)? else { continue };
+        if now_hash.as_ref() == Some(&record.after) {
+            let undone = match record.before {
+                Some(_) => {
+                    replace(root, &path, true, &record.text)?;
+                    Undone::Restored
+                }
+                None => {
+                    fs::remove_file(path.under(root)).map_err(failed)?;
+                    Undone::Removed
+                }
+            };
+            fs::remove_file(record.file).map_err(failed)?;
+            return Ok(undone);
+        }
+        if now_hash != record.before {
+            return Err(WriteError::Changed { path: path.to_string() });
+        }
+        // The change was about to be made and never was: the one before it is the last.
+        fs::remove_file(record.file).map_err(failed)?;
+    }
+    Err(WriteError::NothingToUndo { path: path.to_string() })
+}
+
+/// Keeps what a note holds before it changes.
+pub(super) fn keep(root: &Path, path: &NotePath, old: Option<&str>, new: &str) -> Result<(), WriteError> {
+    let failed = |error: io::Error| WriteError::io("keep the old text of", path, &error);
+    let folder = folder(root, path).map_err(failed)?;
+    let files = records(&folder).map_err(failed)?;
+    let number = files.last().and_then(|file| file.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0) + 1;
+    let head = json!({"path": path.as_str(), "before": old.map(hash), "after": hash(new)});
+    let mut record = temporary(&folder).map_err(failed)?;
+    write!(record, "{head}\n{}", old.unwrap_or_default()).map_err(failed)?;
+    record.as_file().sync_all().map_err(failed)?;
+    record.persist_noclobber(folder.join(format!("{number:010}"))).map_err(|error| failed(error.error))?;
+    sync_folder(&folder);
+    let too_many = (files.len() + 1).saturating_sub(KEPT);
+    for file in files.into_iter().take(too_many) {
+        fs::remove_file(file).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Where a note's records are.
+fn place(root: &Path, path: &NotePath) -> PathBuf {
+    FOLDERS.iter().fold(root.to_owned(), |folder, name| folder.join(name)).join(hash(path.as_str()))
+}
+
+/// The same folder, made where it was missing, and on no way through a link.
+fn folder(root: &Path, path: &NotePath) -> io::Result<PathBuf> {
+    make_folders(root, FOLDERS.into_iter().chain([hash(path.as_str()).as_str()]))
+}
+
+/// The records of a note, oldest first.
+fn records(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_ours =
+            entry.file_name().to_str().is_some_and(|name| name.len() == 10 && name.bytes().all(|byte| byte.is_ascii_digit()));
+        if is_ours && entry.file_type()?.is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A record; nothing where the file is not one of this note.
+fn read(file: PathBuf, path: &NotePath) -> io::Result<Option<Record>> {
+    let mut whole = String::new();
+    File::open(&file)?.take(MAX_NOTE as u64 + MAX_HEAD).read_to_string(&mut whole)?;
+    let Some((head, text)) = whole.split_once('\n') else { return Ok(None) };
+    let head: Value = serde_json::from_str(head).unwrap_or_default();
+    let field = |name: &str| head.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
+    let (before, after) = (field("before"), field("after"));
+    let whole = before.as_ref().is_none_or(|before| *before == hash(text));
+    Ok(after.filter(|_| whole && field("path").as_deref() == Some(path.as_str())).map(|after| Record {
+        file,
+        before,
+        after,
+        text: text.to_owned(),
+    }))
+}
+
+fn hash(text: &str) -> String {
+    Hash::of(text).to_string()
+}
