@@ -16,7 +16,13 @@ const CLIENTS: [&str; 2] = ["openai==3.49.0", "anthropic==2.8.0"];
 pub(crate) fn browser(steps: &mut Steps) -> Result<()> {
     let there = Command::new("chromedriver").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !there.is_ok_and(|status| status.success()) {
-        steps.run(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", "chromium", "chromium-driver"]))?;
+        steps.run(Command::new("apt-get").args([
+            "install",
+            "--yes",
+            "--no-install-recommends",
+            "chromium",
+            "chromium-driver",
+        ]))?;
     }
     Ok(())
 }
@@ -29,7 +35,8 @@ pub(crate) fn python(steps: &mut Steps) -> Result<PathBuf> {
     let python = folder.join("bin/python");
     if fs::read_to_string(&done).unwrap_or_default() != CLIENTS.join("\n") {
         steps.run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
-        steps.run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(CLIENTS))?;
+        steps
+            .run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(CLIENTS))?;
         if steps.all_passed() {
             fs::write(&done, CLIENTS.join("\n")).with_context(|| format!("cannot write {}", done.display()))?;
         }

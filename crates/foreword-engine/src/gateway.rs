@@ -80,7 +80,8 @@ impl Memory {
     /// Remembers an answer: the conversation up to it leads to this session.
     pub fn remember(&mut self, asked: &Asked, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
         let mut said = asked.said.clone();
-        let made = calls.iter().map(|call| SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() });
+        let made =
+            calls.iter().map(|call| SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() });
         said.push(Said::Assistant { text: text.to_owned(), calls: made.collect() });
         let Some(hash) = chain(&asked.system, &said).pop() else { return };
         let place = Place { session: session.to_owned(), turns, open: !calls.is_empty() };
@@ -89,7 +90,10 @@ impl Memory {
         }
         self.heads.insert(session.to_owned(), hash);
         while self.order.len() > REMEMBERED {
-            let Some(place) = self.order.pop_front().and_then(|oldest| self.places.remove(&oldest).map(|place| (oldest, place))) else { break };
+            let Some(place) = self.order.pop_front().and_then(|oldest| self.places.remove(&oldest).map(|place| (oldest, place)))
+            else {
+                break;
+            };
             if self.heads.get(&place.1.session) == Some(&place.0) {
                 self.heads.remove(&place.1.session);
             }
@@ -108,7 +112,9 @@ fn check(asked: &Asked) -> Result<(), NotUnderstood> {
     let wrong = |what: &str| Err(NotUnderstood { place: "messages".to_owned(), what: what.to_owned() });
     match asked.said.last() {
         None => wrong("nothing was said; a message of the user is needed"),
-        Some(Said::Assistant { .. }) => wrong("the last message is the model's own; send the user's, or the results of its calls"),
+        Some(Said::Assistant { .. }) => {
+            wrong("the last message is the model's own; send the user's, or the results of its calls")
+        }
         Some(_) if last_user(&asked.said).is_none() && asked.previous.is_none() => wrong("there is no message of the user"),
         Some(_) => Ok(()),
     }
@@ -286,7 +292,12 @@ mod tests {
     #[test]
     fn what_makes_no_request_is_refused() {
         let memory = Memory::default();
-        for said in [vec![], vec![ai("b")], vec![user("a"), ai("b")], vec![Said::Result { id: "x".to_owned(), output: String::new(), failed: false }]] {
+        for said in [
+            vec![],
+            vec![ai("b")],
+            vec![user("a"), ai("b")],
+            vec![Said::Result { id: "x".to_owned(), output: String::new(), failed: false }],
+        ] {
             assert!(memory.plan(&asked(said.clone()), None, &|_| true).is_err(), "{said:?}");
         }
     }

@@ -11,8 +11,8 @@ use foreword_engine::chats::Chats;
 use foreword_engine::config::Chosen;
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn,
-    rewind, turn_of,
+    Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput,
+    Version, library_of, replace_turn, rewind, turn_of,
 };
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -243,7 +243,10 @@ impl Desk {
         let found = gather(&wanted[..must])?;
         if found.empty > 0 {
             let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
-            return Err(Problem::new(BAD_REQUEST, format!("an attachment brought nothing, so nothing was sent. {}", why.join("; "))));
+            return Err(Problem::new(
+                BAD_REQUEST,
+                format!("an attachment brought nothing, so nothing was sent. {}", why.join("; ")),
+            ));
         }
         let mut versions = found.versions;
         let linked = gather(&wanted[must..])?.versions;
@@ -382,7 +385,8 @@ impl Desk {
         };
         match outcome {
             Ok(said) => {
-                let usage = kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
+                let usage =
+                    kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
                 let done = json!({
                     "turn": number, "requests": said.requests, "out_of_steps": said.out_of_steps,
                     "kept": kept.is_stored(), "usage": usage,

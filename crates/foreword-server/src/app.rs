@@ -136,7 +136,9 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Problem> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("it was not finished: {error}"))))
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("it was not finished: {error}"))))
 }
 
 /// Waits for the end of the server.

@@ -46,6 +46,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
+#[allow(clippy::unused_async)] // a handler is a future
 async fn models(State(app): State<Arc<App>>) -> Json<Value> {
     let model = |listed: foreword_engine::config::Listed| {
         let name = listed.model.name;
@@ -72,9 +73,15 @@ enum Back {
     Whole(oneshot::Sender<Value>),
 }
 
-async fn serve(app: &Arc<App>, front: Front, headers: &HeaderMap, body: Result<Bytes, BytesRejection>) -> Result<Response, Problem> {
+async fn serve(
+    app: &Arc<App>,
+    front: Front,
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
     let body = body.map_err(|rejection| Problem::new(TOO_LARGE, rejection.body_text()))?;
-    let value: Value = serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
+    let value: Value =
+        serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
     let asked = front.read(&value).map_err(|error| Problem::new(BAD_REQUEST, error))?;
     let session = prepare(app, headers, &asked).await?;
     let Prepared { session, inputs, line } = session;
@@ -87,6 +94,7 @@ async fn serve(app: &Arc<App>, front: Front, headers: &HeaderMap, body: Result<B
     } else {
         (Back::Whole(whole), None)
     };
+    let ignored = asked.extra.keys().map(String::as_str).collect::<Vec<_>>().join(",");
     let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(begin), back };
     app.hub.post(
         &session,
@@ -100,8 +108,10 @@ async fn serve(app: &Arc<App>, front: Front, headers: &HeaderMap, body: Result<B
         Some(response) => response,
         None => Json(answered.await.map_err(|_| crate::hub::ended())?).into_response(),
     };
-    let told = [("session", begun.session), ("tokens", begun.tokens.to_string()), ("fold", begun.fold.unwrap_or("none").to_owned())];
-    for (name, value) in told {
+    let fold = begun.fold.unwrap_or("none").to_owned();
+    // Fields that mean something to a provider and nothing here are told, not swallowed.
+    let told = [("session", begun.session), ("tokens", begun.tokens.to_string()), ("fold", fold), ("ignored", ignored)];
+    for (name, value) in told.into_iter().filter(|(_, value)| !value.is_empty()) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(format!("x-foreword-{name}")), HeaderValue::try_from(value)) {
             response.headers_mut().insert(name, value);
         }
@@ -120,7 +130,8 @@ struct Prepared {
 async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<Prepared, Problem> {
     let named = headers.get("x-foreword-session").and_then(|value| value.to_str().ok()).map(str::to_owned);
     // An answer's name tells its session: `resp_SESSION-REQUEST`.
-    let previous = asked.previous.as_deref().map(|id| id.trim_start_matches("resp_").split('-').next().unwrap_or_default().to_owned());
+    let previous =
+        asked.previous.as_deref().map(|id| id.trim_start_matches("resp_").split('-').next().unwrap_or_default().to_owned());
     let named = named.or(previous);
     if let Some(session) = &named {
         let session = session.clone();

@@ -97,9 +97,7 @@ fn client(peer: SocketAddr) -> IpAddr {
 fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Problem> {
     let mut named = headers.get_all(header::HOST).iter();
     match (uri.authority(), named.next(), named.next()) {
-        (None, Some(host), None) => {
-            host.to_str().map_err(|_| Problem::new(BAD_REQUEST, "the Host header is not text"))
-        }
+        (None, Some(host), None) => host.to_str().map_err(|_| Problem::new(BAD_REQUEST, "the Host header is not text")),
         (Some(authority), Some(host), None) if host == authority.as_str() => Ok(authority.as_str()),
         _ => Err(Problem::new(BAD_REQUEST, "one Host header is needed")),
     }

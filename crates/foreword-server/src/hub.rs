@@ -97,7 +97,10 @@ impl Hub {
             match oldest {
                 Some(id) => drop(open.remove(&id)),
                 None => {
-                    return Err(Problem::new(TOO_MANY, format!("{} sessions are open and in use; close one of them", open.len())));
+                    return Err(Problem::new(
+                        TOO_MANY,
+                        format!("{} sessions are open and in use; close one of them", open.len()),
+                    ));
                 }
             }
         }

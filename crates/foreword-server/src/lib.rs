@@ -23,5 +23,5 @@ mod sse;
 mod token;
 
 pub use config::{Answers, Config, Limits, Reach};
-pub use listen::{Server, ServeError};
+pub use listen::{ServeError, Server};
 pub use token::{Token, TokenError};

@@ -18,8 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::app::App;
-use crate::config::{Config, Limits};
 use crate::app::ended;
+use crate::config::{Config, Limits};
 use crate::guard::Peer;
 use crate::{api, gateway, guard, page};
 
@@ -54,7 +54,12 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
         let layer = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
         let limit = axum::extract::DefaultBodyLimit::max(app.config.limits.body);
-        let router = api::router(&app).merge(gateway::router(&app)).merge(page::router()).fallback(page::missing).layer(limit).layer(layer);
+        let router = api::router(&app)
+            .merge(gateway::router(&app))
+            .merge(page::router())
+            .fallback(page::missing)
+            .layer(limit)
+            .layer(layer);
         Ok(Self { listener, app, router })
     }
 

@@ -37,11 +37,13 @@ const FILES: [(&str, &str, &str); 19] = [
 pub(crate) fn router() -> Router {
     FILES.into_iter().fold(Router::new(), |router, (path, kind, text)| {
         // The files change with the program, under the same names.
-        router.route(path, get(move || async move { ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text) }))
+        router
+            .route(path, get(move || async move { ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text) }))
     })
 }
 
 /// Anything else.
+#[allow(clippy::unused_async)] // a handler is a future
 pub(crate) async fn missing(uri: Uri) -> impl IntoResponse {
     Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path()))
 }

@@ -25,7 +25,8 @@ impl Rate {
     /// Whether an address may make a request now.
     pub(crate) fn allows(&self, client: IpAddr, now: Instant) -> bool {
         let full = (self.per_s * BURST_S).max(1.0);
-        let grown = |(left, since): (f64, Instant)| (left + now.saturating_duration_since(since).as_secs_f64() * self.per_s).min(full);
+        let grown =
+            |(left, since): (f64, Instant)| (left + now.saturating_duration_since(since).as_secs_f64() * self.per_s).min(full);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= MOST_CLIENTS && !clients.contains_key(&client) {
             clients.retain(|_, state| grown(*state) < full);

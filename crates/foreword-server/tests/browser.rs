@@ -89,7 +89,11 @@ impl Browser {
             if is_true {
                 return value;
             }
-            assert!(started.elapsed() < Duration::from_secs(30), "{what}: {script} stays {value}; the page says {}", self.run("return document.body.innerText"));
+            assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "{what}: {script} stays {value}; the page says {}",
+                self.run("return document.body.innerText")
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -112,7 +116,10 @@ impl Browser {
     }
 
     fn text(&self, css: &str) -> String {
-        self.run(&format!("return document.querySelector({})?.innerText ?? ''", json!(css))).as_str().unwrap_or_default().to_owned()
+        self.run(&format!("return document.querySelector({})?.innerText ?? ''", json!(css)))
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Saved where `FOREWORD_SCREENSHOTS` names a folder, for a person to look at.
@@ -149,7 +156,8 @@ fn asking_seeing_and_changing() {
     let server = Running::with(SCRIPT, Reach::Loopback, Limits::default());
     let browser = Browser::open((1400, 900));
     browser.go(&format!("http://{}/", server.address));
-    browser.wait("the page", "return document.querySelector('.welcome') && document.querySelector('.options option[value=cook]')");
+    browser
+        .wait("the page", "return document.querySelector('.welcome') && document.querySelector('.options option[value=cook]')");
     browser.picture("welcome");
 
     // A note by typing [[, an answer as it comes, its markdown as nodes and nothing from it as markup.
@@ -197,7 +205,10 @@ fn asking_seeing_and_changing() {
     browser.run("document.querySelectorAll('.message.user')[1].querySelector('[aria-label=Edit]').click(); return 1");
     browser.type_into("textarea.edit", " again");
     browser.type_into("textarea.edit", ENTER);
-    browser.wait("the edited message", "return [...document.querySelectorAll('.bubble')].some((bubble) => bubble.innerText === 'Count again')");
+    browser.wait(
+        "the edited message",
+        "return [...document.querySelectorAll('.bubble')].some((bubble) => bubble.innerText === 'Count again')",
+    );
     browser.wait("the end", IDLE);
 
     // Items: one in, one out.
@@ -208,7 +219,9 @@ fn asking_seeing_and_changing() {
     browser.wait("it is in", "return document.querySelector('.context [aria-label=\"Remove tone\"]')");
 
     // Cost, search, a new session by key, and the list.
-    browser.run("[...document.querySelectorAll('.bar-button')].find((button) => button.innerText.includes('Cost')).click(); return 1");
+    browser.run(
+        "[...document.querySelectorAll('.bar-button')].find((button) => button.innerText.includes('Cost')).click(); return 1",
+    );
     browser.wait("the ledger", "return document.querySelector('dialog .sums.large')");
     browser.picture("cost");
     browser.click("dialog [aria-label=Close]");

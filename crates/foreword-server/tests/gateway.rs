@@ -40,7 +40,10 @@ fn a_conversation_that_is_sent_whole_each_time_is_one_session() {
     let server = server(SCRIPT);
     let system = json!({"role": "system", "content": "Be brief."});
     let mut messages = vec![system, json!({"role": "user", "content": "One"})];
-    let first = ask(&server, &chat(json!(messages)));
+    let mut body = chat(json!(messages));
+    body["temperature"] = json!(0.5);
+    let first = ask(&server, &body);
+    assert_eq!(first.header("x-foreword-ignored"), Some("temperature"));
     assert_eq!(first.json()["choices"][0]["message"]["content"], "First answer.");
     assert_eq!(first.json()["choices"][0]["finish_reason"], "stop");
     assert!(first.header("x-foreword-tokens").unwrap().parse::<u64>().unwrap() > 0);
@@ -83,7 +86,8 @@ fn a_named_session_is_gone_on_with() {
 #[test]
 fn calls_go_to_the_client_and_results_come_back() {
     let server = server(CALLS);
-    let tools = json!([{"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}}}]);
+    let tools =
+        json!([{"type": "function", "function": {"name": "read", "description": "Reads.", "parameters": {"type": "object"}}}]);
     let mut body = chat(json!([{"role": "user", "content": "What does it say?"}]));
     body["tools"] = tools;
     let first = ask(&server, &body);
@@ -113,8 +117,16 @@ fn streams_in_three_apis() {
         assert!(reply.body.trim_end().ends_with(ends), "{path}: {}", reply.body);
         assert!(reply.header("x-foreword-session").is_some(), "{path}");
     };
-    check("/v1/chat/completions", json!({"model": "foreword", "stream": true, "messages": [{"role": "user", "content": "a"}]}), "data: [DONE]");
-    check("/v1/messages", json!({"model": "foreword", "max_tokens": 50, "stream": true, "messages": [{"role": "user", "content": "b"}]}), "data: {\"type\":\"message_stop\"}");
+    check(
+        "/v1/chat/completions",
+        json!({"model": "foreword", "stream": true, "messages": [{"role": "user", "content": "a"}]}),
+        "data: [DONE]",
+    );
+    check(
+        "/v1/messages",
+        json!({"model": "foreword", "max_tokens": 50, "stream": true, "messages": [{"role": "user", "content": "b"}]}),
+        "data: {\"type\":\"message_stop\"}",
+    );
     let body = json!({"model": "foreword", "stream": true, "input": "c"});
     let reply = server.call("POST", "/v1/responses", Some(&body));
     assert!(reply.body.contains("event: response.completed"), "{}", reply.body);
@@ -141,8 +153,18 @@ fn what_is_refused_is_refused_in_the_clients_words() {
     };
     check("/v1/chat/completions", json!({"messages": []}), 400, "/error/message");
     check("/v1/chat/completions", json!({"model": "foreword", "messages": []}), 400, "/error/message");
-    check("/v1/chat/completions", json!({"model": "no-such-model", "messages": [{"role": "user", "content": "a"}]}), 404, "/error/message");
-    check("/v1/messages", json!({"model": "foreword", "messages": [{"role": "user", "content": [{"type": "image"}]}]}), 400, "/error/message");
+    check(
+        "/v1/chat/completions",
+        json!({"model": "no-such-model", "messages": [{"role": "user", "content": "a"}]}),
+        404,
+        "/error/message",
+    );
+    check(
+        "/v1/messages",
+        json!({"model": "foreword", "messages": [{"role": "user", "content": [{"type": "image"}]}]}),
+        400,
+        "/error/message",
+    );
     check("/v1/responses", json!({"model": "foreword", "input": [{"type": "computer_call"}]}), 400, "/error/message");
     let models = server.get("/v1/models");
     assert!(models["data"].as_array().unwrap().iter().any(|model| model["id"] == "smollm2-135m-instruct"), "{models}");
@@ -152,9 +174,14 @@ fn what_is_refused_is_refused_in_the_clients_words() {
 fn garbage_never_hangs_it() {
     let server = server(SCRIPT);
     let bodies = [
-        json!(null), json!([]), json!({"model": 5}), json!({"model": "foreword", "messages": {"a": 1}}),
-        json!({"model": "foreword", "messages": [null]}), json!({"model": "foreword", "messages": [{"role": "user"}], "stream": "yes"}),
-        json!({"model": "foreword", "input": [[]]}), json!({"model": "foreword", "messages": [{"role": "assistant", "tool_calls": [{}]}]}),
+        json!(null),
+        json!([]),
+        json!({"model": 5}),
+        json!({"model": "foreword", "messages": {"a": 1}}),
+        json!({"model": "foreword", "messages": [null]}),
+        json!({"model": "foreword", "messages": [{"role": "user"}], "stream": "yes"}),
+        json!({"model": "foreword", "input": [[]]}),
+        json!({"model": "foreword", "messages": [{"role": "assistant", "tool_calls": [{}]}]}),
     ];
     for path in ["/v1/chat/completions", "/v1/responses", "/v1/messages"] {
         for body in &bodies {

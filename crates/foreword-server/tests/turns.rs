@@ -33,7 +33,10 @@ fn a_turn_streams_and_is_kept() {
     assert_eq!(request["verified"], true);
     let items: Vec<&str> = request["context"].as_array().unwrap().iter().map(|entry| entry["item"].as_str().unwrap()).collect();
     assert_eq!(items, ["rule:units", "note:Kitchen/Bread.md"]);
-    assert_eq!(request["items"]["rule:units"], json!({"kind": "rule", "name": "units", "server": null, "description": "Grams", "priority": 7}));
+    assert_eq!(
+        request["items"]["rule:units"],
+        json!({"kind": "rule", "name": "units", "server": null, "description": "Grams", "priority": 7})
+    );
     let layers = server.get(&format!("/api/v1/sessions/{id}/requests/0/layers"));
     assert!(layers.to_string().contains("doubles in four hours"));
     let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire"));
@@ -70,7 +73,8 @@ fn a_stream_resumes_where_it_was_lost() {
     }
     // Events of another process, or ones that never were: whoever reads is told to look again.
     for unknown in ["elsewhere-3", &format!("{}9", all[0].0), "x", "-", "a-b"] {
-        let told = if unknown.rsplit_once('-').is_some_and(|(_, number)| number.parse::<u64>().is_ok()) { "lost" } else { continue };
+        let told =
+            if unknown.rsplit_once('-').is_some_and(|(_, number)| number.parse::<u64>().is_ok()) { "lost" } else { continue };
         let events = server.events(&id, Some(unknown), |name| name == "lost");
         assert_eq!(names(&events), [told], "{unknown}");
     }
@@ -130,7 +134,12 @@ fn items_come_and_go() {
     let id = server.begin();
     let items = |server: &Running| -> Vec<(String, Value)> {
         let items = server.get(&format!("/api/v1/sessions/{id}/items"));
-        items.as_array().unwrap().iter().map(|item| (item["item"].as_str().unwrap().to_owned(), item["in_session"].clone())).collect()
+        items
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| (item["item"].as_str().unwrap().to_owned(), item["in_session"].clone()))
+            .collect()
     };
     assert_eq!(items(&server), [("rule:units".to_owned(), json!("always")), ("rule:tone".to_owned(), Value::Null)]);
     server.post(&format!("/api/v1/sessions/{id}/items"), json!({"item": "rule:tone"}));
@@ -145,7 +154,15 @@ fn items_come_and_go() {
 fn the_vault_and_nothing_else() {
     let server = Running::start();
     assert_eq!(server.get("/api/v1/vault/note?path=Kitchen/Bread.md")["path"], "Kitchen/Bread.md");
-    for path in ["../secret.md", "/etc/passwd", "Kitchen/../../secret.md", "..%2Fsecret.md", "Foreword/Agents/cook/agent.toml", ".foreword/foreword.db", ""] {
+    for path in [
+        "../secret.md",
+        "/etc/passwd",
+        "Kitchen/../../secret.md",
+        "..%2Fsecret.md",
+        "Foreword/Agents/cook/agent.toml",
+        ".foreword/foreword.db",
+        "",
+    ] {
         assert_eq!(server.call("GET", &format!("/api/v1/vault/note?path={path}"), None).status, 404, "{path}");
     }
     let labels = |query: &str| -> Vec<String> {
@@ -188,7 +205,8 @@ fn the_description_names_every_route() {
     assert!(paths.len() > 20, "{}", paths.len());
     // Every route that is described is there.
     for (path, methods) in paths {
-        let address = path.replace("{session}", "nobody").replace("{turn}", "1").replace("{request}", "0").replace("{agent}", "nobody");
+        let address =
+            path.replace("{session}", "nobody").replace("{turn}", "1").replace("{request}", "0").replace("{agent}", "nobody");
         for method in methods.as_object().unwrap().keys() {
             let status = server.call(&method.to_uppercase(), &address, (method != "get").then(|| json!({})).as_ref()).status;
             assert!(status != 405 && status != 0, "{method} {path}: {status}");
@@ -206,7 +224,8 @@ fn an_end_keeps_what_was_said() {
     let started = std::time::Instant::now();
     server.end();
     assert!(started.elapsed() < std::time::Duration::from_secs(12));
-    let store = foreword_engine::session::Sqlite::open_existing(&server.folder.path().join("vault/.foreword/foreword.db")).unwrap();
+    let store =
+        foreword_engine::session::Sqlite::open_existing(&server.folder.path().join("vault/.foreword/foreword.db")).unwrap();
     let row = foreword_engine::session::Store::session(&store, &id).unwrap();
     let said = foreword_engine::session::transcript(&store, &row).unwrap();
     assert_eq!(said.messages[0].text, "Count");

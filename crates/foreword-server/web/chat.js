@@ -234,6 +234,14 @@ export class Chat {
         open?.append(h("pre", {}, data.text));
         break;
       }
+      case "approval":
+        if (!this.words?.isConnected) this.pending();
+        this.steps.append(this.approval(data));
+        this.scroll();
+        break;
+      case "approved":
+        this.log.querySelector(`[data-approval="${data.approval}"]`)?.remove();
+        break;
       case "note":
         toast(data.text);
         break;
@@ -252,6 +260,22 @@ export class Chat {
         this.reload();
         break;
     }
+  }
+
+  /** A tool waits for the person's word. */
+  approval(data) {
+    const say = (decision) => async () => {
+      try {
+        await post(at("sessions", this.session.id, "approvals", data.approval), { decision });
+      } catch (problem) {
+        toast(problem.message, "error");
+      }
+    };
+    const shown = data.preview ?? JSON.stringify(data.arguments, null, 2);
+    const lines = shown.split("\n").map((line) => h("span", { class: data.preview && line.startsWith("+") ? "plus" : data.preview && line.startsWith("-") ? "minus" : "" }, `${line}\n`));
+    return h("div.approval", { role: "alertdialog", "aria-label": "A tool waits for you", dataset: { approval: data.approval } },
+      h("p", {}, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
+      h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
   }
 
   /** The answer so far; not more often than the screen is drawn. */

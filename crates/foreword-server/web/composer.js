@@ -23,7 +23,9 @@ export class Composer {
     this.model = h("select", { "aria-label": "Model of the new session" });
     this.layout = h("select", { "aria-label": "Layout of the new session", title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
     this.agent = h("select", { "aria-label": "Agent of the new session" }, h("option", { value: "" }, "plain agent"));
-    this.options = h("div.options", {}, this.agent, this.model, this.layout);
+    const modes = [["", "usual mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
+    this.mode = h("select", { "aria-label": "Mode of the new session" }, modes.map(([value, label]) => h("option", { value }, label)));
+    this.options = h("div.options", {}, this.agent, this.model, this.mode, this.layout);
     this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.insert("@")), this.field, this.button)),
       h("div.under", {}, this.options, this.next));
     this.loadChoices();
@@ -36,7 +38,7 @@ export class Composer {
   }
 
   choices() {
-    const given = { model: this.model.value, agent: this.agent.value, layout: this.layout.value };
+    const given = { model: this.model.value, agent: this.agent.value, layout: this.layout.value, mode: this.mode.value };
     return Object.fromEntries(Object.entries(given).filter(([, value]) => value));
   }
 

@@ -1,6 +1,6 @@
 // The page: sessions on the left, the chat in the middle, what the model is given on the right.
 
-import { del, get, at, patch, post } from "./api.js";
+import { at, del, get, patch } from "./api.js";
 import { Chat } from "./chat.js";
 import { ContextPanel } from "./context.js";
 import { showLedger } from "./ledger.js";
@@ -22,7 +22,7 @@ const tabs = [
   ["context", "Context", "list", context],
 ];
 const panelBody = h("div.panel-body");
-const panelTabs = tabs.map(([name, label, , view]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => showPanel(name) }, label));
+const panelTabs = tabs.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => showPanel(name) }, label));
 const panel = h("aside.panel", { "aria-label": "What the model is given", hidden: true },
   h("div.panel-head", { role: "tablist" }, panelTabs, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
 

@@ -46,8 +46,8 @@ export class Picture {
     const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.1 : most * 1.15;
     const y = (tokens) => HEIGHT - (tokens / top) * HEIGHT;
     const width = bars.length * (BAR + GAP) + GAP + 34;
-    const lines = [0.5, 1].map((part) => {
-      const tokens = niceBelow(top * part);
+    const step = niceBelow(top / 2);
+    const lines = [step, 2 * step].map((tokens) => {
       return svg("g.grid", {}, svg("line", { x1: 34, x2: width, y1: y(tokens), y2: y(tokens) }), svg("text", { x: 30, y: y(tokens) + 4 }, short(tokens)));
     });
     const columns = bars.map((bar, index) => {

@@ -169,7 +169,12 @@ pub(super) fn arguments(text: &str) -> Value {
 }
 
 /// A tool of the client.
-pub(super) fn tool(place: &str, name: Option<&Value>, description: Option<&Value>, schema: Option<&Value>) -> Result<Tool, NotUnderstood> {
+pub(super) fn tool(
+    place: &str,
+    name: Option<&Value>,
+    description: Option<&Value>,
+    schema: Option<&Value>,
+) -> Result<Tool, NotUnderstood> {
     let Some(name) = name.and_then(Value::as_str).filter(|name| !name.is_empty()) else {
         return Err(NotUnderstood::new(format!("{place}.name"), "a tool needs a name"));
     };

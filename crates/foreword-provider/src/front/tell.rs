@@ -56,15 +56,7 @@ impl Teller {
             Front::Responses => "resp",
             Front::Messages => "msg",
         };
-        Self {
-            front,
-            id: format!("{lead}_{id}"),
-            model: model.to_owned(),
-            created_s,
-            usage,
-            sequence: 0,
-            text: String::new(),
-        }
+        Self { front, id: format!("{lead}_{id}"), model: model.to_owned(), created_s, usage, sequence: 0, text: String::new() }
     }
 
     /// The answer's name as the client knows it.
@@ -77,7 +69,7 @@ impl Teller {
         match self.front {
             Front::Chat => self.chunk(&json!({"role": "assistant", "content": ""}), None),
             Front::Responses => {
-                let response = self.response("in_progress", &[], Value::Null, Value::Null);
+                let response = self.response("in_progress", &[], &Value::Null, &Value::Null);
                 let created = self.event(json!({"type": "response.created", "response": response}));
                 created + &self.event(json!({"type": "response.in_progress", "response": response}))
             }
@@ -101,7 +93,8 @@ impl Teller {
             Front::Responses => {
                 let item = self.text_id();
                 if first {
-                    let begun = json!({"type": "message", "id": item, "role": "assistant", "status": "in_progress", "content": []});
+                    let begun =
+                        json!({"type": "message", "id": item, "role": "assistant", "status": "in_progress", "content": []});
                     out += &self.event(json!({"type": "response.output_item.added", "output_index": 0, "item": begun}));
                     let part = json!({"type": "output_text", "text": "", "annotations": []});
                     out += &self.event(
@@ -144,7 +137,9 @@ impl Teller {
         let error = self.front.error(status, message);
         match self.front {
             Front::Chat => format!("data: {error}\n\n"),
-            Front::Responses => self.event(json!({"type": "error", "code": error["error"]["type"], "message": message, "param": null})),
+            Front::Responses => {
+                self.event(json!({"type": "error", "code": error["error"]["type"], "message": message, "param": null}))
+            }
             Front::Messages => self.event(error),
         }
     }
@@ -219,7 +214,8 @@ impl Teller {
         let mut items = Vec::new();
         if !told.text.is_empty() {
             let part = json!({"type": "output_text", "text": told.text, "annotations": [], "logprobs": []});
-            items.push(json!({"type": "message", "id": self.text_id(), "role": "assistant", "status": status, "content": [part]}));
+            items
+                .push(json!({"type": "message", "id": self.text_id(), "role": "assistant", "status": status, "content": [part]}));
         }
         items.extend(told.calls.iter().map(|call| {
             json!({
@@ -230,7 +226,7 @@ impl Teller {
         items
     }
 
-    fn response(&self, status: &str, items: &[Value], details: Value, usage: Value) -> Value {
+    fn response(&self, status: &str, items: &[Value], details: &Value, usage: &Value) -> Value {
         json!({
             "id": self.id, "object": "response", "created_at": self.created_s, "model": self.model, "status": status,
             "output": items, "incomplete_details": details, "usage": usage, "error": null, "instructions": null, "metadata": {},
@@ -245,8 +241,8 @@ impl Teller {
             "total_tokens": told.prompt + told.output,
         });
         match told.end {
-            End::Cut => self.response("incomplete", &self.items(told), json!({"reason": "max_output_tokens"}), usage),
-            End::Done | End::Calls => self.response("completed", &self.items(told), Value::Null, usage),
+            End::Cut => self.response("incomplete", &self.items(told), &json!({"reason": "max_output_tokens"}), &usage),
+            End::Done | End::Calls => self.response("completed", &self.items(told), &Value::Null, &usage),
         }
     }
 
@@ -338,6 +334,7 @@ fn messages_usage(told: &Told<'_>) -> Value {
 
 fn blocks(told: &Told<'_>) -> Vec<Value> {
     let text = (!told.text.is_empty()).then(|| json!({"type": "text", "text": told.text}));
-    let calls = told.calls.iter().map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}));
+    let calls =
+        told.calls.iter().map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}));
     text.into_iter().chain(calls).collect()
 }

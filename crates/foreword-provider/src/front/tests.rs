@@ -24,8 +24,12 @@ fn result(id: &str, output: &str, failed: bool) -> Said {
 
 #[test]
 fn the_same_conversation_in_three_apis() {
-    let said =
-        [user("Hi"), assistant("Let me look.", &[("c1", "read", json!({"path": "a"}))]), result("c1", "text", false), user("And?")];
+    let said = [
+        user("Hi"),
+        assistant("Let me look.", &[("c1", "read", json!({"path": "a"}))]),
+        result("c1", "text", false),
+        user("And?"),
+    ];
     let check = |front: Front, body: Value| {
         let asked = front.read(&body).unwrap();
         assert_eq!(asked.system, "Be brief.", "{front:?}");
@@ -36,33 +40,42 @@ fn the_same_conversation_in_three_apis() {
         assert_eq!(asked.extra.keys().collect::<Vec<_>>(), ["temperature"], "{front:?}");
     };
     let function = json!({"name": "read", "description": "Reads.", "parameters": {"type": "object"}});
-    check(Front::Chat, json!({
-        "model": "m", "max_tokens": 99, "temperature": 0.5, "tools": [{"type": "function", "function": function}],
-        "messages": [
-            {"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
-            {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"a\"}"}}]},
-            {"role": "tool", "tool_call_id": "c1", "content": "text"}, {"role": "user", "content": "And?"},
-        ],
-    }));
-    check(Front::Responses, json!({
-        "model": "m", "max_output_tokens": 99, "temperature": 0.5, "instructions": "Be brief.",
-        "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
-        "input": [
-            {"role": "user", "content": "Hi"}, {"type": "reasoning", "id": "rs", "summary": []},
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
-            {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\": \"a\"}"},
-            {"type": "function_call_output", "call_id": "c1", "output": "text"}, {"role": "user", "content": [{"type": "input_text", "text": "And?"}]},
-        ],
-    }));
-    check(Front::Messages, json!({
-        "model": "m", "max_tokens": 99, "temperature": 0.5, "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
-        "tools": [{"name": "read", "input_schema": {"type": "object"}}],
-        "messages": [
-            {"role": "user", "content": "Hi"},
-            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}]},
-            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "text"}, {"type": "text", "text": "And?"}]},
-        ],
-    }));
+    check(
+        Front::Chat,
+        json!({
+            "model": "m", "max_tokens": 99, "temperature": 0.5, "tools": [{"type": "function", "function": function}],
+            "messages": [
+                {"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+                {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"a\"}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "text"}, {"role": "user", "content": "And?"},
+            ],
+        }),
+    );
+    check(
+        Front::Responses,
+        json!({
+            "model": "m", "max_output_tokens": 99, "temperature": 0.5, "instructions": "Be brief.",
+            "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+            "input": [
+                {"role": "user", "content": "Hi"}, {"type": "reasoning", "id": "rs", "summary": []},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\": \"a\"}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "text"}, {"role": "user", "content": [{"type": "input_text", "text": "And?"}]},
+            ],
+        }),
+    );
+    check(
+        Front::Messages,
+        json!({
+            "model": "m", "max_tokens": 99, "temperature": 0.5, "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "tools": [{"name": "read", "input_schema": {"type": "object"}}],
+            "messages": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "text"}, {"type": "text", "text": "And?"}]},
+            ],
+        }),
+    );
 }
 
 #[test]
@@ -76,14 +89,22 @@ fn what_is_not_understood_is_named() {
     check(Front::Chat, json!({"messages": []}), "model");
     check(Front::Chat, json!({"model": "m", "messages": 1}), "messages");
     check(Front::Chat, json!({"model": "m", "messages": [{"role": "king", "content": "x"}]}), "messages[0].role");
-    check(Front::Chat, json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}), "messages[0].content[0]");
+    check(
+        Front::Chat,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+        "messages[0].content[0]",
+    );
     check(Front::Chat, json!({"model": "m", "messages": [{"role": "tool", "content": "x"}]}), "messages[0].tool_call_id");
     check(Front::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
     check(Front::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
     check(Front::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
     check(Front::Responses, json!({"model": "m", "input": 5}), "input");
     check(Front::Responses, json!({"model": "m", "input": [{"type": "computer_call"}]}), "input[0]");
-    check(Front::Messages, json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image"}]}]}), "messages[0].content[0]");
+    check(
+        Front::Messages,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image"}]}]}),
+        "messages[0].content[0]",
+    );
     check(Front::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
 }
 
@@ -101,7 +122,8 @@ fn what_is_told_is_read_as_it_was_meant() {
         ("", &[], &calls, End::Calls, Stop::Calls),
         ("Cut", &["Cut"], &[], End::Cut, Stop::Length),
     ];
-    let fronts = [(Front::Chat, Dialect::OpenAiChat), (Front::Responses, Dialect::OpenAiResponses), (Front::Messages, Dialect::Anthropic)];
+    let fronts =
+        [(Front::Chat, Dialect::OpenAiChat), (Front::Responses, Dialect::OpenAiResponses), (Front::Messages, Dialect::Anthropic)];
     for (front, dialect) in fronts {
         for (text, parts, calls, end, stop) in &cases {
             let told = Told { text, calls, end: *end, cached: (60, 10), prompt: 100, output: 7 };
@@ -126,7 +148,11 @@ fn what_is_told_is_read_as_it_was_meant() {
                         _ => None,
                     })
                     .collect();
-                assert_eq!(named, calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect::<Vec<_>>(), "{case}");
+                assert_eq!(
+                    named,
+                    calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect::<Vec<_>>(),
+                    "{case}"
+                );
                 assert_eq!(reply.stop, Some(stop.clone()), "{case}");
                 let usage = reply.usage.unwrap_or_else(|| panic!("{case}: no usage"));
                 assert_eq!((usage.cache_use().total().0, usage.cache_use().read.0, usage.output.0), (100, 60, 7), "{case}");

@@ -170,11 +170,13 @@ pub(crate) struct ModelView {
 }
 
 /// The models a session can have: the embedded one, and those whose provider has a key or needs none.
+#[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(get, path = "/models", tag = "catalog", responses((status = 200, body = [ModelView])))]
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Answer<Vec<ModelView>> {
     let answers = &app.config.answers;
     let default = answers.choose(None)?.model.name;
-    let usable = answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key || listed.model.name == default);
+    let usable =
+        answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key || listed.model.name == default);
     let view = usable.map(|listed| ModelView {
         default: listed.model.name == default,
         window: listed.model.window.0,

@@ -68,14 +68,21 @@ fn said(words: &str) -> Result<(), Problem> {
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
     said(&new.words)?;
     if new.attach.len() > MOST_ATTACHED {
-        return Err(Problem::new(BAD_REQUEST, format!("{} attachments are more than {MOST_ATTACHED}; attach a folder or a tag", new.attach.len())));
+        return Err(Problem::new(
+            BAD_REQUEST,
+            format!("{} attachments are more than {MOST_ATTACHED}; attach a folder or a tag", new.attach.len()),
+        ));
     }
     begin(&app, session, Turn::New(new.words, new.attach)).await
 }
 
 /// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
 #[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = Object), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
-pub(crate) async fn preview(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Answer<Preview> {
+pub(crate) async fn preview(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Given(new): Given<NewMessage>,
+) -> Answer<Preview> {
     said(&new.words)?;
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach)).await.map(Json)

@@ -35,9 +35,7 @@ struct Described;
 
 /// The API with its description.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    let (router, description) = OpenApiRouter::with_openapi(Described::openapi())
-        .nest("/api/v1", routes())
-        .split_for_parts();
+    let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
     let text: Arc<str> = description.to_json().unwrap_or_default().into();
     let document = move || async move { ([("content-type", "application/json")], text.to_string()) };
     router.route("/api/v1/openapi.json", axum::routing::get(document)).with_state(Arc::clone(app))
@@ -86,6 +84,7 @@ struct Health {
 }
 
 /// The server runs.
+#[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(get, path = "/health", tag = "server", responses((status = 200, body = Health)))]
 async fn health() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })

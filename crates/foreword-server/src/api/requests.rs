@@ -7,7 +7,9 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::IntoResponse;
-use foreword_engine::session::{Bar, Difference, Inspection, LayerText, Store as _, bars, diff as compare, inspect, layer_texts, wire as bytes};
+use foreword_engine::session::{
+    Bar, Difference, Inspection, LayerText, Store as _, bars, diff as compare, inspect, layer_texts, wire as bytes,
+};
 use foreword_engine::vault::{Agent, ItemId};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -93,4 +95,3 @@ pub(crate) async fn diff(
     });
     found.await.map(Json)
 }
-

@@ -205,7 +205,8 @@ fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Proble
                 requests.get(&turn).and_then(|numbers| numbers.get(step - 1)).copied()
             }
         };
-        let calls = entry.calls.into_iter().map(|call| CallView { name: call.name, arguments: call.arguments, result: call.result });
+        let calls =
+            entry.calls.into_iter().map(|call| CallView { name: call.name, arguments: call.arguments, result: call.result });
         MessageView {
             role: entry.role,
             text: entry.text,
@@ -293,13 +294,16 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Sear
     let found = app.common.with_store(move |store| {
         let titles: BTreeMap<String, Option<String>> = store.sessions()?.into_iter().map(|row| (row.id, row.title)).collect();
         let found = store.search(&query.q, query.limit.unwrap_or(20).min(100))?;
-        Ok(found.into_iter().map(|found| FoundView {
-            title: titles.get(&found.session).cloned().flatten(),
-            turn: found.entry.run + 1,
-            at_ms: found.entry.at_ms,
-            text: around(&said(&found.entry.body), &query.q),
-            session: found.session,
-        }).collect())
+        Ok(found
+            .into_iter()
+            .map(|found| FoundView {
+                title: titles.get(&found.session).cloned().flatten(),
+                turn: found.entry.run + 1,
+                at_ms: found.entry.at_ms,
+                text: around(&said(&found.entry.body), &query.q),
+                session: found.session,
+            })
+            .collect())
     });
     Ok(Json(found.await?))
 }

@@ -13,21 +13,21 @@ use foreword_server::{Answers, Config, Limits, Reach, Server};
 use serde_json::{Value, json};
 
 /// A running server.
-pub struct Running {
-    pub address: SocketAddr,
-    pub folder: tempfile::TempDir,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: tempfile::TempDir,
     end: Option<tokio::sync::oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-pub const SCRIPT: &str = r#"{"replies": [{"text": "The starter was **too young**."}, {"text": "Slowly now", "delay_ms": 60}, {"text": "And again."}]}"#;
+pub(crate) const SCRIPT: &str = r#"{"replies": [{"text": "The starter was **too young**."}, {"text": "Slowly now", "delay_ms": 60}, {"text": "And again."}]}"#;
 
 impl Running {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(SCRIPT, Reach::Loopback, Limits::default())
     }
 
-    pub fn with(script: &str, reach: Reach, limits: Limits) -> Self {
+    pub(crate) fn with(script: &str, reach: Reach, limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let vault = folder.path().join("vault");
         fs::create_dir_all(vault.join("Kitchen")).unwrap();
@@ -35,7 +35,11 @@ impl Running {
         fs::write(vault.join("Beds.md"), "# Beds\n\nBeans went in. #garden\n").unwrap();
         fs::create_dir_all(vault.join("Foreword/Agents/cook/rules")).unwrap();
         fs::write(vault.join("Foreword/Agents/cook/agent.toml"), "name = \"Cook\"\ndescription = \"Cooks.\"\n").unwrap();
-        fs::write(vault.join("Foreword/Agents/cook/rules/units.md"), "---\npriority: 7\ninclude: always\ndescription: Grams\n---\nUse grams.\n").unwrap();
+        fs::write(
+            vault.join("Foreword/Agents/cook/rules/units.md"),
+            "---\npriority: 7\ninclude: always\ndescription: Grams\n---\nUse grams.\n",
+        )
+        .unwrap();
         fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
         fs::write(folder.path().join("secret.md"), "outside").unwrap();
         let file = folder.path().join("script.json");
@@ -59,7 +63,7 @@ impl Running {
     }
 
     /// Ends it and waits.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(end) = self.end.take() {
             let _ = end.send(());
         }
@@ -68,14 +72,14 @@ impl Running {
         }
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
     }
 
     /// Writes bytes, reads all that comes back.
-    pub fn raw(&self, bytes: &[u8]) -> Reply {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect();
         // A server that has refused already may not read the rest.
         let _ = stream.write_all(bytes);
@@ -85,11 +89,11 @@ impl Running {
     }
 
     /// A request as a well-behaved client makes it.
-    pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
         self.call_with(method, path, &[], body)
     }
 
-    pub fn call_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
+    pub(crate) fn call_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
         for (name, value) in headers {
@@ -102,34 +106,39 @@ impl Running {
     }
 
     /// A call that must work.
-    pub fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let reply = self.call("GET", path, None);
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
         reply.json()
     }
 
-    pub fn post(&self, path: &str, body: Value) -> Value {
+    pub(crate) fn post(&self, path: &str, body: Value) -> Value {
         let reply = self.call("POST", path, Some(&body));
         assert!((200..300).contains(&reply.status), "{path}: {} {}", reply.status, reply.body);
         if reply.body.is_empty() { Value::Null } else { reply.json() }
     }
 
-    pub fn begin(&self) -> String {
+    pub(crate) fn begin(&self) -> String {
         self.post("/api/v1/sessions", json!({"agent": "cook"}))["id"].as_str().unwrap().to_owned()
     }
 
     /// Sends a message and reads its events to the end.
-    pub fn say(&self, session: &str, words: &str, attach: &[&str]) -> Vec<(String, Value)> {
+    pub(crate) fn say(&self, session: &str, words: &str, attach: &[&str]) -> Vec<(String, Value)> {
         let begun = self.post(&format!("/api/v1/sessions/{session}/messages"), json!({"words": words, "attach": attach}));
         self.events(session, begun["event"].as_str(), |name| name == "done" || name == "problem")
     }
 
     /// The events behind one, until one that ends it.
-    pub fn events(&self, session: &str, after: Option<&str>, ends: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
+    pub(crate) fn events(&self, session: &str, after: Option<&str>, ends: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
         self.events_with_ids(session, after, ends).into_iter().map(|(_, name, data)| (name, data)).collect()
     }
 
-    pub fn events_with_ids(&self, session: &str, after: Option<&str>, ends: impl Fn(&str) -> bool) -> Vec<(String, String, Value)> {
+    pub(crate) fn events_with_ids(
+        &self,
+        session: &str,
+        after: Option<&str>,
+        ends: impl Fn(&str) -> bool,
+    ) -> Vec<(String, String, Value)> {
         let last = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let mut stream = self.connect();
         let head = format!("GET /api/v1/sessions/{session}/events HTTP/1.1\r\nhost: {}\r\n{last}\r\n", self.address);
@@ -143,7 +152,8 @@ impl Running {
             }
             text.push_str(&String::from_utf8_lossy(&buffer[..read]));
             while let Some((event, rest)) = text.split_once("\n\n") {
-                let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+                let field =
+                    |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
                 let (id, name, data) = (field("id:"), field("event:"), field("data:"));
                 text = rest.to_owned();
                 if name.is_empty() || name == "open" {
@@ -167,10 +177,10 @@ impl Drop for Running {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Reply {
@@ -182,11 +192,11 @@ impl Reply {
         Self { status, head: head.to_lowercase(), body }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
