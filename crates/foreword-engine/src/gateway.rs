@@ -63,7 +63,7 @@ impl Memory {
         {
             return Ok(Plan::Continue(session.to_owned(), inputs));
         }
-        let hashes = chain(&asked.system, &asked.said);
+        let hashes = chain(asked, &asked.said);
         for (known, hash) in hashes.iter().enumerate().rev() {
             let Some(place) = self.places.get(hash) else { continue };
             let Some(inputs) = tail(&asked.said, known) else { continue };
@@ -83,7 +83,7 @@ impl Memory {
         let made =
             calls.iter().map(|call| SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() });
         said.push(Said::Assistant { text: text.to_owned(), calls: made.collect() });
-        let Some(hash) = chain(&asked.system, &said).pop() else { return };
+        let Some(hash) = chain(asked, &said).pop() else { return };
         let place = Place { session: session.to_owned(), turns, open: !calls.is_empty() };
         if self.places.insert(hash, place).is_none() {
             self.order.push_back(hash);
@@ -103,7 +103,7 @@ impl Memory {
 
 /// Where what is new begins for a client that names its session: behind what is remembered, else with its last message.
 fn session_tail(memory: &Memory, asked: &Asked, session: &str) -> usize {
-    let hashes = chain(&asked.system, &asked.said);
+    let hashes = chain(asked, &asked.said);
     let head = memory.heads.get(session);
     hashes.iter().rposition(|hash| Some(hash) == head).unwrap_or_else(|| last_user(&asked.said).unwrap_or(0))
 }
@@ -125,8 +125,9 @@ fn last_user(said: &[Said]) -> Option<usize> {
 }
 
 /// The hash of the conversation up to each message; the first is of none.
-fn chain(system: &str, said: &[Said]) -> Vec<Hash> {
-    let mut hashes = vec![Hash::of(format!("system\n{system}"))];
+fn chain(asked: &Asked, said: &[Said]) -> Vec<Hash> {
+    // What was said to another model, or under another system prompt, is another conversation.
+    let mut hashes = vec![Hash::of(json!([asked.model, asked.system]).to_string())];
     for said in said {
         let value = match said {
             Said::User(words) => json!(["user", words]),

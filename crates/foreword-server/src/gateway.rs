@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::actor::Desk;
 use crate::app::{App, blocking};
 use crate::clock::now_ms;
+use crate::hub::Running;
 use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
 use crate::sse;
 
@@ -99,8 +100,7 @@ async fn serve(
     app.hub.post(
         &session,
         Box::new(move |desk| {
-            relay.run(desk, inputs);
-            drop(running);
+            relay.run(desk, inputs, running);
         }),
     )?;
     let begun = begun.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
@@ -189,17 +189,20 @@ struct Relay {
 
 impl Relay {
     /// Runs on the session's thread.
-    fn run(mut self, desk: &mut Desk, mut inputs: Vec<foreword_engine::session::Input>) {
+    fn run(mut self, desk: &mut Desk, mut inputs: Vec<foreword_engine::session::Input>, running: Running) {
         let mut told = Begun { session: self.session.clone(), ..Begun::default() };
         let created = now_ms() / 1000;
         let mut teller = None;
         let outcome = self.relay(desk, &mut inputs, &mut told, &mut teller, created);
         let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
+        if let Ok(Some(reply)) = &outcome {
+            let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            memory.remember(&self.asked, &reply.text, &reply.calls, &self.session, turns);
+        }
+        // Whoever has the answer may go on at once.
+        drop(running);
         match outcome {
             Ok(Some(reply)) => {
-                let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
-                memory.remember(&self.asked, &reply.text, &reply.calls, &self.session, turns);
-                drop(memory);
                 let mut teller = teller.unwrap_or_else(|| self.teller("0", created));
                 self.finish(&reply, &told, &mut teller);
             }

@@ -1,4 +1,5 @@
 //! The page in a real Chromium, driven over WebDriver: the flows a person goes through, without an error on the console.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Who may come in and how much they may take, byte by byte over a socket.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 
