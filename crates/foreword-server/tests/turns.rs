@@ -173,7 +173,7 @@ fn the_vault_and_nothing_else() {
     assert_eq!(labels("brea"), ["Kitchen/Bread.md"]);
     assert_eq!(labels("gard"), ["#garden"]);
     assert_eq!(labels("kitch"), ["Kitchen/Bread.md", "Kitchen/"]);
-    assert_eq!(server.get("/api/v1/vault/tree")["folders"][0]["name"], "Kitchen");
+    assert_eq!(server.get("/api/v1/vault/tree")["folders"][1]["name"], "Kitchen");
 }
 
 #[test]
