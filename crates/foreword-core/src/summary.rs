@@ -174,6 +174,11 @@ impl RollingSummary {
 
     /// What a summary of the units before `cut` has to keep, newest first, each once.
     pub fn required(&self, cut: usize) -> Vec<Kept> {
+        self.to_keep(cut).collect()
+    }
+
+    /// The same, found one by one: a summary with little room looks at few of them.
+    fn to_keep(&self, cut: usize) -> impl Iterator<Item = Kept> {
         let pinned = before(&self.pinned, cut, |found| found.unit);
         let asks = self.last_said(cut).and_then(|line| {
             let fact = Fact { kind: FactKind::Question, text: line.asks.clone()? };
@@ -183,7 +188,7 @@ impl RollingSummary {
         let exact = before(&self.exact, cut, |found| found.unit).iter().rev().take(MOST_LOOKED_AT);
         let mut seen = BTreeSet::new();
         let all = pinned.iter().map(kept).chain(asks).chain(exact.map(kept));
-        all.filter(|kept| seen.insert(key(kept.fact.kind, &kept.fact.text))).collect()
+        all.filter(move |kept| seen.insert(key(kept.fact.kind, &kept.fact.text)))
     }
 
     fn last_said(&self, cut: usize) -> Option<&Line> {
@@ -241,8 +246,7 @@ impl RollingSummary {
         let mut about = BTreeSet::new();
         let progress = before(&self.progress, cut, |line| line.unit).iter().rev().take(MOST_LOOKED_AT);
         let mut progress = progress.filter(|line| line.about.as_ref().is_none_or(|thing| about.insert(thing.clone())));
-        let required = self.required(cut);
-        let mut exact = required.iter().filter(|kept| kept.fact.kind != FactKind::Pinned);
+        let mut exact = self.to_keep(cut).filter(|kept| kept.fact.kind != FactKind::Pinned);
         let mut open = [true; 3];
         // One of each in turn, so that no part shuts out another; the lines of exact things are short.
         while open.contains(&true) {

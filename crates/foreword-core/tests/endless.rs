@@ -1,5 +1,7 @@
 //! Sessions that never end: 2,000 turns with tool outputs up to 600 kB, in both layouts, whole and resumed.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::sync::Arc;
 
 use foreword_core::budget::Budget;
@@ -54,7 +56,7 @@ fn is_paired(messages: &[Arc<Message>]) -> bool {
         match (&message.answers, message.role) {
             (Some(id), Role::Tool) if open.first() == Some(&id.as_str()) => drop(open.remove(0)),
             (None, role) if role != Role::Tool && open.is_empty() => {
-                open = message.calls.iter().map(|call| call.id.as_str()).collect()
+                open = message.calls.iter().map(|call| call.id.as_str()).collect();
             }
             _ => return false,
         }
@@ -69,7 +71,9 @@ fn check(layout: Layout, history: &HistoryPolicy) {
     for number in 0..TURNS {
         if matches!(history, HistoryPolicy::Managed { .. }) && number % 100 == 99 {
             let told = Input::Managed { summary: format!("They looked at {number} parts."), covers: session.managed_cut() };
-            session.apply(told).unwrap();
+            for session in std::iter::once(&mut session).chain(&mut resumed) {
+                session.apply(told.clone()).unwrap();
+            }
         }
         match number % 199 {
             3 => resumed = Some(Session::restore(&session.checkpoint(), Arc::new(Chars::FOUR)).unwrap()),

@@ -85,6 +85,9 @@ proptest! {
                 if !before.iter().any(|request| now[..at] == **request) {
                     failure = Some(format!("message {at} answers another request\n{now:#?}"));
                 }
+                if sent.messages[at].opaque.iter().any(|opaque| opaque.from != world.models[sent.model]) {
+                    failure = Some(format!("message {at} was made by another model\n{now:#?}"));
+                }
             }
             before.push(now);
         });

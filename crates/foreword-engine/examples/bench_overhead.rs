@@ -94,17 +94,17 @@ fn session(layout: Layout, turns: usize, store: Box<dyn Store>) -> Result<Turns,
         let mut bytes = Vec::new();
         let last = turn + LOOKED_AT >= turns;
         let start = Instant::now();
-        let mut copied = Duration::ZERO;
+        let mut spent = Duration::ZERO;
         kept.send(question, &mut speaker, &mut NoHands, &|| now, &mut |event| {
             if let (Event::Request(outgoing), true) = (event, last) {
                 let start = Instant::now();
                 bytes = black_box(outgoing.body.bytes.clone());
-                copied = start.elapsed();
+                spent = start.elapsed();
             }
         })?;
         if last {
-            times.push(start.elapsed() - copied);
-            copies.push(copied);
+            times.push(start.elapsed().saturating_sub(spent));
+            copies.push(spent);
             body = bytes.len();
         }
     }

@@ -75,8 +75,8 @@ fn main() -> Result<()> {
         return Ok(());
     }
     let cache = std::env::temp_dir().join("foreword-bench");
-    let named = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
-    let models = named.unwrap_or_else(|| cache.join("models"));
+    let given = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
+    let models = given.unwrap_or_else(|| cache.join("models"));
     let places = Places { cache, models };
     let meaning = Arc::new(Meaning::new(&places.models, Fetch::Allowed));
     println!("| recall | R@{TOP} | ms a question |\n| --- | --- | --- |");

@@ -100,7 +100,7 @@ impl Hands for Workbench {
         let mut found = self.desk.find(&query);
         let (text, left_out) = render(&found.sources, self.room);
         found.sources.truncate(found.sources.len() - left_out);
-        let remarks: String = found.remarks.iter().map(|remark| format!("({remark})\n")).collect();
+        let remarks = found.remarks.iter().flat_map(|remark| ["(", remark, ")\n"]).collect::<String>();
         let output = if found.sources.is_empty() {
             format!("{remarks}Nothing in the notes fits the question. Say so.")
         } else {

@@ -13,6 +13,7 @@ use crate::model::{Capability, Model};
 
 /// What a provider does for one model and not for another.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own, true or not")]
 pub struct Endpoint {
     /// System messages may stand between others (Anthropic).
     pub systems: bool,

@@ -192,6 +192,7 @@ fn providers_take_what_is_rendered_and_nothing_depends_on_history() {
                     previous_len: previous,
                     next: if dice.roll(3) == 0 { Next::Step } else { Next::Turn },
                     cached_content: None,
+                    compare_with: None,
                     stream: dice.roll(2) == 0 && dialect != Dialect::Gemini,
                 };
                 let prompt = prompt(&all, &tools, settled);

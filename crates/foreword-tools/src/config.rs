@@ -102,7 +102,7 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { start: Duration::from_secs(30), call: Duration::from_secs(120) }
+        Self { start: Duration::from_secs(30), call: Duration::from_mins(2) }
     }
 }
 

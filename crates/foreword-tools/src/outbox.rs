@@ -140,11 +140,12 @@ impl Found {
 
     fn told(mut self, whole: usize) -> String {
         let Self { matches, shown, .. } = self;
-        self.out.push_str(&match matches {
+        let summary = match matches {
             0 => format!("[Nothing matches in {whole} bytes. Patterns are regular expressions; `(?i)` in front ignores case.]"),
             _ if shown == matches => format!("[{matches} matches, all shown. Read on at an offset.]"),
             _ => format!("[{matches} matches, the first {shown} shown. Narrow the pattern, or read on at an offset.]"),
-        });
+        };
+        self.out.push_str(&summary);
         self.out
     }
 }

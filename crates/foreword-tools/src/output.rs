@@ -29,7 +29,8 @@ impl Output {
         if whole > MAX_OUTPUT {
             self.text.truncate(self.text.floor_char_boundary(MAX_OUTPUT - 200));
             let kept = self.text.len();
-            self.text.push_str(&format!("\n[Cut here: {kept} of {whole} bytes are kept. Ask the tool for less at a time.]"));
+            let cut = format!("\n[Cut here: {kept} of {whole} bytes are kept. Ask the tool for less at a time.]");
+            self.text.push_str(&cut);
         }
         self
     }

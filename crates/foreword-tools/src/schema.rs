@@ -107,7 +107,11 @@ impl<'s> Walk<'s> {
             Value::Object(object) => self.object(rules, object, at, depth),
             Value::Array(array) => self.array(rules, array, at, depth),
             Value::String(text) => self.text(rules, text, at),
-            Value::Number(number) => scalar::number(rules, number).into_iter().for_each(|problem| self.misfit(at, problem)),
+            Value::Number(number) => {
+                if let Some(problem) = scalar::number(rules, number) {
+                    self.misfit(at, problem);
+                }
+            }
             Value::Null | Value::Bool(_) => {}
         }
         self.combined(rules, value, at, depth);

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +81,9 @@ impl Toolbox {
     /// Whether the tools are others than when this was last asked. Where a server has said that its list changed, the list is read now.
     pub fn changed(&mut self) -> bool {
         if let Some(background) = &self.background {
-            self.clients.iter_mut().for_each(|client| client.refresh(background));
+            for client in &mut self.clients {
+                client.refresh(background);
+            }
         }
         let tools = self.listed();
         if tools == self.tools {
@@ -204,15 +207,14 @@ fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
         let name = config.name.clone();
         let is_name =
             (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-        let problem = if !is_name {
-            "a server's name has 1 to 64 letters, digits, - and _; rename it"
-        } else if name == OWN_SERVER {
-            "this name is the one of the tools that come with Foreword; rename it"
-        } else if clients.contains_key(&name) {
-            "there are two servers of this name; rename one"
-        } else {
-            clients.insert(name, Client::new(config));
-            continue;
+        let problem = match clients.entry(name.clone()) {
+            _ if !is_name => "a server's name has 1 to 64 letters, digits, - and _; rename it",
+            _ if name == OWN_SERVER => "this name is the one of the tools that come with Foreword; rename it",
+            Entry::Occupied(_) => "there are two servers of this name; rename one",
+            Entry::Vacant(free) => {
+                free.insert(Client::new(config));
+                continue;
+            }
         };
         unusable.push(Problem { server: name, message: problem.to_owned(), stderr: String::new() });
     }

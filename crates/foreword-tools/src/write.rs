@@ -127,7 +127,7 @@ fn shown(old: &str, new: &str, name: &str) -> String {
         let end = text[..text.floor_char_boundary(MAX_DIFF)].rfind('\n').map_or(0, |at| at + 1);
         let left_out = text[end..].lines().count();
         text.truncate(end);
-        text.push_str(&format!("… {left_out} more lines\n"));
+        return format!("{text}… {left_out} more lines\n");
     }
     text
 }

@@ -2,6 +2,7 @@
 //! them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -110,10 +111,10 @@ fn progress_extends_the_time_of_a_call_and_a_stop_ends_it() {
     assert!(!long.failed, "{long:?}");
 
     let stop = Arc::new(AtomicBool::new(false));
-    let stopper = Arc::clone(&stop);
+    let setter = Arc::clone(&stop);
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
-        stopper.store(true, Ordering::Relaxed);
+        setter.store(true, Ordering::Relaxed);
     });
     let start = Instant::now();
     let tool = ItemId::tool("everything", "trigger-long-running-operation");

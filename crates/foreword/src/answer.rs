@@ -58,7 +58,7 @@ impl Screen {
                 let arguments = one_line(&call.arguments.to_string(), 200);
                 eprintln!("{}", Paint::stderr().with("2", format!("→ {}({arguments})", shown(&call.name))));
             }
-            _ => {}
+            Event::Result(..) => {}
         }
     }
 
@@ -186,10 +186,10 @@ impl Status {
         let (id, turn, tokens) = (kept.id(), kept.session().turns(), grouped(self.tokens));
         let mut line = format!("session {id}, turn {turn}: {tokens} of {budget} tokens, {share} % from the cache");
         if self.turn_cost > 0.0 {
-            line += &format!(", ${:.4}", self.turn_cost);
+            line.push_str(&format_args!(", ${:.4}", self.turn_cost).to_string());
         }
         if let Some(ms) = self.first_token_ms {
-            line += &format!(", first token after {:.1} s", ms as f64 / 1000.0);
+            line.push_str(&format_args!(", first token after {:.1} s", ms as f64 / 1000.0).to_string());
         }
         line
     }

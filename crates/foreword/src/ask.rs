@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
-use foreword_engine::prepare::{Wanted, prepare, servers_of};
+use foreword_engine::manager::{DEFAULT_TEMPLATE, policy};
+use foreword_engine::prepare::{Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
     Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
@@ -26,6 +27,7 @@ use crate::model::ModelArgs;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::preview;
+use crate::templates;
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
@@ -68,15 +70,22 @@ pub(crate) struct Args {
     stdin: bool,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    dry: DryArgs,
+    /// Print one JSON object at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options for a look at what would be sent.
+#[derive(ClapArgs)]
+struct DryArgs {
     /// Show what would be sent, and send and keep nothing
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
     /// With --dry-run: print the exact bytes that would be sent
     #[arg(long, requires = "dry_run", conflicts_with = "json")]
     wire: bool,
-    /// Print one JSON object at the end
-    #[arg(long)]
-    json: bool,
 }
 
 /// Options that name a session, or say how a new one begins.
@@ -101,8 +110,23 @@ pub(crate) struct SessionArgs {
     /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
     #[arg(long)]
     mode: Option<Mode>,
+    /// What a new session sends of older messages: full (as far as the budget goes) or managed (a checked summary by a template)
+    #[arg(long, value_name = "HOW")]
+    history: Option<History>,
+    /// The template of a managed history (see `foreword templates list`)
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
+    template: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
+}
+
+/// What is sent of older messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum History {
+    /// All of them, as far as the budget goes
+    Full,
+    /// A summary, and the last runs
+    Managed,
 }
 
 /// A session with what it works with.
@@ -123,17 +147,20 @@ pub(crate) enum Keep {
 impl SessionArgs {
     /// The session that is meant, opened or begun.
     pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
-        match &self.session {
+        let mut opened = match &self.session {
             Some(point) => {
                 let mut kept = go_on(place, point, keep)?;
                 model.change(&mut kept)?;
                 if let Some(mode) = self.mode {
                     kept.set_mode(mode, now_ms());
                 }
-                self.tools.equip(place, vault, kept, model.find(keep))
+                self.tools.equip(place, vault, kept, model.find(keep))?
             }
-            None => self.begin(place, vault, model, keep),
-        }
+            None => self.begin(place, vault, model, keep)?,
+        };
+        let manager = templates::manager(opened.kept.setup(), &place.vault, &opened.stop);
+        opened.kept.set_manager(manager);
+        Ok(opened)
     }
 
     fn begin(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
@@ -149,8 +176,9 @@ impl SessionArgs {
         let room = Tokens(chosen.model.window.0 / 2);
         let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let prepared = runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
-        for problem in &prepared.problems {
+        let Prepared { mut agent, servers, asking, search, problems, .. } =
+            runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
+        for problem in &problems {
             note(shown(&problem.to_string()));
         }
         let store = match keep {
@@ -165,15 +193,24 @@ impl SessionArgs {
         let usual = if embedded { Mode::Qa } else { Mode::Chat };
         let mode = self.mode.or(config.mode).unwrap_or(usual);
         let find = model.find(keep).in_mode(mode);
-        let (bench, stop) = self.tools.workbench(&place.root()?, prepared.servers, prepared.asking, find, window)?;
         let id = new_session_id()?;
+        let (bench, stop) = self.tools.workbench(&place.root()?, servers, asking, find, window, &id)?;
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
         setup.agent.clone_from(&self.agent);
-        if let Some(search) = prepared.search {
+        if let Some(search) = search {
             setup.settings.select = search;
         }
+        if self.history == Some(History::Managed) || self.template.is_some() {
+            let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
+            setup.settings.history = policy(Some(&template));
+            setup.template = Some(template.name);
+            if let Some(instructions) = &template.parsed.chat_instructions {
+                let own = agent.system_prompt.trim();
+                agent.system_prompt = [own, instructions.trim()].join("\n\n").trim().into();
+            }
+        }
         // The small model cannot use tools: they would only fill its window.
-        let agent = if embedded { prepared.agent } else { bench.equip(&prepared.agent) };
+        let agent = if embedded { agent } else { bench.equip(&agent) };
         setup.choose_tool_style(&agent);
         let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
         kept.set_mode(mode, now_ms());
@@ -189,7 +226,8 @@ impl ToolArgs {
             Default::default()
         });
         let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
-        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window)?;
+        let id = kept.id().to_owned();
+        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window, &id)?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
     }
@@ -217,13 +255,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
-    let keep = if args.dry_run { Keep::Nothing } else { Keep::Everything };
+    let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
     let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
-    if let (Some(question), true) = (&question, args.dry_run) {
+    if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
-        } else if args.wire {
+        } else if args.dry.wire {
             preview::Form::Wire
         } else {
             preview::Form::Table

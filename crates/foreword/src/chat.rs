@@ -26,6 +26,7 @@ use crate::markdown::wrapped;
 use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
 use crate::preview;
+use crate::summary;
 use crate::tree::open;
 use complete::Names;
 
@@ -67,8 +68,14 @@ const COMMANDS: &[Command] = &[
     command(SENT, "/cost", "what the session used and cost so far"),
     command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
     command(SESSION, "/model [NAME]", "who answers; with a name, that model answers from here on"),
-    command(SESSION, "/fold", "fold with the next question: old runs become the summary"),
+    command(SESSION, "/fold [FOCUS]", "fold with the next question: old runs become the summary; says first what would leave"),
     command(SESSION, "/undo", "take the last fold back"),
+    command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
+    command(
+        SESSION,
+        "/summary",
+        "the summary that stands for older messages, with the messages it came from, and what the check found",
+    ),
     command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
     command(SESSION, "/help", "this list"),
     command(SESSION, "/quit", "end the chat (also Ctrl-D)"),
@@ -176,7 +183,12 @@ impl Chat {
             "/mode" => self.mode(rest),
             "/tools" => self.tools(rest),
             "/memory" => self.memory(rest),
-            "/fold" => self.tell(Input::Fold),
+            "/fold" => self.fold(rest),
+            "/pin" => match self.kept.pin(rest, now_ms()) {
+                Ok(pinned) => println!("kept through every fold: {}", one_line(&pinned, 100)),
+                Err(error) => note(shown(&error.to_string())),
+            },
+            "/summary" => self.summary(),
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
@@ -190,6 +202,37 @@ impl Chat {
         match self.kept.tell(input, now_ms()) {
             Ok(_) => println!("it takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    /// Says what would leave, then asks for it.
+    fn fold(&mut self, focus: &str) {
+        match self.kept.session().preview_fold() {
+            Ok(fold) => {
+                let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
+                println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
+                for spoken in fold.messages.iter().take(20) {
+                    println!("  [{}] {}", spoken.id, one_line(&spoken.text, 90));
+                }
+                for left_out in &fold.items {
+                    println!("  {}", shown(&left_out.item.to_string()));
+                }
+            }
+            Err(error) => note(shown(&error.to_string())),
+        }
+        match self.kept.fold(Some(focus), now_ms()) {
+            Ok(()) => println!("it takes effect with the next question; /undo takes it back"),
+            Err(error) => note(shown(&error.to_string())),
+        }
+    }
+
+    fn summary(&self) {
+        match self.kept.session().shown_summary().0 {
+            Some(summary) => summary.lines().for_each(|line| println!("{}", shown(line))),
+            None => println!("everything that was said stands in the prompt; there is no summary"),
+        }
+        if let Some(view) = self.kept.view() {
+            summary::show(view);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::corpus::Corpus;
+use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec, server_config};
 use foreword_engine::session::{Hash, Kept, Mode, STORE, Sqlite, Stop, Store as _, Tokens};
@@ -72,6 +73,7 @@ impl ToolArgs {
         asking: AgentAsking,
         find: Find,
         window: Tokens,
+        session: &str,
     ) -> Result<(Workbench, Stop)> {
         let (places, stop) = (places()?, stop());
         let corpus = Corpus::open(root, &places, TimeZone::system())?;
@@ -91,7 +93,9 @@ impl ToolArgs {
                 Err(why) => note(shown(&format!("the tool server {} was not started: {why}", server.name))),
             }
         }
-        let toolbox = Toolbox::new(own_tools(&desk, outputs), configs, self.asking(asking), approver());
+        let mut own = own_tools(&desk, outputs);
+        own.push(Box::new(Recall::of_session(&desk, root.join(STORE), session)));
+        let toolbox = Toolbox::new(own, configs, self.asking(asking), approver());
         for problem in toolbox.problems() {
             note(shown(&format!("tool server {}: {}", problem.server, problem.message)));
         }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, diff, inspect, wire};
+use foreword_engine::manager::View;
+use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
 
 use crate::kept::{Vault, moment};
 use crate::paint::{Paint, one_line, shown};
+use crate::summary;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
@@ -30,6 +32,7 @@ Exit codes: 0 they differ, or one continues the other; 1 they are the same; 2 no
 
 /// Options of `foreword inspect`.
 #[derive(ClapArgs)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
     /// Which session, turn and step: SESSION, SESSION@TURN, SESSION@TURN.STEP
     at: Point,
@@ -41,13 +44,35 @@ pub(crate) struct Args {
     /// Render the request again from its record and compare hashes
     #[arg(long)]
     verify: bool,
+    /// Show how the session's history was managed: each summary, what the check found, why there was none
+    #[arg(long, conflicts_with_all = ["verify", "wire"])]
+    summaries: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+/// The views of a session's history, oldest first.
+fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
+    for row in store.summaries(&args.at.session(store)?, usize::MAX)? {
+        if args.json {
+            writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
+            continue;
+        }
+        println!("{}", Paint::stdout().with("1", format!("before input {}, {}", row.number, moment(row.at_ms))));
+        let view = View::of(&row)?;
+        view.summary.iter().flat_map(|summary| summary.lines()).for_each(|line| println!("{}", shown(line)));
+        summary::show(&view);
+        println!();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
+    if args.summaries {
+        return summaries(args, &store);
+    }
     let (session, request) = args.at.request(&store)?;
     let mut out = io::stdout().lock();
     if args.wire {

@@ -24,6 +24,7 @@ mod search;
 mod serve;
 mod sessions;
 mod simulate;
+mod summary;
 mod table;
 mod templates;
 mod tree;

@@ -78,10 +78,10 @@ fn expected(expected: &Expected) -> String {
     let total = expected.read + expected.write + expected.uncached;
     let mut line = format!("expected from the cache: {} of {} tokens", grouped(read.0), grouped(total.0));
     if write.0 > 0 {
-        line += &format!(", {} written to it", grouped(write.0));
+        line.extend([", ", &grouped(write.0), " written to it"]);
     }
     if *cost_uncached > 0.0 {
-        line += &format!("; ${cost:.6} for the prompt (${cost_uncached:.6} without a cache)");
+        line.push_str(&format_args!("; ${cost:.6} for the prompt (${cost_uncached:.6} without a cache)").to_string());
     }
     line
 }

@@ -4,13 +4,17 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
-use etcetera::BaseStrategy as _;
+use foreword_engine::manager::Manager;
+use foreword_engine::session::{Setup, Stop};
 use foreword_engine::templates::{BUILTIN, Shelf, TEMPLATE_FOLDERS, Template, new_text};
+use jiff::tz::TimeZone;
 
-use crate::paint::{Paint, count, one_line, shown};
+use crate::paint::{Paint, count, note, one_line, shown};
+use crate::places::config_file;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Context templates: markdown files that say what a managed history keeps when older messages leave the prompt.
@@ -64,12 +68,22 @@ enum What {
 
 /// Templates of the user's own, beside the configuration.
 fn user_folder() -> Option<PathBuf> {
-    let named = std::env::var_os("FOREWORD_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let folder = match named {
-        Some(file) => file.parent().map(Path::to_owned)?,
-        None => etcetera::choose_base_strategy().ok()?.config_dir().join("foreword"),
-    };
-    Some(folder.join("templates"))
+    let (config, _) = config_file().ok()?;
+    Some(config.parent()?.join("templates"))
+}
+
+/// Where the templates of a vault are looked for.
+pub(crate) fn shelf(vault: &Path) -> Shelf {
+    Shelf::new(Some(vault), user_folder().as_deref())
+}
+
+/// Who manages the history of a session, where it is managed.
+pub(crate) fn manager(setup: &Setup, vault: &Path, stop: &Stop) -> Option<Manager> {
+    let manager = Manager::of(setup, &shelf(vault), Some(vault), TimeZone::system(), Arc::clone(stop))?;
+    for flaw in manager.template.iter().flat_map(|template| &template.parsed.flaws) {
+        note(shown(&format!("the template, line {}: {}", flaw.line, flaw.what)));
+    }
+    Some(manager)
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {

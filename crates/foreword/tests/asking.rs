@@ -155,26 +155,29 @@ fn where_no_terminal_is_the_answer_is_as_it_was_said() {
     holds(&String::from_utf8(output.stderr).unwrap(), &["turn 2: ", " tokens were read from the cache\n"]);
 }
 
+/// The head and the body of each request.
+type Seen = Arc<Mutex<Vec<(String, String)>>>;
+
 /// A server that answers every question with one word, and what it was asked.
-fn server() -> (String, Arc<Mutex<Vec<(String, String)>>>) {
+fn server() -> (String, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&asked);
+    let seen = Arc::clone(&asked);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let mut head = String::new();
-            while reader.read_line(&mut head).unwrap() > 2 {}
-            let length = head.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+            let mut socket = stream.unwrap();
+            let mut incoming = BufReader::new(socket.try_clone().unwrap());
+            let mut start = String::new();
+            while incoming.read_line(&mut start).unwrap() > 2 {}
+            let length = start.to_lowercase().split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
             let mut body = vec![0; length.unwrap_or(0)];
-            reader.read_exact(&mut body).unwrap();
-            heard.lock().unwrap().push((head, String::from_utf8(body).unwrap()));
+            incoming.read_exact(&mut body).unwrap();
+            seen.lock().unwrap().push((start, String::from_utf8(body).unwrap()));
             let chunk = json!({"choices": [{"index": 0, "delta": {"content": "Yes."}, "finish_reason": "stop"}]});
             let answer = format!("data: {chunk}\n\ndata: [DONE]\n\n");
             let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
-            stream.write_all(format!("{head}content-length: {}\r\n\r\n{answer}", answer.len()).as_bytes()).unwrap();
+            socket.write_all(format!("{head}content-length: {}\r\n\r\n{answer}", answer.len()).as_bytes()).unwrap();
         }
     });
     (address, asked)

@@ -155,8 +155,9 @@ impl Session {
         }
     }
 
-    /// Rewrites the prompt: current Versions go to L2, stale and unused ones leave, old outputs become stubs, old runs the summary.
-    pub(super) fn fold(&mut self, reason: FoldReason) -> Result<(), OverBudget> {
+    /// Rewrites the prompt: current Versions go to L2, stale and unused ones leave, old outputs become stubs, old runs the summary. So
+    /// many more tokens than usual are kept free.
+    pub(super) fn fold(&mut self, reason: FoldReason, free: Tokens) -> Result<(), OverBudget> {
         self.forget_opaque();
         let fresh = !self.is_placed();
         if fresh {
@@ -170,7 +171,7 @@ impl Session {
         self.pending_notices.retain(|notice| notice.item.kind() != Kind::Rule || notice.version.is_none());
         // What had no room before may have it now.
         self.seat_members();
-        let fold = match self.plan_fold(reason) {
+        let fold = match self.plan_fold(reason, free) {
             Ok(fold) => fold,
             Err(over) => {
                 self.library = library;
@@ -254,7 +255,7 @@ impl Session {
     pub fn folded(&self, budget: &Budget) -> Option<Self> {
         let mut trial = self.clone();
         trial.settings.budget = budget.clone();
-        trial.fold(FoldReason::Budget).ok()?;
+        trial.fold(FoldReason::Budget, Tokens::ZERO).ok()?;
         Some(trial)
     }
 

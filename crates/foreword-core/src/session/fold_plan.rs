@@ -73,17 +73,17 @@ impl Ballot {
 
 impl Session {
     /// Decides what a fold keeps. Where not all of the turn's own items fit, it is decided again with items held to a smaller size.
-    pub(super) fn plan_fold(&mut self, reason: FoldReason) -> Result<FoldPlan, OverBudget> {
+    pub(super) fn plan_fold(&mut self, reason: FoldReason, free: Tokens) -> Result<FoldPlan, OverBudget> {
         self.tight = false;
-        let whole = self.try_fold(reason)?;
+        let whole = self.try_fold(reason, free)?;
         if whole.complete {
             return Ok(whole);
         }
         self.tight = true;
-        self.try_fold(reason)
+        self.try_fold(reason, free)
     }
 
-    fn try_fold(&mut self, reason: FoldReason) -> Result<FoldPlan, OverBudget> {
+    fn try_fold(&mut self, reason: FoldReason, free: Tokens) -> Result<FoldPlan, OverBudget> {
         let turn = self.turn.clone();
         let tools = self.tools_after_fold(turn.as_ref());
         let residents = self.residents(turn.as_ref(), reason);
@@ -92,7 +92,7 @@ impl Session {
         let summary = self.summary_room();
         let ballot = self.ballot(turn.as_ref(), &placed, &residents, floor, summary);
         let mut mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
-        mandatory.standing += SEAMS.min(self.settings.budget.prompt - mandatory.total());
+        mandatory.standing += (SEAMS + free).min(self.settings.budget.prompt - mandatory.total());
         let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
 
         let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools, complete: true };

@@ -316,11 +316,17 @@ impl Session {
         let reason = match self.fold_reason() {
             Some(reason) => Some(reason),
             None if self.is_placed() => self.outgrown(),
-            None => self.place(),
+            // Parts that were planned one by one may be larger once they are joined; a fold keeps room for that.
+            None => self.place().or_else(|| (self.total() > self.settings.budget.prompt).then_some(FoldReason::Budget)),
         };
         if let Some(reason) = reason {
             // What asked for a fold still does when there was no room for it.
-            self.fold(reason).inspect_err(|_| self.pending_fold = asked)?;
+            self.fold(reason, Tokens::ZERO).inspect_err(|_| self.pending_fold = asked)?;
+            let missing = self.total() - self.settings.budget.prompt;
+            if missing > Tokens::ZERO {
+                // Sizes are planned before the parts are joined, and this tokenizer finds more at the seams.
+                self.fold(reason, missing)?;
+            }
         }
         if self.total() > self.settings.budget.prompt {
             let mandatory = Mandatory { standing: self.total(), ..Mandatory::default() };

@@ -218,10 +218,12 @@ impl Session {
         for unit in shown.cut.min(end)..end {
             messages.extend(self.history.past_messages(unit, shown.stubs_before, self.message_chars(), &*self.tokenizer));
         }
-        let summary = match self.window_has_room(messages.len()) {
-            false => None,
-            true if shown.no_summary => self.pinned_message(shown.cut),
-            true => self.summary_message(shown.cut),
+        let summary = if !self.window_has_room(messages.len()) {
+            None
+        } else if shown.no_summary {
+            self.pinned_message(shown.cut)
+        } else {
+            self.summary_message(shown.cut)
         };
         for message in summary.into_iter().chain(messages) {
             self.append(&message);

@@ -206,7 +206,7 @@ pub(crate) fn replay(world: &World, past: &[Told]) -> Session {
 
 /// Models count differently, and are told of tools differently.
 pub(crate) fn tokenizer(model: usize) -> Chars {
-    if model % 2 == 0 { Chars::FOUR } else { Chars::THREE }
+    if model.is_multiple_of(2) { Chars::FOUR } else { Chars::THREE }
 }
 
 fn change_model(world: &World, session: &mut Session, model: usize) -> Due {
@@ -247,9 +247,11 @@ fn opaque(from: &str, text: &str, calls: usize, thoughts: usize) -> Vec<Opaque> 
         "gemini" => vec![thought(Slot::End, json!({"text": "", "thoughtSignature": "c2ln"}))],
         _ => vec![thought(Slot::OfMessage, json!({"reasoning_content": "Hm."}))],
     };
-    let misplaced = |opaque: &Opaque| {
-        let bare = text.is_empty() || opaque.at != Slot::BeforeText;
-        opaque.at == Slot::End && !from.starts_with("gemini") || (from.starts_with("openai-responses") && bare && calls != 1)
+    let misplaced = |opaque: &Opaque| match opaque.at {
+        Slot::End => !from.starts_with("gemini"),
+        // Two reasoning items in a row are refused.
+        Slot::BeforeCall(0) => from.starts_with("openai-responses") && text.is_empty(),
+        _ => false,
     };
     blocks.into_iter().take(thoughts).filter(|opaque| !misplaced(opaque)).collect()
 }

@@ -67,7 +67,7 @@ fn main() -> Result<ExitCode> {
         match env::var_os("FOREWORD_LLAMA_PYTHON") {
             Some(python) => faults.extend(bench.server(Path::new(&python))?),
             None => {
-                println!("The server was left out: FOREWORD_LLAMA_PYTHON does not name a Python that has the package xllamacpp.")
+                println!("The server was left out: FOREWORD_LLAMA_PYTHON does not name a Python that has the package xllamacpp.");
             }
         }
     }

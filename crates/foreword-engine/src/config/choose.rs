@@ -119,7 +119,7 @@ impl Config {
         // What is at home there keeps its plain name.
         let is_home = self.home(&model).is_some_and(|home| home.name == provider.name) && !is_assumed;
         if model.name == full || is_assumed {
-            model.wire = short.to_owned();
+            short.clone_into(&mut model.wire);
         }
         if !is_home {
             model.name = full;
@@ -174,7 +174,7 @@ impl Config {
         table.merge(provider.row(name, Table::new()))?;
         let mut model = table.find(name).map_err(|unknown| ChooseError::Unknown { unknown, providers: String::new() })?;
         // A dated name finds the row without its date, but is what the server knows.
-        model.wire = name.to_owned();
+        name.clone_into(&mut model.wire);
         Ok(model)
     }
 

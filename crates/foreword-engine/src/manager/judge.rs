@@ -124,7 +124,7 @@ mod tests {
     fn only_a_summary_is_one() {
         let check = |text: &str, expect: Result<&str, &str>| {
             let judged = judge(&said(text, false));
-            let told = judged.as_ref().map(String::as_str).map_err(|why| why.word());
+            let told = judged.as_ref().map(String::as_str).map_err(Unmanaged::word);
             assert_eq!(told, expect, "{text:?}");
         };
         check("They build a shed.", Ok("They build a shed."));
@@ -150,7 +150,7 @@ mod tests {
     fn of_an_answer_that_was_cut_off_the_whole_sentences_count() {
         let check = |text: &str, expect: Result<&str, &str>| {
             let judged = judge(&said(text, true));
-            assert_eq!(judged.as_ref().map(String::as_str).map_err(|why| why.word()), expect, "{text:?}");
+            assert_eq!(judged.as_ref().map(String::as_str).map_err(Unmanaged::word), expect, "{text:?}");
         };
         check("One. Two. Thr", Ok("One. Two."));
         check("- One.\n- Two is", Ok("- One."));

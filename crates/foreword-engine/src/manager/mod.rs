@@ -9,6 +9,7 @@ mod recall;
 mod record;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,11 +23,14 @@ use foreword_vault::folder::Folder;
 use jiff::tz::TimeZone;
 
 pub use judge::judge;
-pub use recall::{Past, Recall, Remark, StoredPast};
+pub use recall::{OpenStore, Past, Recall, Recalled, Remark, StoredPast};
 pub use record::{Figures, Section, Unmanaged, View};
 
-use crate::session::{Reply, SpeakError, Speaker, Stop};
-use crate::templates::{Given, Named, NoTemplate, Runs, Step, Template, Writer, render};
+use crate::session::{Reply, Setup, SpeakError, Speaker, Stop};
+use crate::templates::{Given, Named, NoTemplate, Runs, Shelf, Step, Template, Writer, render};
+
+/// The template where nobody names one.
+pub const DEFAULT_TEMPLATE: &str = "freeform-chat";
 
 /// How many runs whoever writes looks at where nobody says.
 pub const RECENT_RUNS: usize = 3;
@@ -35,7 +39,7 @@ pub const PASSTHROUGH_RUNS: usize = 1;
 /// Below this size of the history nothing is managed where nobody says.
 pub const TOKEN_THRESHOLD: u64 = 4_000;
 /// A summary that takes longer is none.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What is given to a step is held to so many bytes each.
 const MOST_INPUT: u64 = 64 << 10;
@@ -73,6 +77,16 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
+    /// Who manages the history of a session that is set up so; nobody where it is not.
+    pub fn of(setup: &Setup, shelf: &Shelf, vault: Option<&Path>, zone: TimeZone, stop: Stop) -> Option<Self> {
+        matches!(setup.settings.history, HistoryPolicy::Managed { .. }).then(|| Self {
+            files: vault.and_then(|vault| Folder::open(vault).ok()),
+            zone,
+            stop: Some(stop),
+            ..Self::new(shelf.find(setup.template.as_deref().unwrap_or(DEFAULT_TEMPLATE)))
+        })
+    }
+
     /// A manager with nothing but a template.
     pub fn new(template: Result<Template, NoTemplate>) -> Self {
         Self { template, own: None, files: None, zone: TimeZone::UTC, patience: PATIENCE, stop: None, focus: None }
@@ -128,20 +142,27 @@ pub struct Answered {
 /// Who is asked.
 pub type Ask<'a> = dyn FnMut(&Call) -> Result<Answered, SpeakError> + 'a;
 
-/// Writes the summary that is due. Nothing where none is: then the view of the history stays as it is.
-pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> Option<View> {
+/// Whether a summary is due: the history is managed, large enough, and something of it is in no summary yet.
+pub fn is_due(manager: &Manager, session: &Session) -> bool {
+    let off = |template: &Template| template.parsed.recent_runs == Some(Runs::Last(0));
+    let HistoryPolicy::Managed { token_threshold, .. } = session.settings().history else { return false };
+    let covered = session.written().map_or(0, |(_, covers)| covers);
+    !manager.template.as_ref().is_ok_and(off) && session.managed_cut() > covered && session.history_tokens() >= token_threshold
+}
+
+/// Writes the summary that is due.
+pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> View {
     let template = match &manager.template {
         Ok(template) => template,
-        Err(error) => return Some(View::failed(None, Unmanaged::Template(error.to_string()))),
+        Err(error) => return View::failed(None, Unmanaged::Template(error.to_string())),
     };
-    let runs = template.parsed.recent_runs.map_or(RECENT_RUNS, Runs::count);
-    let HistoryPolicy::Managed { token_threshold, .. } = ground.session.settings().history else { return None };
+    let token_threshold = match ground.session.settings().history {
+        HistoryPolicy::Managed { token_threshold, .. } => token_threshold,
+        _ => Tokens::ZERO,
+    };
     let history = ground.session.history_tokens();
     let covers = ground.session.managed_cut();
     let (prior, from) = ground.session.written().unwrap_or_default();
-    if runs == 0 || history < token_threshold || covers <= from {
-        return None;
-    }
     let mut view = View::new(template, covers);
     view.latest_input = ground.latest_input.chars().take(2_000).collect();
     view.figures.history = history;
@@ -161,7 +182,7 @@ pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> Opti
         }
         Err(why) => view.why = Some(why),
     }
-    Some(view)
+    view
 }
 
 /// All steps, in order.
@@ -199,8 +220,8 @@ fn write(
         outcome?;
     }
     let shown: Vec<&Section> = view.sections.iter().filter(|section| section.in_view).collect();
-    let asked = view.sections.iter().any(|section| section.by_model && section.in_view);
-    if asked && shown.iter().all(|section| section.output.is_empty()) {
+    // A model was asked, and nothing that it said has a source.
+    if shown.is_empty() && view.sections.iter().any(|section| section.by_model) {
         return Err(Unmanaged::Empty);
     }
     let titled = shown.len() > 1;
@@ -264,7 +285,7 @@ fn one(
     let summaries = step.recent_summaries.map_or(1, Runs::count);
     let mut call = prompt::call(ground, manager, template, &rendered.text, &given, runs, summaries);
     call.own = matches!(writer, Some(Writer::Named(_))) && manager.own.is_some();
-    section.asked = call.behind.clone();
+    section.asked.clone_from(&call.behind);
     let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;
     view.model.clone_from(&answered.model);
     view.figures.cost += answered.cost;

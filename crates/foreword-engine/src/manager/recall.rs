@@ -3,6 +3,7 @@
 mod past;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,22 +15,24 @@ use foreword_core::message::Role;
 use foreword_search::Embedder;
 use foreword_search::chunk::{Source, item_chunks};
 use foreword_search::index::{Document, Index, Query, Strategy};
+use foreword_store::Sqlite;
 use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub use past::{Past, Remark, StoredPast};
+pub use past::{OpenStore, Past, Remark, StoredPast};
 
 use crate::meaning::Meaning;
+use crate::tools::Desk;
 use crate::vectors;
 
 /// Results where nobody says how many, and the most there are.
 const LIMIT: usize = 10;
-const MOST_RESULTS: usize = 25;
+const MOST_RESULTS: usize = 15;
 /// Of each result so much is shown.
 const EXCERPT_CHARS: usize = 400;
-/// Of a message so much at once.
-const PAGE_CHARS: usize = 8_000;
+/// Of a message so much at once; a longer output would lose its middle in the prompt.
+const PAGE_CHARS: usize = 6_000;
 /// Of a tool's output so much is searched, from its start and from its end.
 const OUTPUT_BYTES: usize = 256 << 10;
 /// And of all outputs together; the oldest leave first.
@@ -79,6 +82,12 @@ impl Recall {
             remarks: BTreeMap::new(),
             meaning,
         }
+    }
+
+    /// Over a session in a store, with what finds things in its vault.
+    pub fn of_session(desk: &Desk, store: PathBuf, session: &str) -> Self {
+        let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open_existing(&store)?))), session);
+        Self::new(Box::new(past), Some((desk.meaning_shared(), desk.places().embeddings())))
     }
 
     /// Takes in what was said since.
@@ -178,7 +187,7 @@ impl Recall {
         for Recalled { id, excerpt, .. } in &found {
             let who = self.remarks.get(id).map_or("", Remark::who);
             let run = self.remarks.get(id).map_or(0, |remark| remark.run + 1);
-            out.push_str(&format!("\n[{id}] {who}, turn {run}\n{excerpt}\n"));
+            let _ = write!(out, "\n[{id}] {who}, turn {run}\n{excerpt}\n");
         }
         out.push_str("\nRead one whole with recall({\"id\": \"…\"}).");
         Ok(out)
@@ -198,7 +207,7 @@ impl Recall {
         let end = offset.min(total) + page.chars().count();
         let mut out = format!("{head}, characters {} to {end} of {total}\n{page}\n", offset.min(total));
         if end < total {
-            out.push_str(&format!("\nGo on with recall({{\"id\": \"{id}\", \"offset\": {end}}}).\n"));
+            let _ = write!(out, "\nGo on with recall({{\"id\": \"{id}\", \"offset\": {end}}}).\n");
         }
         let before = self.remarks.range(..id).next_back().map(|(id, _)| format!("before: [{id}]"));
         let behind = self.remarks.range(id..).nth(1).map(|(id, _)| format!("next: [{id}]"));

@@ -84,6 +84,7 @@ fn model(writes: impl FnMut(usize) -> Result<Reply, SpeakError> + Send + 'static
     Model { writes: Box::new(writes), asked: Arc::default(), sent: Arc::default() }
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "it is what a speaker gives")]
 fn says(text: &str) -> Result<Reply, SpeakError> {
     Ok(Reply { text: text.to_owned(), ..Reply::default() })
 }
@@ -181,8 +182,8 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
         let last = sent[3].iter().map(|message| message.content().into_owned()).collect::<Vec<_>>();
         assert_eq!(summary(&sent[3]), None);
         assert_eq!(last.iter().filter(|text| text.starts_with("Question ")).count(), 4, "{why}");
-        let log = kept.store().log("s", 0).unwrap();
-        let kinds: Vec<&str> = log.iter().map(|entry| entry.kind.as_str()).collect();
+        let entries = kept.store().log("s", 0).unwrap();
+        let kinds: Vec<&str> = entries.iter().map(|entry| entry.kind.as_str()).filter(|kind| *kind != "asked").collect();
         assert_eq!(kinds, ["turn", "assistant"].repeat(4), "{why}: the log is what it would have been");
     }
 }

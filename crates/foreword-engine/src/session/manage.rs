@@ -8,7 +8,7 @@ use std::thread;
 use foreword_core::layer::LayerId;
 use foreword_core::prompt::Prompt;
 use foreword_core::session::{Aside, Input, TurnInput};
-use foreword_core::settings::{HistoryPolicy, Layout};
+use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost};
 use foreword_provider::model::Model;
@@ -17,7 +17,9 @@ use foreword_store::Write;
 
 use super::kept::{Kept, Outgoing};
 use super::speak::{SpeakError, Speaker};
-use crate::manager::{Answered, Call, Ground, Manager, View, manage};
+use super::told::Told;
+use super::turn::{Mode, Party};
+use crate::manager::{Answered, Call, Ground, Manager, View, is_due, manage};
 
 /// A summary is at most so long.
 const MOST_REPLY: Tokens = Tokens(1_024);
@@ -40,35 +42,37 @@ impl Kept {
     }
 
     /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
-    pub(super) fn manage(&mut self, turn: &TurnInput, speaker: &mut dyn Speaker, now: &dyn Fn() -> i64) {
-        if !matches!(self.setup.settings.history, HistoryPolicy::Managed { .. }) {
-            return;
-        }
+    pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) {
         let Some(mut manager) = self.manager.take() else { return };
         // In `log` a changed view costs the cache, so it changes where the cache breaks anyway.
-        let settled = self.setup.settings.layout == Layout::Log && self.session.would_fold(Input::Turn(turn.clone())).is_none();
-        if !settled {
-            self.write_view(turn, &mut manager, speaker, now);
+        let breaks =
+            || self.setup.settings.layout == Layout::Library || self.session.would_fold(Input::Turn(turn.clone())).is_some();
+        if is_due(&manager, &self.session) && breaks() {
+            self.write_view(turn, &mut manager, party);
         }
         self.manager = Some(manager);
     }
 
-    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, speaker: &mut dyn Speaker, now: &dyn Fn() -> i64) {
+    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) {
+        let (speaker, now) = (&mut *party.speaker, party.now);
+        // The words are stored before anybody is asked anything.
+        if self.asked.is_none() && matches!(self.mode, Mode::Chat | Mode::Agent) {
+            self.store_told(&Told::Asked(Box::new(turn.clone())), now(), false, Vec::new());
+        }
         let prior = self.store.summaries(&self.row.id, MOST_PRIOR).unwrap_or_else(|error| {
             self.fail(error.to_string());
             Vec::new()
         });
         let now_ms = now();
         let mut own = manager.own.take();
-        let tokenizer = self.session.tokenizer();
-        let ground = Ground { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &**tokenizer, now_ms };
+        let tokenizer = Arc::clone(self.session.tokenizer());
+        let ground = Ground { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &*tokenizer, now_ms };
         let view = manage(manager, &ground, &mut |call: &Call| match own.as_mut().filter(|_| call.own) {
             Some(own) => self.ask(manager, &mut *own.speaker, &Arc::clone(&own.model), Some(&call.alone), call, now_ms),
             None => self.ask(manager, speaker, &self.model, None, call, now_ms),
         });
         manager.own = own;
-        manager.focus = manager.focus.take().filter(|_| view.is_none());
-        let Some(view) = view else { return };
+        manager.focus = None;
         match view.row(now_ms) {
             Ok(row) => self.backlog.push(Write::Summary(Box::new(row))),
             Err(error) => self.fail(format!("the record of a summary cannot be stored: {error}")),

@@ -61,6 +61,7 @@ pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED};
 pub use setup::{Setup, SetupError};
 pub use speak::{Call, Hands, NoHands, Reply, Scores, Sources, SpeakError, Speaker, Spent};
 pub use told::Aside;
+pub(crate) use told::is_input;
 pub use turn::{Event, Mode, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 

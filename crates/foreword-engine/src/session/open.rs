@@ -184,7 +184,10 @@ impl Past {
                 Told::Model(setup) => self.change_model(*setup, models)?,
                 told => {
                     let Some(input) = told.input() else { continue };
-                    self.asked = None;
+                    // A summary comes between the words and the turn.
+                    if !matches!(input, Input::Managed { .. }) {
+                        self.asked = None;
+                    }
                     self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?
                 }
             };

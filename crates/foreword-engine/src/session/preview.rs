@@ -142,7 +142,7 @@ impl Kept {
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
             Mode::Plan => {
-                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned())
+                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned());
             }
         }
         problems

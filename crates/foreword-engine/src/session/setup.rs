@@ -37,6 +37,9 @@ pub struct Setup {
     /// The agent it began with, by name: its tool servers are started anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The template by which its history is managed, by name: it is read anew whenever the session goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
 }
 
 /// Why a session cannot run as asked.
@@ -86,7 +89,7 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None }
+        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None, template: None }
     }
 
     /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.

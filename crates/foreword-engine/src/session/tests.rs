@@ -413,8 +413,7 @@ fn an_imported_conversation_goes_on_with_its_notes() {
     let turn = TurnInput { words: "And in May?".to_owned(), ..TurnInput::default() };
     let mut speaker = script(&json!([{"text": "No."}]));
     let mut hands = speaker.hands();
-    kept.send(Question { turn, library, ..Question::default() }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {})
-        .unwrap();
+    kept.send(Question { turn, library }, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
     let body = String::from_utf8(wire(kept.store(), "s", 0).unwrap()).unwrap();
     assert!(body.contains("When do I prune?") && body.contains("In March.") && body.contains("And in May?"), "{body}");
     let inspection = inspect(kept.store(), "s", 0).unwrap();

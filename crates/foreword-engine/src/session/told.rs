@@ -52,6 +52,11 @@ const MODE: &str = "mode";
 const CITED: &str = "cited";
 const MODEL: &str = "model";
 
+/// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
+pub(crate) fn is_input(kind: &str) -> bool {
+    ![EDITED, ASKED, ASIDE, MODE, CITED, MODEL].contains(&kind)
+}
+
 impl Told {
     /// The kind and the body it is stored with.
     pub(super) fn parts(&self) -> serde_json::Result<(String, Value)> {

@@ -136,7 +136,7 @@ impl Kept {
         }
         self.tell_idle(now())?;
         let citable = self.gather(&mut turn, &mut party);
-        self.manage(&turn, &mut *party.speaker, now);
+        self.manage(&turn, &mut party);
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
         self.save_transcript(now());

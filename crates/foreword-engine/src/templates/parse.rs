@@ -155,7 +155,7 @@ impl Parsed {
                 self.flaw(section.line + at + 1, format!("@{name}: {what}"));
             }
         }
-        step.text = section.lines[from..].join("\n").trim().to_owned();
+        section.lines[from..].join("\n").trim().clone_into(&mut step.text);
         if let Some((language, shape)) = shape(&step.text)
             && language == "json"
             && let Err(error) = serde_json::from_str::<Value>(shape)
@@ -244,13 +244,10 @@ fn sections(body: &str, first_line: usize) -> Vec<Section<'_>> {
         if bare.starts_with("```") || bare.starts_with("~~~") {
             fenced = !fenced;
         }
-        match text.strip_prefix("## ").filter(|_| !fenced) {
-            Some(name) => found.push(Section { name: Some(name.trim()), line, lines: Vec::new() }),
-            None => {
-                if let Some(section) = found.last_mut() {
-                    section.lines.push(text);
-                }
-            }
+        if let Some(name) = text.strip_prefix("## ").filter(|_| !fenced) {
+            found.push(Section { name: Some(name.trim()), line, lines: Vec::new() });
+        } else if let Some(section) = found.last_mut() {
+            section.lines.push(text);
         }
     }
     found.retain(|section| section.name.is_some() || section.lines.iter().any(|line| !line.trim().is_empty()));

@@ -52,8 +52,9 @@ fn try_render(template: &str, values: &BTreeMap<String, String>) -> Result<Rende
         let empty = values.get(*name).is_none_or(String::is_empty);
         ((*name).clone(), Value::from(if empty { String::new() } else { format!("{MARK}{at}{MARK}") }))
     });
+    let context: BTreeMap<String, Value> = marked.collect();
     let mut out = Bounded(Vec::new());
-    read.render_captured_to(Value::from_iter(marked), &mut out).map_err(|error| wrong(&error))?;
+    read.render_captured_to(context, &mut out).map_err(|error| wrong(&error))?;
     let out = String::from_utf8(out.0).map_err(|_| "it does not render to text".to_owned())?;
     let mut text = String::with_capacity(out.len());
     for (at, part) in out.split(MARK).enumerate() {

@@ -184,7 +184,7 @@ fn names(place: &Place) -> Vec<String> {
             found.push(name);
         }
     }
-    found.retain(|name| name.ends_with(".md") && is_name(name));
+    found.retain(|name| name.strip_suffix(".md").is_some_and(is_name));
     for name in &mut found {
         name.truncate(name.len() - ".md".len());
     }

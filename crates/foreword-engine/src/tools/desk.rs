@@ -81,6 +81,11 @@ impl Desk {
         Ok(undone)
     }
 
+    /// The same, for who keeps it.
+    pub(crate) fn meaning_shared(&self) -> Arc<Meaning> {
+        Arc::clone(&self.meaning)
+    }
+
     /// The embedding model.
     pub(crate) fn meaning(&self) -> &Meaning {
         &self.meaning

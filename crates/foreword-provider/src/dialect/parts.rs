@@ -134,16 +134,16 @@ pub(crate) fn parts<'a>(message: &'a Message, blank: Blank, author: &str) -> Vec
         list.push(part(What::Call(call, at(Slot::OfCall(index)).next())));
     }
     list.extend(at(Slot::End).map(|json| part(What::Opaque(json))));
-    let lens: Vec<usize> = list.iter().filter_map(|part| size(part.what)).collect();
+    let sizes: Vec<usize> = list.iter().filter_map(|part| size(part.what)).collect();
     let wordless = list.iter_mut().filter(|part| size(part.what).is_some());
-    for (part, tokens) in wordless.zip(shares(message.extra_tokens, &lens)) {
+    for (part, tokens) in wordless.zip(shares(message.extra_tokens, &sizes)) {
         part.tokens = tokens;
     }
-    let last = list.len().saturating_sub(1);
-    if let Some(said) = list.get_mut(words.min(last)) {
+    let end = list.len().saturating_sub(1);
+    if let Some(said) = list.get_mut(words.min(end)) {
         said.tokens += text;
     }
-    if lens.is_empty()
+    if sizes.is_empty()
         && let Some(last) = list.last_mut()
     {
         last.tokens += message.extra_tokens;

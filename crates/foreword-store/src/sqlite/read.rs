@@ -162,7 +162,7 @@ pub(super) fn log_of(
 ) -> Result<()> {
     let failed = doing("read a session's log");
     let sql = "SELECT number, kind, run, at_ms, cut_off, body FROM log
-               WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4";
+               WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number";
     let mut statement = connection.prepare_cached(sql).map_err(&failed)?;
     let from = from.max(stretch.from.inputs);
     let mut rows = statement.query(params![stretch.branch, from, stretch.until.inputs]).map_err(&failed)?;

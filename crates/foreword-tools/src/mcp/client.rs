@@ -22,7 +22,7 @@ use crate::{Output, ServerConfig};
 
 /// The pause before a server is started again, doubled with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// A pause up to this is waited for; a longer one is told.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ impl Client {
                 self.down = None;
             }
             Some(Ok(Err(error))) => {
-                self.down = Some(self.secrets.line(&format!("its list of tools changed and cannot be read: {error}")))
+                self.down = Some(self.secrets.line(&format!("its list of tools changed and cannot be read: {error}")));
             }
             _ => self.down = Some("its list of tools changed and it does not tell the new one".to_owned()),
         }
@@ -170,8 +170,8 @@ impl Client {
         params.arguments = Some(arguments.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let (peer, limit) = (connection.service.peer().clone(), self.config.timeouts.call);
-        let (stopper, stopped) = oneshot::channel();
-        let call = background.begin(answer(peer, request, limit, stopped));
+        let (stopper, on_stop) = oneshot::channel();
+        let call = background.begin(answer(peer, request, limit, on_stop));
         let answered = match call.wait_unless(stop) {
             Waited::Done(answered) => answered,
             Waited::Stopped => {
@@ -278,7 +278,7 @@ async fn answer(
     peer: Peer<RoleClient>,
     request: ClientRequest,
     limit: Duration,
-    mut stopped: oneshot::Receiver<()>,
+    mut on_stop: oneshot::Receiver<()>,
 ) -> Result<ServerResult, ServiceError> {
     let reason = || Some("the user stopped it".to_owned());
     let longest = limit.saturating_mul(STRETCH);
@@ -288,12 +288,12 @@ async fn answer(
         sent = timeout(limit, peer.send_request_with_option(request, options)) => {
             sent.unwrap_or(Err(ServiceError::Timeout { timeout: limit }))?
         }
-        Ok(()) = &mut stopped => return Err(ServiceError::Cancelled { reason: reason() }),
+        Ok(()) = &mut on_stop => return Err(ServiceError::Cancelled { reason: reason() }),
     };
     let id = handle.id.clone();
     tokio::select! {
         answer = handle.await_response() => answer,
-        Ok(()) = &mut stopped => {
+        Ok(()) = &mut on_stop => {
             let told = CancelledNotificationParam::new(Some(id), reason());
             let _ = timeout(PATIENCE, peer.notify_cancelled(told)).await;
             Err(ServiceError::Cancelled { reason: reason() })

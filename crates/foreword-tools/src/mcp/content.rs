@@ -72,6 +72,7 @@ fn bytes(what: &str, kind: &str, base64: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
 mod tests {
     use serde_json::json;
 

@@ -24,7 +24,7 @@ pub(super) fn tools(config: &ServerConfig, listed: Vec<model::Tool>) -> (Vec<Too
         match tool(config, listed) {
             Err(why) => refused.push(format!("its tool {} was left out: {why}", quoted(&name))),
             Ok(_) if tools.contains_key(&name) => {
-                refused.push(format!("its tool {} is listed twice; the first one counts", quoted(&name)))
+                refused.push(format!("its tool {} is listed twice; the first one counts", quoted(&name)));
             }
             Ok(_) if tools.len() == MAX_TOOLS => {
                 refused.push(format!("it has more than {MAX_TOOLS} tools; the others were left out"));
@@ -86,6 +86,7 @@ fn cut(mut text: String, longest: usize) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
 mod tests {
     use std::collections::BTreeMap;
 

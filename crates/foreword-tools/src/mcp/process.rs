@@ -135,21 +135,19 @@ async fn watch(mut child: Child, ended: oneshot::Receiver<()>, exit: Exit, guest
     let group = child.id();
     let by_itself = tokio::select! {
         status = child.wait() => Some(status),
-        _ = ended => match timeout(GRACE, child.wait()).await {
-            Ok(status) => Some(status),
-            Err(_) => {
-                signal(group, Signal::Term);
-                timeout(GRACE, child.wait()).await.ok()
-            }
+        _ = ended => if let Ok(status) = timeout(GRACE, child.wait()).await {
+            Some(status)
+        } else {
+            signal(group, Signal::Term);
+            timeout(GRACE, child.wait()).await.ok()
         },
     };
     signal(group, Signal::Kill);
-    let status = match by_itself {
-        Some(status) => status,
-        None => {
-            let _ = child.start_kill();
-            child.wait().await
-        }
+    let status = if let Some(status) = by_itself {
+        status
+    } else {
+        let _ = child.start_kill();
+        child.wait().await
     };
     *exit.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(match status {
         Ok(status) => status.to_string(),

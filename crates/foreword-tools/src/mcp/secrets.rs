@@ -42,6 +42,7 @@ impl Secrets {
 }
 
 #[cfg(test)]
+#[allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
 mod tests {
     use std::collections::BTreeMap;
 

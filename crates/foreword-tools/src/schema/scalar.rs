@@ -46,8 +46,8 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// What a number does not keep to.
-pub(super) fn number(rules: &Map<String, Value>, number: &Number) -> Vec<String> {
-    let Some(found) = number.as_f64() else { return Vec::new() };
+pub(super) fn number(rules: &Map<String, Value>, number: &Number) -> Option<String> {
+    let found = number.as_f64()?;
     let limit = |word: &str| rules.get(word).and_then(Value::as_f64);
     // Draft 4 wrote `exclusiveMinimum: true` beside a minimum.
     let strict = |word: &str| rules.get(word) == Some(&Value::Bool(true));
@@ -63,7 +63,7 @@ pub(super) fn number(rules: &Map<String, Value>, number: &Number) -> Vec<String>
     let told = |(word, relation, missed): (&str, &str, Option<f64>)| {
         missed.and(rules.get(word)).map(|limit| format!("found {number}, expected {relation} {limit}"))
     };
-    checks.into_iter().filter_map(told).take(1).collect()
+    checks.into_iter().find_map(told)
 }
 
 fn is_multiple(number: f64, step: f64) -> bool {
@@ -106,12 +106,12 @@ pub(super) fn cut(text: &str) -> String {
 /// `a, b, c and 4 more`
 pub(super) fn list(names: impl IntoIterator<Item = String>) -> String {
     let mut names = names.into_iter();
-    let mut listed = names.by_ref().take(MAX_LISTED).collect::<Vec<_>>().join(", ");
-    let more = names.count();
-    if more > 0 {
-        listed.push_str(&format!(" and {more} more"));
+    let listed = names.by_ref().take(MAX_LISTED).collect::<Vec<_>>().join(", ");
+    match names.count() {
+        0 if listed.is_empty() => "none".to_owned(),
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
-    if listed.is_empty() { "none".to_owned() } else { listed }
 }
 
 fn article(kind: &str) -> String {

@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
+
 use super::*;
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,3 +1,5 @@
+#![allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
+
 use std::fs;
 
 use proptest::prelude::*;

@@ -51,15 +51,12 @@ pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
     for file in records(&folder(root, &path).map_err(failed)?).map_err(failed)?.into_iter().rev() {
         let Some(record) = read(file, &path).map_err(failed)? else { continue };
         if now_hash.as_ref() == Some(&record.after) {
-            let undone = match record.before {
-                Some(_) => {
-                    replace(root, &path, true, &record.text)?;
-                    Undone::Restored
-                }
-                None => {
-                    fs::remove_file(path.under(root)).map_err(failed)?;
-                    Undone::Removed
-                }
+            let undone = if record.before.is_some() {
+                replace(root, &path, true, &record.text)?;
+                Undone::Restored
+            } else {
+                fs::remove_file(path.under(root)).map_err(failed)?;
+                Undone::Removed
             };
             fs::remove_file(record.file).map_err(failed)?;
             return Ok(undone);

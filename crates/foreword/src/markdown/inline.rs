@@ -211,13 +211,12 @@ fn run_of(text: &str, marker: char) -> usize {
     text.len() - text.trim_start_matches(marker).len()
 }
 
-/// Shows a unit piece by piece: `show` gets plain text and its style.
+/// Shows a unit piece by piece: `show_text` gets plain text and its style.
 pub(super) fn show(unit: &Unit<'_>, style: Style, depth: usize, show_text: &mut dyn FnMut(&str, Style)) {
     match *unit {
         Unit::Text(text) => show_text(text, style),
-        Unit::Code(text) => show_text(text, style.with(Style::CYAN)),
+        Unit::Code(text) | Unit::Note(text) => show_text(text, style.with(Style::CYAN)),
         Unit::Citation(label) => show_text(&format!("[{label}]"), style.with(Style::CYAN)),
-        Unit::Note(text) => show_text(text, style.with(Style::CYAN)),
         Unit::Link(words, address) => {
             whole(words, style.with(Style::UNDERLINE), depth, show_text);
             show_text(&format!(" ({address})"), style.with(Style::DIM));

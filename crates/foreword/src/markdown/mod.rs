@@ -220,6 +220,6 @@ impl Markdown {
                 }
             }
         }
-        self.held = rest.to_owned();
+        rest.clone_into(&mut self.held);
     }
 }

@@ -5,6 +5,8 @@ use foreword_core::message::Role;
 use foreword_store::{Logged, Store, StoreError};
 use serde_json::Value;
 
+use crate::session::is_input;
+
 /// A message of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
@@ -39,85 +41,104 @@ pub trait Past: Send {
     fn read(&mut self, id: MessageId) -> Result<Option<String>, String>;
 }
 
+/// Opens a store to read from.
+pub type OpenStore = Box<dyn Fn() -> Result<Box<dyn Store>, StoreError> + Send>;
+
 /// The past of a session in a store.
-#[derive(Debug)]
 pub struct StoredPast {
-    store: Box<dyn Store>,
+    open: OpenStore,
+    /// Once it was needed.
+    store: Option<Box<dyn Store>>,
     session: String,
-    /// Entries that were read, and how many of them were inputs.
-    entries: u64,
-    inputs: u64,
+    /// The next entry to be read.
+    next: u64,
     /// The entry of each input.
     entry_of: Vec<u64>,
 }
 
-/// Entries that a session is not told of.
-const UNTOLD: &str = "edited";
-
 impl StoredPast {
-    /// Over a store of its own: it only reads.
-    pub fn new(store: Box<dyn Store>, session: &str) -> Self {
-        Self { store, session: session.to_owned(), entries: 0, inputs: 0, entry_of: Vec::new() }
+    /// Over a store that is opened when it is first needed.
+    pub fn new(open: OpenStore, session: &str) -> Self {
+        Self { open, store: None, session: session.to_owned(), next: 0, entry_of: Vec::new() }
     }
 
-    fn remarks(&self, entry: &Logged, input: u64) -> Result<Vec<Remark>, StoreError> {
-        let id = MessageId::of_input(input);
-        let text = |value: Option<&Value>| -> Result<String, StoreError> {
-            let whole = value.map(|value| self.store.unpack(value.clone())).transpose()?;
-            Ok(whole.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned())
+    fn log(&mut self, from: u64) -> Result<(Vec<Logged>, &dyn Store), StoreError> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => (self.open)()?,
         };
-        let one = |role, text: String| vec![Remark { id, role, run: entry.run, text }];
-        let remarks = match entry.kind.as_str() {
-            "turn" => one(Role::User, text(entry.body.get("words"))?),
-            "tool_result" => one(Role::Tool, text(entry.body.get("output"))?),
-            "assistant" => {
-                let mut said = text(entry.body.get("text"))?;
-                for call in entry.body.get("calls").and_then(Value::as_array).into_iter().flatten() {
-                    let call = self.store.unpack(call.clone())?;
-                    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
-                    let arguments = call.get("arguments").map(foreword_core::json::to_string).unwrap_or_default();
-                    said = format!("{said}\n{name}({arguments})");
-                }
-                one(Role::Assistant, said.trim().to_owned())
+        let store = &**self.store.insert(store);
+        Ok((store.log_packed(&self.session, from)?, store))
+    }
+
+    fn read_news(&mut self) -> Result<Vec<Remark>, StoreError> {
+        let (mut next, mut inputs) = (self.next, self.entry_of.len() as u64);
+        let (mut news, mut entries) = (Vec::new(), Vec::new());
+        let (log, store) = self.log(next)?;
+        for entry in log {
+            next = entry.number + 1;
+            if is_input(&entry.kind) {
+                news.extend(remarks(store, &entry, inputs)?);
+                entries.push(entry.number);
+                inputs += 1;
             }
-            "imported" => {
-                let mut lines = Vec::new();
-                for (line, said) in (0..).zip(entry.body.as_array().into_iter().flatten()) {
-                    let by_user = said.get("role").and_then(Value::as_str).is_some_and(|role| role.eq_ignore_ascii_case("user"));
-                    let role = if by_user { Role::User } else { Role::Assistant };
-                    lines.push(Remark { id: MessageId { line, ..id }, role, run: entry.run, text: text(said.get("text"))? });
-                }
-                lines
-            }
-            _ => Vec::new(),
-        };
-        Ok(remarks.into_iter().filter(|remark| !remark.text.is_empty()).collect())
+        }
+        self.next = next;
+        self.entry_of.extend(entries);
+        Ok(news)
+    }
+
+    fn read_one(&mut self, id: MessageId) -> Result<Option<String>, StoreError> {
+        let entry = usize::try_from(id.input).ok().and_then(|at| self.entry_of.get(at)).copied();
+        let Some(number) = entry else { return Ok(None) };
+        let (log, store) = self.log(number)?;
+        let Some(entry) = log.first() else { return Ok(None) };
+        let remarks = remarks(store, entry, id.input)?;
+        Ok(remarks.into_iter().find(|remark| remark.id == id).map(|remark| remark.text))
     }
 }
 
 impl Past for StoredPast {
     fn news(&mut self) -> Result<Vec<Remark>, String> {
-        let wrong = |error: StoreError| format!("the session's record cannot be read: {error}");
-        let mut news = Vec::new();
-        for entry in self.store.log_packed(&self.session, self.entries).map_err(wrong)? {
-            self.entries = entry.number + 1;
-            if entry.kind == UNTOLD {
-                continue;
-            }
-            news.extend(self.remarks(&entry, self.inputs).map_err(wrong)?);
-            self.entry_of.push(entry.number);
-            self.inputs += 1;
-        }
-        Ok(news)
+        self.read_news().map_err(|error| format!("the session's record cannot be read: {error}"))
     }
 
     fn read(&mut self, id: MessageId) -> Result<Option<String>, String> {
-        let wrong = |error: StoreError| format!("the session's record cannot be read: {error}");
-        let entry = usize::try_from(id.input).ok().and_then(|at| self.entry_of.get(at)).copied();
-        let Some(number) = entry else { return Ok(None) };
-        let entries = self.store.log_packed(&self.session, number).map_err(wrong)?;
-        let Some(entry) = entries.into_iter().next() else { return Ok(None) };
-        let remarks = self.remarks(&entry, id.input).map_err(wrong)?;
-        Ok(remarks.into_iter().find(|remark| remark.id == id).map(|remark| remark.text))
+        self.read_one(id).map_err(|error| format!("the session's record cannot be read: {error}"))
     }
+}
+
+/// What an entry of the log says.
+fn remarks(store: &dyn Store, entry: &Logged, input: u64) -> Result<Vec<Remark>, StoreError> {
+    let id = MessageId::of_input(input);
+    let text = |value: Option<&Value>| -> Result<String, StoreError> {
+        let whole = value.map(|value| store.unpack(value.clone())).transpose()?;
+        Ok(whole.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned())
+    };
+    let one = |role, text: String| vec![Remark { id, role, run: entry.run, text }];
+    let remarks = match entry.kind.as_str() {
+        "turn" => one(Role::User, text(entry.body.get("words"))?),
+        "tool_result" => one(Role::Tool, text(entry.body.get("output"))?),
+        "assistant" => {
+            let mut said = text(entry.body.get("text"))?;
+            for call in entry.body.get("calls").and_then(Value::as_array).into_iter().flatten() {
+                let call = store.unpack(call.clone())?;
+                let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+                let arguments = call.get("arguments").map(foreword_core::json::to_string).unwrap_or_default();
+                said = format!("{said}\n{name}({arguments})");
+            }
+            one(Role::Assistant, said.trim().to_owned())
+        }
+        "imported" => {
+            let mut lines = Vec::new();
+            for (line, said) in (0..).zip(entry.body.as_array().into_iter().flatten()) {
+                let by_user = said.get("role").and_then(Value::as_str).is_some_and(|role| role.eq_ignore_ascii_case("user"));
+                let role = if by_user { Role::User } else { Role::Assistant };
+                lines.push(Remark { id: MessageId { line, ..id }, role, run: entry.run, text: text(said.get("text"))? });
+            }
+            lines
+        }
+        _ => Vec::new(),
+    };
+    Ok(remarks.into_iter().filter(|remark| !remark.text.is_empty()).collect())
 }

@@ -29,7 +29,7 @@ fn planted(number: usize) -> Planted {
 
 fn survive(history: HistoryPolicy, manager: Option<Manager>) {
     let place = Place::new();
-    let mut kept = place.begin(Layout::Log, 4_000, history);
+    let mut kept = place.begin(Layout::Log, 3_200, history);
     kept.set_manager(manager);
     let mut model = model(|_| says("The user keeps talking about boards and glue."));
     for turn in 0..TURNS {
@@ -37,11 +37,12 @@ fn survive(history: HistoryPolicy, manager: Option<Manager>) {
         let is_new = turn == 0 || (turn - 1) * FACTS / TURNS != number;
         let fact = is_new.then(|| planted(number));
         let words = fact.as_ref().map_or_else(|| "Go on with it.".to_owned(), |fact| fact.words.clone());
-        let id = kept.counts().inputs;
         place.send(&mut kept, &mut model, &format!("{words} {}", "And so on. ".repeat(12)));
         if let Some(fact) = fact.filter(|fact| fact.pinned) {
-            let input = kept.store().log("s", id).unwrap().iter().position(|entry| entry.kind == "turn").unwrap();
-            let from = format!("m{}", id + input as u64).parse().unwrap();
+            let log = kept.store().log("s", 0).unwrap();
+            let inputs = log.iter().filter(|entry| crate::session::is_input(&entry.kind));
+            let turn = inputs.enumerate().filter(|(_, entry)| entry.kind == "turn").last().unwrap().0;
+            let from = format!("m{turn}").parse().unwrap();
             kept.tell(Input::Pin(Pin::Text { from, text: fact.exact }), 9).unwrap();
         }
     }
@@ -49,7 +50,9 @@ fn survive(history: HistoryPolicy, manager: Option<Manager>) {
     assert!(folds >= 10, "{folds} folds");
     let sent = model.sent.lock().unwrap();
     let prompt: String = sent.last().unwrap().iter().map(|message| message.content().into_owned()).collect::<Vec<_>>().join("\n");
-    let mut recall = Recall::new(Box::new(StoredPast::new(Box::new(place.store()), "s")), None);
+    let file = place.folder.path().join("foreword.db");
+    let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open(&file)?))), "s");
+    let mut recall = Recall::new(Box::new(past), None);
     let mut in_prompt = 0;
     for fact in (0..FACTS).map(planted) {
         if prompt.contains(&fact.exact) {
