@@ -119,7 +119,7 @@ impl Running {
     }
 
     pub(crate) fn begin(&self) -> String {
-        self.post("/api/v1/sessions", json!({"agent": "cook"}))["id"].as_str().unwrap().to_owned()
+        self.post("/api/v1/sessions", json!({"agent": "cook", "mode": "chat"}))["id"].as_str().unwrap().to_owned()
     }
 
     /// Sends a message and reads its events to the end.
