@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,10 +61,21 @@ impl Browser {
         );
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(body.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        let value: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {text}"));
+        // The driver keeps its connections open, whatever it is told.
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            match line.trim().split_once(':') {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.trim().parse().unwrap(),
+                _ if line.trim().is_empty() => break,
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let value: Value = serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{path}: {error}"));
         value["value"].clone()
     }
 

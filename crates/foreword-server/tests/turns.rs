@@ -25,7 +25,7 @@ fn a_turn_streams_and_is_kept() {
     assert_eq!(names(&events), ["request", "part", "done"]);
     assert_eq!(text_of(&events), "The starter was **too young**.");
     let session = server.get(&format!("/api/v1/sessions/{id}"));
-    assert_eq!(session["title"], "Why was the loaf flat?");
+    assert_eq!(session["title"], "Why was the loaf flat");
     let messages = session["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0]["attached"], json!(["Kitchen/Bread.md"]));

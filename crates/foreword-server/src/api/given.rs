@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::problem::Problem;
+use crate::problem::{BAD_REQUEST, Problem};
 
 /// A JSON body.
 pub(crate) struct Given<T>(pub(crate) T);
@@ -14,8 +15,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let Json(value) = Json::from_request(request, state).await?;
-        Ok(Self(value))
+        let Json(value): Json<Value> = Json::from_request(request, state).await?;
+        if !value.is_object() {
+            return Err(Problem::new(BAD_REQUEST, "the body is not a JSON object"));
+        }
+        let read = serde_path_to_error::deserialize(value);
+        Ok(Self(
+            read.map_err(|error| Problem::new(BAD_REQUEST, format!("the body's field {}: {}", error.path(), error.inner())))?,
+        ))
     }
 }
 
