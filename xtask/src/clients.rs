@@ -1,5 +1,5 @@
 //! Programs that the tests of the server are done with: a browser from the system's packages, and the clients of OpenAI and Anthropic
-//! from PyPI, installed once.
+//! from `PyPI`, installed once.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -87,14 +87,14 @@ mod tests {
     fn an_answer_reaches_whoever_asked_and_nobody_else() {
         let line = Line::new(Arc::new(Feed::new("a".to_owned())));
         let mut asker = Asker::new(line.clone());
-        let asked = std::thread::spawn(move || {
+        let waiting = std::thread::spawn(move || {
             let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
             asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some("+a") })
         });
         while !line.approvals.answer(1, Decision::Session) {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(asked.join().unwrap(), Decision::Session);
+        assert_eq!(waiting.join().unwrap(), Decision::Session);
         assert!(!line.approvals.answer(1, Decision::Once));
         assert!(!line.approvals.answer(7, Decision::Once));
         let Next::Events(events) = line.feed.after(0) else { panic!("lost") };

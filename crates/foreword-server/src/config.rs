@@ -131,10 +131,11 @@ impl Reach {
 /// A host without its port. The colons of an IPv6 address stand in brackets.
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        Some((bare, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !(bare.contains(':') && !bare.ends_with(']')) => {
-            bare
+        Some((bare, port)) => {
+            let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && (!bare.contains(':') || bare.ends_with(']'));
+            if is_port { bare } else { host }
         }
-        _ => host,
+        None => host,
     }
 }
 

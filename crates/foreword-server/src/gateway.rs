@@ -12,7 +12,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use foreword_engine::gateway::{Asked, End, Front, Memory, Plan, Teller, Told, setup};
-use foreword_engine::session::{Event, Fork, Relayed, Sqlite, Store as _, fork, new_session_id};
+use foreword_engine::session::{Event, FoldReason, Fork, Relayed, Sqlite, Store as _, fork, new_session_id};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
@@ -84,11 +84,10 @@ async fn serve(
     let value: Value =
         serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
     let asked = front.read(&value).map_err(|error| Problem::new(BAD_REQUEST, error))?;
-    let session = prepare(app, headers, &asked).await?;
-    let Prepared { session, inputs, line } = session;
+    let Prepared { session, inputs, line } = prepare(app, headers, &asked).await?;
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
-    let (begin, begun) = oneshot::channel();
-    let (whole, answered) = oneshot::channel();
+    let (start, first) = oneshot::channel();
+    let (whole, answer) = oneshot::channel();
     let (back, response) = if asked.stream {
         let (sender, response) = sse::stream();
         (Back::Stream(sender), Some(response))
@@ -96,27 +95,22 @@ async fn serve(
         (Back::Whole(whole), None)
     };
     let ignored = asked.extra.keys().map(String::as_str).collect::<Vec<_>>().join(",");
-    let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(begin), back };
-    app.hub.post(
-        &session,
-        Box::new(move |desk| {
-            relay.run(desk, inputs, running);
-        }),
-    )?;
-    let begun = begun.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
-    let mut response = match response {
+    let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(start), back };
+    app.hub.post(&session, Box::new(move |desk| relay.run(desk, inputs, running)))?;
+    let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
+    let mut reply = match response {
         Some(response) => response,
-        None => Json(answered.await.map_err(|_| crate::hub::ended())?).into_response(),
+        None => Json(answer.await.map_err(|_| crate::hub::ended())?).into_response(),
     };
     let fold = begun.fold.unwrap_or("none").to_owned();
     // Fields that mean something to a provider and nothing here are told, not swallowed.
     let told = [("session", begun.session), ("tokens", begun.tokens.to_string()), ("fold", fold), ("ignored", ignored)];
     for (name, value) in told.into_iter().filter(|(_, value)| !value.is_empty()) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(format!("x-foreword-{name}")), HeaderValue::try_from(value)) {
-            response.headers_mut().insert(name, value);
+            reply.headers_mut().insert(name, value);
         }
     }
-    Ok(response)
+    Ok(reply)
 }
 
 /// A session that is ready to be told something.
@@ -232,7 +226,7 @@ impl Relay {
         let inputs = std::mem::take(inputs);
         desk.relay(inputs, &mut |event| match event {
             Event::Request(outgoing) => {
-                (told.tokens, told.fold) = (outgoing.envelope.tokens.0, outgoing.envelope.began.map(|reason| reason.as_str()));
+                (told.tokens, told.fold) = (outgoing.envelope.tokens.0, outgoing.envelope.began.map(FoldReason::as_str));
                 *teller = Some(self.teller(&outgoing.number.to_string(), created_s));
             }
             Event::Part(text) => {

@@ -33,16 +33,17 @@ const HEADERS: [(HeaderName, &str); 6] = [
 
 /// Lets a request through or answers it with a problem.
 pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut response = match admit(&app, &request) {
-        Err(problem) => problem.into_response(),
-        Ok(()) => match tokio::time::timeout(app.config.limits.request, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => {
-                let limit = app.config.limits.request.as_secs();
-                Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done")).into_response()
-            }
-        },
+    let limits = &app.config.limits;
+    // A client of the gateway that wants its answer whole waits for all of it.
+    let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
+    let answered = match admit(&app, &request) {
+        Err(problem) => Err(problem),
+        Ok(()) => tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
+            let limit = limit.as_secs();
+            Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
+        }),
     };
+    let mut response = answered.unwrap_or_else(Problem::into_response);
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

@@ -40,6 +40,7 @@ pub(crate) const UNAVAILABLE: Kind = (StatusCode::SERVICE_UNAVAILABLE, "unavaila
 pub(crate) const INTERNAL: Kind = (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here");
 
 impl Problem {
+    #[allow(clippy::needless_pass_by_value)] // errors are handed over where they end
     pub(crate) fn new((status, word, title): Kind, detail: impl ToString) -> Self {
         Self {
             kind: format!("urn:foreword:problem:{word}"),

@@ -45,6 +45,11 @@ pub(crate) fn stream() -> (mpsc::Sender<Bytes>, Response) {
     (sender, response)
 }
 
+/// One event.
+fn event(feed: &str, number: u64, name: &str, data: &str) -> String {
+    format!("id: {feed}-{number}\nevent: {name}\ndata: {data}\n\n")
+}
+
 /// Streams a feed from the event that `last` names on: `Last-Event-ID`, as `FEED-NUMBER`. Without it, from now on.
 pub(crate) fn follow(feed: Arc<Feed>, last: Option<&str>, lasting: Duration, mut end: watch::Receiver<bool>) -> Response {
     let (sender, response) = stream();
@@ -63,18 +68,18 @@ pub(crate) fn follow(feed: Arc<Feed>, last: Option<&str>, lasting: Duration, mut
         let until = tokio::time::sleep(lasting);
         let mut until = std::pin::pin!(until);
         // The first line tells where a stream that is lost at once goes on.
-        let mut text = format!("retry: 1000\nid: {}-{}\nevent: open\ndata: {{}}\n\n", feed.name, at.min(feed.last()));
+        let mut text = "retry: 1000\n".to_owned() + &event(&feed.name, at.min(feed.last()), "open", "{}");
         loop {
             news.mark_unchanged();
             match feed.after(at) {
                 Next::Lost(last) => {
                     at = last;
-                    text.push_str(&format!("id: {}-{at}\nevent: lost\ndata: {{}}\n\n", feed.name));
+                    text.push_str(&event(&feed.name, at, "lost", "{}"));
                 }
                 Next::Events(events) => {
-                    for event in events {
-                        at = event.number;
-                        text.push_str(&format!("id: {}-{at}\nevent: {}\ndata: {}\n\n", feed.name, event.name, event.data));
+                    for told in events {
+                        at = told.number;
+                        text.push_str(&event(&feed.name, at, told.name, &told.data));
                     }
                 }
             }

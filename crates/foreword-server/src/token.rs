@@ -59,7 +59,8 @@ impl Token {
     }
 
     fn hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+        self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
     }
 
     fn from_hex(text: &str) -> Option<Self> {

@@ -1,5 +1,5 @@
-//! The page in a real Chromium, driven over WebDriver: the flows a person goes through, without an error on the console.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! The page in a real Chromium, driven over `WebDriver`: the flows a person goes through, without an error on the console.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
 
 mod common;
 
@@ -13,11 +13,11 @@ use common::Running;
 use foreword_server::{Limits, Reach};
 use serde_json::{Value, json};
 
-const SCRIPT: &str = r##"{"replies": [
+const SCRIPT: &str = r#"{"replies": [
     {"text": "The starter was **too young**: [[Bread]] says that it should double first.\n\n```sh\necho <b>hi</b>\n```\n\n<img src=x onerror=alert(1)>", "delay_ms": 5},
     {"text": "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen", "delay_ms": 100},
     {"text": "And again."}
-]}"##;
+]}"#;
 
 /// A browser window, and the driver that moves it.
 struct Browser {
@@ -46,13 +46,13 @@ impl Browser {
         ]});
         let wanted = json!({"capabilities": {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}});
         let made = browser.call("POST", "/session", &wanted);
-        browser.session = made["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {made}")).to_owned();
+        made["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {made}")).clone_into(&mut browser.session);
         browser
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         let body = if method == "POST" { body.to_string() } else { String::new() };
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",

@@ -1,5 +1,5 @@
 //! The official Python packages `openai` and `anthropic` against the gateway.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Who may come in and how much they may take, byte by byte over a socket.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Sessions over HTTP: from the first message to what the model was given.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
 
 mod common;
 

@@ -80,7 +80,7 @@ export function card(item) {
   const layer = LAYERS.findIndex(([id]) => id === item.layer);
   return h("div.item", {}, h("div.item-head", {},
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
-    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", {}, item.name),
+    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", {}, item.kind === "output" ? `tool output ${item.name.slice(0, 8)}` : item.name),
     h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent" }[item.include]),
     item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2))),
     item.server && h("p.server", {}, item.server), item.description && h("p", {}, item.description),

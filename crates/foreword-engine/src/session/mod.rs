@@ -66,6 +66,7 @@ pub use turn::{Event, Mode, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
 pub use foreword_core::catalog::{Agent, Permission};
+pub use foreword_core::envelope::FoldReason;
 pub use foreword_core::hash::Hash;
 pub use foreword_core::item::ItemId;
 pub use foreword_core::session::{Input, InputError, TurnInput, TurnResult};

@@ -40,6 +40,7 @@ impl Embedded {
     }
 
     /// Another speaker with the same weights and a memory of its own.
+    #[must_use]
     pub fn beside(&self, stop: Stop) -> Self {
         Self { chat: Chat::new(Arc::clone(&self.model)), model: Arc::clone(&self.model), stop }
     }

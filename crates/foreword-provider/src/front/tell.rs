@@ -200,7 +200,7 @@ impl Teller {
                 "id": self.id, "object": "chat.completion.chunk", "created": self.created_s, "model": self.model,
                 "choices": [], "usage": chat_usage(told),
             });
-            out += &format!("data: {last}\n\n");
+            out.extend(["data: ", &last.to_string(), "\n\n"]);
         }
         out + "data: [DONE]\n\n"
     }

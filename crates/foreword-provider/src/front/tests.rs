@@ -108,6 +108,9 @@ fn what_is_not_understood_is_named() {
     check(Front::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
 }
 
+/// The text, the parts it comes in, the calls, why it ended, and how a reader names that.
+type Case<'a> = (&'a str, &'a [&'a str], &'a [ToolCall], End, Stop);
+
 /// What our own reader of providers' answers makes of what is told, streamed and whole.
 #[test]
 fn what_is_told_is_read_as_it_was_meant() {
@@ -115,7 +118,7 @@ fn what_is_told_is_read_as_it_was_meant() {
         ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"path": "ä"}) },
         ToolCall { id: "c2".to_owned(), name: "list".to_owned(), arguments: json!({}) },
     ];
-    let cases: [(&str, &[&str], &[ToolCall], End, Stop); 5] = [
+    let cases: [Case<'_>; 5] = [
         ("Hello there.", &["Hello ", "there."], &[], End::Done, Stop::End),
         ("Hello\n\nthere \u{1f980}", &[], &[], End::Done, Stop::End),
         ("Let me look.", &["Let me look."], &calls, End::Calls, Stop::Calls),

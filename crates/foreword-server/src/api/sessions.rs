@@ -259,7 +259,7 @@ pub(crate) async fn change(
 #[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, |desk| desk.delete()).await?;
+    app.hub.ask(&id, Desk::delete).await?;
     app.hub.forget(&id);
     Ok(StatusCode::NO_CONTENT)
 }
