@@ -94,7 +94,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
                 answer.text.push_str(list);
             }
         }
-        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::Model(_) => {}
+        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::Model(_) | Told::Ended => {}
     }
 }
 

@@ -16,7 +16,7 @@ use super::chronicle::saved;
 use super::inspect;
 use super::kept::{Kept, Pending, Sent};
 use super::setup::{Setup, SetupError};
-use super::told::Told;
+use super::told::{ENDED, Told};
 use super::turn::Mode;
 use crate::chats::Chats;
 
@@ -172,7 +172,10 @@ impl Past {
 
     fn replay(&mut self, store: &dyn Store, row: &SessionRow, models: Option<&Path>) -> Result<(), OpenSessionError> {
         self.look(row);
-        for entry in store.log(&row.id, self.from.inputs)? {
+        let mut entries = store.log(&row.id, self.from.inputs)?.into_iter().peekable();
+        while let Some(entry) = entries.next() {
+            // Nothing was asked where a turn ended.
+            let ended = entries.peek().is_some_and(|next| next.kind == ENDED);
             let told = Told::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
             match &told {
@@ -188,7 +191,13 @@ impl Past {
                     if !matches!(input, Input::Managed { .. }) {
                         self.asked = None;
                     }
-                    self.session.repeat(input).map_err(|error| OpenSessionError::Input(row.id.clone(), error))?
+                    let wrong = |error| OpenSessionError::Input(row.id.clone(), error);
+                    if ended {
+                        self.session.apply(input).map_err(wrong)?;
+                        None
+                    } else {
+                        self.session.repeat(input).map_err(wrong)?
+                    }
                 }
             };
             self.last = None;

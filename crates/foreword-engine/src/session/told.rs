@@ -27,6 +27,8 @@ pub(super) enum Told {
     Aside(Box<Aside>),
     /// How turns are carried from here on.
     Mode(Mode),
+    /// The turn ended although a request was due: the task is done, or the user wants no more.
+    Ended,
     /// The engine put this list of sources under the last answer.
     Cited(String),
 }
@@ -50,11 +52,13 @@ const ASKED: &str = "asked";
 const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const CITED: &str = "cited";
+/// The kind of [`Told::Ended`], which is asked for before it is read.
+pub(super) const ENDED: &str = "ended";
 const MODEL: &str = "model";
 
 /// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
 pub(crate) fn is_input(kind: &str) -> bool {
-    ![EDITED, ASKED, ASIDE, MODE, CITED, MODEL].contains(&kind)
+    ![EDITED, ASKED, ASIDE, MODE, ENDED, CITED, MODEL].contains(&kind)
 }
 
 impl Told {
@@ -66,6 +70,7 @@ impl Told {
             Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
             Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
             Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
+            Self::Ended => (ENDED.to_owned(), Value::Null),
             Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
             Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
             Self::Input(input) => match serde_json::to_value(input)? {
@@ -84,6 +89,7 @@ impl Told {
             ASKED => Self::Asked(serde_json::from_value(body)?),
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
+            ENDED => Self::Ended,
             CITED => Self::Cited(serde_json::from_value(body)?),
             MODEL => Self::Model(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
@@ -95,7 +101,9 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Cited(_) | Self::Model(_) => None,
+            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Ended | Self::Cited(_) | Self::Model(_) => {
+                None
+            }
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -161,6 +169,7 @@ mod tests {
             Told::Aside(Box::new(aside)),
             Told::Model(Box::new(setup)),
             Told::Mode(Mode::Agent),
+            Told::Ended,
             Told::Cited("\n\n[^1]: [[a]]".to_owned()),
         ];
         for told in inputs.into_iter().map(Told::Input).chain(others) {

@@ -246,7 +246,9 @@ impl Kept {
                 due = self.tell(Input::ActionPrompt, (party.now)())?;
             }
             // A task that is done needs no more words than were said.
-            if party.hands.stopped() || (finished && !said.text.is_empty()) {
+            let enough = party.hands.stopped() || (finished && !said.text.is_empty());
+            if enough && due == Due::Request {
+                self.store_told(&Told::Ended, (party.now)(), false, Vec::new());
                 due = Due::Nothing;
             }
         }

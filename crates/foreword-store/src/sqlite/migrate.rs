@@ -55,7 +55,9 @@ pub(super) fn refuse_strangers(path: &Path) -> Result<()> {
 
 /// Looks at a database that was opened and not changed yet. What is in its log counts too.
 pub(super) fn refuse_others(connection: &Connection, path: &Path) -> Result<()> {
-    let read = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(|error| cannot_open(path, error));
+    // Both at one moment: another process may be making the tables just now.
+    let moment = connection.unchecked_transaction().map_err(|error| cannot_open(path, error))?;
+    let read = |sql: &str| moment.query_row(sql, [], |row| row.get::<_, u32>(0)).map_err(|error| cannot_open(path, error));
     let (version, tables) = (read("PRAGMA user_version")?, read("SELECT count(*) FROM sqlite_schema")?);
     if version > newest() {
         return Err(StoreError::Newer { path: path.to_owned(), found: version, known: newest() });

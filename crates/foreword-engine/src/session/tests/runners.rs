@@ -205,6 +205,16 @@ fn an_agent_plans_acts_and_says_when_it_is_done() {
     assert!(at("Step 1 of 2 is complete.") < at("[Step 2/2]"));
     assert_eq!(hands.calls, ["tool:fs/read {\"path\":\"x\"}"]);
     clean(kept.store());
+    // A task that is done waits for nothing, and a session that is opened again goes on as if it had not been left.
+    let counts = kept.counts();
+    drop(kept);
+    let mut again = place.open("s");
+    assert!(!again.is_unanswered());
+    assert_eq!(again.counts(), counts);
+    let (said, _) = place.ask(&mut again, "Thanks.", &json!([{"text": "Bye."}, {"text": "Bye."}]), &mut hands);
+    assert_eq!(said.requests, 2);
+    assert_eq!(again.counts().requests, counts.requests + 2);
+    clean(again.store());
 }
 
 #[test]
