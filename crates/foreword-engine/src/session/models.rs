@@ -80,9 +80,24 @@ pub struct Remote {
     client: Arc<Client>,
     dialect: Dialect,
     /// None only while it is dropped.
-    runtime: Option<tokio::runtime::Runtime>,
+    runtime: Option<Runtime>,
     stop: Stop,
     caches: Option<Caches>,
+}
+
+/// Where its requests run.
+enum Runtime {
+    Own(tokio::runtime::Runtime),
+    Shared(tokio::runtime::Handle),
+}
+
+impl Runtime {
+    fn block_on<F: Future>(&self, work: F) -> F::Output {
+        match self {
+            Self::Own(runtime) => runtime.block_on(work),
+            Self::Shared(runtime) => runtime.block_on(work),
+        }
+    }
 }
 
 /// A prefix that is kept at the provider as a resource of its own.
@@ -113,8 +128,14 @@ impl Remote {
     /// Gets ready; nothing is sent yet.
     pub fn new(config: ClientConfig, stop: Stop) -> Result<Self, RemoteError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (dialect, client) = (config.dialect, Arc::new(Client::new(config)?));
-        Ok(Self { dialect, client, runtime: Some(runtime), stop, caches: None })
+        let client = Arc::new(Client::new(config)?);
+        Ok(Self { dialect: client.dialect(), client, runtime: Some(Runtime::Own(runtime)), stop, caches: None })
+    }
+
+    /// One of many that share a client, its connections and its knowledge of which prompts are on their way. To be used on a thread
+    /// that is none of the runtime's.
+    pub fn shared(client: Arc<Client>, runtime: tokio::runtime::Handle, stop: Stop) -> Self {
+        Self { dialect: client.dialect(), client, runtime: Some(Runtime::Shared(runtime)), stop, caches: None }
     }
 
     /// Lets it keep the tools and the system of a session in a cache of its own at the provider, where that is large enough and the model's
