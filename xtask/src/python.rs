@@ -14,7 +14,7 @@ pub(crate) const CLIENTS: [&str; 2] = ["openai==3.49.0", "anthropic==2.8.0"];
 /// llama.cpp, ready built, server included.
 pub(crate) const LLAMA: [&str; 1] = ["xllamacpp==2026.10.11549"];
 /// A gateway to compare with.
-pub(crate) const LITELLM: [&str; 1] = ["litellm[proxy]==1.108.4"];
+pub(crate) const LITELLM: [&str; 1] = ["litellm[proxy]==1.102.4"];
 
 /// A Python with these packages, installed once.
 pub(crate) fn with(name: &str, packages: &[&str], steps: &Steps) -> Result<PathBuf> {

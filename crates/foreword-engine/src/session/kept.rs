@@ -103,8 +103,10 @@ pub struct Kept {
     /// Words that were stored and did not become a turn yet.
     pub(super) asked: Option<TurnInput>,
     pub(super) counts: Counts,
-    /// What could not be stored yet.
+    /// What is not stored yet: it could not be, or it waits for what comes next.
     pub(super) backlog: Vec<Write>,
+    /// Whether what is told may wait, because a request follows at once: both are stored together.
+    pub(super) waits: bool,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
     /// Who looks after the history.
@@ -288,7 +290,7 @@ impl Kept {
     /// Stores all of it, and what could not be stored before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.backlog.extend(writes);
-        if self.backlog.is_empty() {
+        if self.backlog.is_empty() || self.waits {
             return;
         }
         match self.store.commit(&self.row.id, &self.backlog) {

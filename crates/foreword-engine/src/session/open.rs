@@ -104,6 +104,7 @@ impl Kept {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
+            waits: false,
             checkpoint_turns,
             failures: Vec::new(),
             manager: None,

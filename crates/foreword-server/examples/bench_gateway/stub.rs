@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use axum::serve::ListenerExt as _;
 use hyper::body::Frame;
 use tokio::net::TcpListener;
 
@@ -19,6 +20,8 @@ pub(crate) async fn start() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let router = Router::new().route("/v1/chat/completions", post(answer));
+    // As providers do: a small part must not wait until the one before it is acknowledged.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     port
 }
