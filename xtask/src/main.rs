@@ -7,6 +7,7 @@ mod crash;
 mod fuzz;
 mod lint;
 mod picture;
+mod python;
 mod setup;
 mod step;
 mod test;

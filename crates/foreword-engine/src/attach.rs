@@ -12,7 +12,8 @@ use foreword_vault::attach::{Attachment, Limits};
 use foreword_vault::folder::Problem;
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
-use foreword_vault::web::{Fetcher, WebConfig, WebError};
+pub use foreword_vault::web::WebError;
+use foreword_vault::web::{Fetcher, WebConfig};
 use jiff::Zoned;
 
 use crate::places::Places;

@@ -6,6 +6,7 @@ pub mod chats;
 pub mod config;
 pub mod corpus;
 pub mod doctor;
+pub mod gateway;
 pub mod manager;
 pub mod meaning;
 pub mod memory;

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use foreword_core::catalog::Agent;
 use foreword_vault::agents::{self, OnDisk};
 
+pub use foreword_core::catalog::{Agent, CatalogBody, Catalogued, Include};
+pub use foreword_core::item::ItemId;
 pub use foreword_vault::attach::Attachment;
 pub use foreword_vault::folder::{OpenError, Problem};
 pub use foreword_vault::index::{Changes, Vault};
@@ -35,4 +36,29 @@ pub fn agent(root: &Path, name: Option<&str>) -> Option<(Agent, Vec<Problem>)> {
     let loaded = agents::load(&files, &found);
     let problems = loaded.problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)).collect();
     Some((loaded.agent, problems))
+}
+
+/// An agent of a vault.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct AgentInfo {
+    /// What it is called by.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The model it prefers.
+    pub model: Option<String>,
+}
+
+/// The agents of a vault, by name.
+pub fn agents(root: &Path) -> Vec<AgentInfo> {
+    let Ok(files) = OnDisk::new(root) else { return Vec::new() };
+    let mut all: Vec<AgentInfo> = agents::list(&files)
+        .into_iter()
+        .map(|found| {
+            let loaded = agents::load(&files, &found);
+            AgentInfo { name: found.name, description: loaded.description, model: loaded.model }
+        })
+        .collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }

@@ -11,6 +11,7 @@ pub mod diagnose;
 pub mod dialect;
 #[cfg(feature = "double")]
 pub mod double;
+pub mod front;
 pub mod model;
 pub mod refusal;
 pub mod render;

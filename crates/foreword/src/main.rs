@@ -21,6 +21,7 @@ mod places;
 mod preview;
 mod progress;
 mod search;
+mod serve;
 mod sessions;
 mod simulate;
 mod summary;
@@ -82,6 +83,10 @@ enum Command {
     #[command(long_about = ask::LONG_ABOUT, after_help = ask::AFTER_HELP)]
     Ask(ask::Args),
 
+    /// A web page to chat and to see what the model was given, and a gateway for other programs
+    #[command(long_about = serve::LONG_ABOUT, after_help = serve::AFTER_HELP)]
+    Serve(serve::Args),
+
     /// The sessions that are kept: list, search, show, fork, rewind, edit, delete
     #[command(after_help = sessions::AFTER_HELP)]
     Sessions(sessions::Args),
@@ -133,6 +138,7 @@ fn main() -> ExitCode {
         Command::Models(args) => models::main(&args),
         Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
+        Command::Serve(args) => serve::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Diff(args) => inspect::diff_main(&args),

@@ -47,6 +47,24 @@ pub(crate) fn trusted(root: &Path, servers: Vec<ServerSpec>, all: bool) -> Resul
     Ok(let_run)
 }
 
+/// Those of the servers that the user has let run before; nobody is asked.
+pub(crate) fn known(root: &Path, servers: Vec<ServerSpec>) -> Vec<ServerSpec> {
+    let Ok(places) = places() else { return Vec::new() };
+    let known = fs::read_to_string(places.cache.join("trusted-servers")).unwrap_or_default();
+    let (let_run, held): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| {
+        let mark = mark(root, server);
+        known.lines().any(|line| line == mark)
+    });
+    for server in held {
+        note(format!(
+            "the tool server {} of this vault was not started, because nobody has allowed it: {}. Start `foreword chat` to allow it, or say --trust-servers",
+            shown(&server.name),
+            shown(&told(&server))
+        ));
+    }
+    let_run
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     Once,

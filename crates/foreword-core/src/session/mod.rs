@@ -459,6 +459,11 @@ impl Session {
         &self.agent
     }
 
+    /// The items that belong to it, each with how it came in.
+    pub fn included(&self) -> &[(ItemId, Include)] {
+        &self.members
+    }
+
     /// The settings it runs with.
     pub fn settings(&self) -> &Settings {
         &self.settings

@@ -310,18 +310,18 @@ fn add(segments: &mut Vec<Segment>, piece: &Piece) {
     }
 }
 
-fn is_summary(message: &Message) -> bool {
+pub(super) fn is_summary(message: &Message) -> bool {
     message.pieces.first().is_some_and(|piece| piece.origin == Origin::Engine("summary"))
 }
 
-fn name(origin: &Origin) -> String {
+pub(super) fn name(origin: &Origin) -> String {
     match origin {
         Origin::Item(id) => ItemId::to_string(id),
         other => other.to_string(),
     }
 }
 
-fn segment_name(at: usize, message: &Message) -> String {
+pub(super) fn segment_name(at: usize, message: &Message) -> String {
     match message.pieces.first().map(|piece| &piece.origin) {
         Some(origin @ (Origin::Item(_) | Origin::Engine(_))) if message.role != Role::User => name(origin),
         _ => format!("message:{at}/{}", message.role.as_str()),

@@ -202,7 +202,7 @@ impl Kept {
     }
 
     /// A provider that was not asked for longer than it remembers has forgotten the prompt.
-    fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
+    pub(super) fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             self.tell(Input::Idle(idle_s), now_ms)?;
         }
@@ -272,7 +272,7 @@ impl Kept {
     }
 
     /// Takes in one reply, part by part.
-    fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Reply, TurnError> {
+    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Reply, TurnError> {
         let start = Instant::now();
         let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut first = None;

@@ -19,7 +19,7 @@ mod write_note;
 mod tests;
 
 pub use desk::Desk;
-pub use foreword_tools::{Approval, Approve, Asking, Decision, Toolbox, Unattended};
+pub use foreword_tools::{Approval, Approve, Asking, Decision, ServerConfig, Toolbox, Unattended};
 pub use read_output::Outputs;
 
 use foreword_core::catalog::{Include, Permission, Tool};

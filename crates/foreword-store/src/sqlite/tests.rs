@@ -58,7 +58,8 @@ fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
         },
         messages,
         changed: changed.iter().map(|(at, text)| (*at, json!({ "text": text }))).collect(),
-        context: context.iter().map(|item| ((*item).to_owned(), json!({ "item": item }))).collect(),
+        items: context.len() as u64,
+        context: context.iter().zip(0..).map(|(item, at)| (at, (*item).to_owned(), json!({ "item": item }))).collect(),
     }))
 }
 

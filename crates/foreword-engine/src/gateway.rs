@@ -1,0 +1,314 @@
+//! A client that sends all that was said each time: which session it means, and what is new in what it sends.
+//!
+//! Every answer is remembered by the hash of the conversation up to it. A request that begins with a conversation that is remembered
+//! continues its session, or a fork of it; any other begins one and brings its past along.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use foreword_core::catalog::Agent;
+use foreword_core::hash::Hash;
+use foreword_core::message::ToolCall;
+use foreword_core::prompt::ToolStyle;
+use foreword_core::session::{Input, TurnInput, TurnResult};
+use foreword_core::tokens::Tokens;
+use foreword_vault::transcript::{Context, Role};
+use serde_json::json;
+
+pub use foreword_provider::front::{Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
+
+use crate::Layout;
+use crate::session::{Line, Model, Setup};
+
+/// Conversations that are remembered. Whoever comes back to one that was forgotten begins a session with a past.
+const REMEMBERED: usize = 20_000;
+
+/// What is to be told to which session.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// A session that stands where the client stands.
+    Continue(String, Vec<Input>),
+    /// A session that went on since; the client goes another way from the end of so many turns.
+    Fork(String, u64, Vec<Input>),
+    /// A new one, with what was said before.
+    Begin(Vec<Line>, Vec<Input>),
+}
+
+/// Where a remembered conversation ended.
+#[derive(Clone, Debug)]
+struct Place {
+    session: String,
+    turns: u64,
+    /// Whether calls wait for their results.
+    open: bool,
+}
+
+/// Which conversation belongs to which session.
+#[derive(Debug, Default)]
+pub struct Memory {
+    places: BTreeMap<Hash, Place>,
+    order: VecDeque<Hash>,
+    /// Where each session stands.
+    heads: BTreeMap<String, Hash>,
+}
+
+impl Memory {
+    /// What is to be done for a request. `session` is the one the client names, where it names one; `is_free` tells whether a session
+    /// can be told something now.
+    pub fn plan(&self, asked: &Asked, session: Option<&str>, is_free: &dyn Fn(&str) -> bool) -> Result<Plan, NotUnderstood> {
+        check(asked)?;
+        if let Some(session) = session
+            && let Some(inputs) = tail(&asked.said, session_tail(self, asked, session))
+            && is_free(session)
+        {
+            return Ok(Plan::Continue(session.to_owned(), inputs));
+        }
+        let hashes = chain(asked, &asked.said);
+        for (known, hash) in hashes.iter().enumerate().rev() {
+            let Some(place) = self.places.get(hash) else { continue };
+            let Some(inputs) = tail(&asked.said, known) else { continue };
+            if self.heads.get(&place.session) == Some(hash) && is_free(&place.session) {
+                return Ok(Plan::Continue(place.session.clone(), inputs));
+            }
+            if !place.open {
+                return Ok(Plan::Fork(place.session.clone(), place.turns, inputs));
+            }
+        }
+        Ok(begin(&asked.said))
+    }
+
+    /// Remembers an answer: the conversation up to it leads to this session.
+    pub fn remember(&mut self, asked: &Asked, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
+        let mut said = asked.said.clone();
+        let made =
+            calls.iter().map(|call| SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() });
+        said.push(Said::Assistant { text: text.to_owned(), calls: made.collect() });
+        let Some(hash) = chain(asked, &said).pop() else { return };
+        let place = Place { session: session.to_owned(), turns, open: !calls.is_empty() };
+        if self.places.insert(hash, place).is_none() {
+            self.order.push_back(hash);
+        }
+        self.heads.insert(session.to_owned(), hash);
+        while self.order.len() > REMEMBERED {
+            let Some(place) = self.order.pop_front().and_then(|oldest| self.places.remove(&oldest).map(|place| (oldest, place)))
+            else {
+                break;
+            };
+            if self.heads.get(&place.1.session) == Some(&place.0) {
+                self.heads.remove(&place.1.session);
+            }
+        }
+    }
+}
+
+/// Where what is new begins for a client that names its session: behind what is remembered, else with its last message.
+fn session_tail(memory: &Memory, asked: &Asked, session: &str) -> usize {
+    let hashes = chain(asked, &asked.said);
+    let head = memory.heads.get(session);
+    hashes.iter().rposition(|hash| Some(hash) == head).unwrap_or_else(|| last_user(&asked.said).unwrap_or(0))
+}
+
+fn check(asked: &Asked) -> Result<(), NotUnderstood> {
+    let wrong = |what: &str| Err(NotUnderstood { place: "messages".to_owned(), what: what.to_owned() });
+    match asked.said.last() {
+        None => wrong("nothing was said; a message of the user is needed"),
+        Some(Said::Assistant { .. }) => {
+            wrong("the last message is the model's own; send the user's, or the results of its calls")
+        }
+        Some(_) if last_user(&asked.said).is_none() && asked.previous.is_none() => wrong("there is no message of the user"),
+        Some(_) => Ok(()),
+    }
+}
+
+fn last_user(said: &[Said]) -> Option<usize> {
+    said.iter().rposition(|said| matches!(said, Said::User(_)))
+}
+
+/// The hash of the conversation up to each message; the first is of none.
+fn chain(asked: &Asked, said: &[Said]) -> Vec<Hash> {
+    // What was said to another model, or under another system prompt, is another conversation.
+    let mut hashes = vec![Hash::of(json!([asked.model, asked.system]).to_string())];
+    for said in said {
+        let value = match said {
+            Said::User(words) => json!(["user", words]),
+            Said::Assistant { text, calls } => {
+                let calls: Vec<_> = calls.iter().map(|call| json!([call.id, call.name, call.arguments])).collect();
+                json!(["assistant", text, calls])
+            }
+            Said::Result { id, output, failed } => json!(["result", id, output, failed]),
+        };
+        let before = hashes.last().map(ToString::to_string).unwrap_or_default();
+        hashes.push(Hash::of(format!("{before}\n{}", foreword_core::json::to_string(&value))));
+    }
+    hashes
+}
+
+/// What is new behind the first `known` messages, as a session is told it: results, then the user's words. None where a message of the
+/// model is among it that the session never gave.
+fn tail(said: &[Said], known: usize) -> Option<Vec<Input>> {
+    let mut inputs = Vec::new();
+    let mut words: Vec<&str> = Vec::new();
+    for said in said.get(known..)? {
+        match said {
+            Said::User(text) => words.push(text),
+            Said::Result { id, output, failed } if words.is_empty() => {
+                inputs.push(Input::ToolResult { id: id.clone(), output: output.clone(), failed: *failed });
+            }
+            Said::Result { .. } | Said::Assistant { .. } => return None,
+        }
+    }
+    if !words.is_empty() {
+        inputs.push(Input::Turn(TurnInput { words: words.join("\n\n"), ..TurnInput::default() }));
+    }
+    (!inputs.is_empty()).then_some(inputs)
+}
+
+/// A session that begins with a past: what was said before the user's last words, and what tools gave back since.
+fn begin(said: &[Said]) -> Plan {
+    let at = last_user(said).unwrap_or(said.len());
+    let mut results = Vec::new();
+    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
+    for said in said.get(at..).unwrap_or_default() {
+        match said {
+            Said::Assistant { calls, .. } => names.extend(calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))),
+            Said::Result { id, output, .. } => results.push(TurnResult {
+                tool: names.get(id.as_str()).copied().unwrap_or("tool").to_owned(),
+                attributes: Vec::new(),
+                output: output.clone(),
+            }),
+            Said::User(_) => {}
+        }
+    }
+    let words = if let Some(Said::User(words)) = said.get(at) { words.clone() } else { String::new() };
+    let turn = TurnInput { words, results, ..TurnInput::default() };
+    Plan::Begin(past(said.get(..at).unwrap_or_default()), vec![Input::Turn(turn)])
+}
+
+fn past(said: &[Said]) -> Vec<Line> {
+    let line = |role, text: &str| Line {
+        role,
+        text: text.to_owned(),
+        at_ms: None,
+        context: Context::default(),
+        calls: Vec::new(),
+        cut_off: false,
+    };
+    let mut lines: Vec<Line> = Vec::new();
+    for said in said {
+        match said {
+            Said::User(words) => lines.push(line(Role::User, words)),
+            Said::Assistant { text, calls } => {
+                let calls = calls.iter().map(|call| (call.id.clone(), call.name.clone(), call.arguments.clone(), None));
+                lines.push(Line { calls: calls.collect(), ..line(Role::Assistant, text) });
+            }
+            Said::Result { id, output, .. } => {
+                let calls = lines.iter_mut().rev().flat_map(|line| &mut line.calls);
+                if let Some((.., result)) = calls.into_iter().find(|(call, .., result)| call == id && result.is_none()) {
+                    *result = Some(json!(output));
+                }
+            }
+        }
+    }
+    lines
+}
+
+/// The agent that a client's request describes.
+pub fn agent(asked: &Asked) -> Agent {
+    Agent { system_prompt: asked.system.clone(), tools: asked.tools.clone(), ..Agent::default() }
+}
+
+/// A session for a client: its tools are the tool list, and replies have the room it asks for.
+pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup {
+    let mut setup = Setup::of(session, model, Layout::Log, asked.tools.len(), Some(models));
+    setup.settings.tools = ToolStyle::Native;
+    if let Some(reply) = asked.reply_tokens {
+        let reply = reply.min(setup.model.reply_limit.0).min(setup.model.window.0 / 2).max(1);
+        setup.settings.budget.reply = Tokens(reply);
+        setup.settings.budget.prompt = Tokens(setup.model.window.0.saturating_sub(reply));
+    }
+    setup
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(said: Vec<Said>) -> Asked {
+        Asked { model: "m".to_owned(), system: "s".to_owned(), said, ..Asked::default() }
+    }
+
+    fn user(words: &str) -> Said {
+        Said::User(words.to_owned())
+    }
+
+    fn ai(text: &str) -> Said {
+        Said::Assistant { text: text.to_owned(), calls: Vec::new() }
+    }
+
+    fn turn(words: &str) -> Input {
+        Input::Turn(TurnInput { words: words.to_owned(), ..TurnInput::default() })
+    }
+
+    #[test]
+    fn a_conversation_leads_to_its_session() {
+        let mut memory = Memory::default();
+        let free = |_: &str| true;
+        let first = asked(vec![user("a")]);
+        assert_eq!(memory.plan(&first, None, &free), Ok(Plan::Begin(Vec::new(), vec![turn("a")])));
+        memory.remember(&first, "b", &[], "one", 1);
+        let second = asked(vec![user("a"), ai("b"), user("c")]);
+        assert_eq!(memory.plan(&second, None, &free), Ok(Plan::Continue("one".to_owned(), vec![turn("c")])));
+        // While the session is busy, and once it has gone on, another way is a fork.
+        let fork = Plan::Fork("one".to_owned(), 1, vec![turn("c")]);
+        assert_eq!(memory.plan(&second, None, &|_| false), Ok(fork.clone()));
+        memory.remember(&second, "d", &[], "one", 2);
+        assert_eq!(memory.plan(&second, None, &free), Ok(fork));
+        // Another system prompt is another conversation.
+        let other = Asked { system: "t".to_owned(), ..second };
+        assert!(matches!(memory.plan(&other, None, &free), Ok(Plan::Begin(past, _)) if past.len() == 2));
+    }
+
+    #[test]
+    fn calls_are_answered_in_the_session_that_made_them() {
+        let mut memory = Memory::default();
+        let free = |_: &str| true;
+        let first = asked(vec![user("a")]);
+        let call = ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"p": 1}) };
+        memory.remember(&first, "", std::slice::from_ref(&call), "one", 1);
+        let made = Said::Assistant {
+            text: String::new(),
+            calls: vec![SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
+        };
+        let result = Said::Result { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
+        let told = Input::ToolResult { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
+        let second = asked(vec![user("a"), made, result]);
+        assert_eq!(memory.plan(&second, None, &free), Ok(Plan::Continue("one".to_owned(), vec![told])));
+        // Open calls are not forked: the conversation begins anew, with the result beside the words.
+        let Ok(Plan::Begin(past, inputs)) = memory.plan(&second, None, &|_| false) else { panic!("not begun anew") };
+        assert!(past.is_empty());
+        let [Input::Turn(turn)] = &inputs[..] else { panic!("{inputs:?}") };
+        assert_eq!((turn.words.as_str(), turn.results[0].tool.as_str()), ("a", "read"));
+    }
+
+    #[test]
+    fn what_makes_no_request_is_refused() {
+        let memory = Memory::default();
+        for said in [
+            vec![],
+            vec![ai("b")],
+            vec![user("a"), ai("b")],
+            vec![Said::Result { id: "x".to_owned(), output: String::new(), failed: false }],
+        ] {
+            assert!(memory.plan(&asked(said.clone()), None, &|_| true).is_err(), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut memory = Memory::default();
+        for number in 0..REMEMBERED + 100 {
+            memory.remember(&asked(vec![user(&number.to_string())]), "b", &[], &number.to_string(), 1);
+        }
+        assert_eq!((memory.places.len(), memory.order.len(), memory.heads.len()), (REMEMBERED, REMEMBERED, REMEMBERED));
+    }
+}

@@ -1,0 +1,52 @@
+//! The other side of a provider's API: what a client asks in OpenAI's or Anthropic's words, in no provider's words, and an answer in the
+//! client's. A gateway stands between the two.
+
+mod ask;
+mod chat;
+mod messages;
+mod responses;
+mod tell;
+#[cfg(test)]
+mod tests;
+
+pub use ask::{Asked, NotUnderstood, Said, SaidCall};
+pub use tell::{End, Teller, Told};
+
+/// The API a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// `/v1/chat/completions`
+    Chat,
+    /// `/v1/responses`
+    Responses,
+    /// `/v1/messages`
+    Messages,
+}
+
+impl Front {
+    /// Reads what a client asks.
+    pub fn read(self, body: &serde_json::Value) -> Result<Asked, NotUnderstood> {
+        match self {
+            Self::Chat => chat::read(body),
+            Self::Responses => responses::read(body),
+            Self::Messages => messages::read(body),
+        }
+    }
+
+    /// An error as the API has it: a body that its clients read.
+    pub fn error(self, status: u16, message: &str) -> serde_json::Value {
+        let kind = match status {
+            401 => "authentication_error",
+            404 => "not_found_error",
+            429 => "rate_limit_error",
+            400..=499 => "invalid_request_error",
+            _ => "api_error",
+        };
+        match self {
+            Self::Chat | Self::Responses => {
+                serde_json::json!({"error": {"message": message, "type": kind, "param": null, "code": null}})
+            }
+            Self::Messages => serde_json::json!({"type": "error", "error": {"type": kind, "message": message}}),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Chat Completions.
+
+use serde_json::Value;
+
+use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text, tool};
+
+pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
+    let mut fields = Fields::of(body)?;
+    let mut asked = Asked { model: fields.model()?, stream: fields.flag("stream")?, ..Asked::default() };
+    let options = fields.take("stream_options").unwrap_or_default();
+    asked.usage = options.get("include_usage").and_then(Value::as_bool).unwrap_or(false);
+    asked.reply_tokens = match fields.number("max_completion_tokens")? {
+        Some(tokens) => Some(tokens),
+        None => fields.number("max_tokens")?,
+    };
+    if fields.number("n")?.is_some_and(|count| count > 1) {
+        return Err(NotUnderstood::new("n", "one answer at a time"));
+    }
+    let mut system = Vec::new();
+    for (at, message) in fields.list("messages")?.iter().enumerate() {
+        let place = format!("messages[{at}]");
+        let content = text(&format!("{place}.content"), message.get("content"))?;
+        match required(&place, message, "role")? {
+            "system" | "developer" => system.push(content),
+            "user" => asked.said.push(Said::User(content)),
+            "assistant" => asked.said.push(Said::Assistant { text: content, calls: calls(&place, message)? }),
+            "tool" => {
+                let id = required(&place, message, "tool_call_id")?.to_owned();
+                asked.said.push(Said::Result { id, output: content, failed: false });
+            }
+            other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
+        }
+    }
+    asked.system = system.join("\n\n");
+    for (at, listed) in fields.list("tools")?.iter().enumerate() {
+        let place = format!("tools[{at}]");
+        let Some(function) = listed.get("function").filter(|_| listed.get("type").is_none_or(|kind| kind == "function")) else {
+            return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
+        };
+        asked.tools.push(tool(&place, function.get("name"), function.get("description"), function.get("parameters"))?);
+    }
+    asked.extra = fields.0;
+    Ok(asked)
+}
+
+fn calls(place: &str, message: &Value) -> Result<Vec<SaidCall>, NotUnderstood> {
+    let listed = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let call = |(at, call): (usize, &Value)| {
+        let place = format!("{place}.tool_calls[{at}]");
+        let function = call.get("function").unwrap_or(&Value::Null);
+        Ok(SaidCall {
+            id: required(&place, call, "id")?.to_owned(),
+            name: required(&format!("{place}.function"), function, "name")?.to_owned(),
+            arguments: arguments(function.get("arguments").and_then(Value::as_str).unwrap_or_default()),
+        })
+    };
+    listed.map(call).collect()
+}

@@ -1,0 +1,77 @@
+//! OpenAI's Responses.
+
+use serde_json::Value;
+
+use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text, tool};
+
+pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
+    let mut fields = Fields::of(body)?;
+    let mut asked = Asked { model: fields.model()?, stream: fields.flag("stream")?, usage: true, ..Asked::default() };
+    asked.reply_tokens = fields.number("max_output_tokens")?;
+    asked.previous = fields.text("previous_response_id")?;
+    let mut system: Vec<String> = fields.text("instructions")?.into_iter().collect();
+    let input = match fields.take("input") {
+        None => Vec::new(),
+        Some(Value::String(words)) => {
+            asked.said.push(Said::User(words));
+            Vec::new()
+        }
+        Some(Value::Array(items)) => items,
+        Some(_) => return Err(NotUnderstood::new("input", "expected a string or a list of items")),
+    };
+    for (at, item) in input.iter().enumerate() {
+        let place = format!("input[{at}]");
+        match item.get("type").and_then(Value::as_str).unwrap_or("message") {
+            "message" => {
+                let content = text(&format!("{place}.content"), item.get("content"))?;
+                match required(&place, item, "role")? {
+                    "system" | "developer" => system.push(content),
+                    "user" => asked.said.push(Said::User(content)),
+                    "assistant" => say(&mut asked.said, content),
+                    other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
+                }
+            }
+            "function_call" => {
+                let call = SaidCall {
+                    id: required(&place, item, "call_id")?.to_owned(),
+                    name: required(&place, item, "name")?.to_owned(),
+                    arguments: arguments(item.get("arguments").and_then(Value::as_str).unwrap_or_default()),
+                };
+                call_made(&mut asked.said, call);
+            }
+            "function_call_output" => asked.said.push(Said::Result {
+                id: required(&place, item, "call_id")?.to_owned(),
+                output: text(&format!("{place}.output"), item.get("output"))?,
+                failed: false,
+            }),
+            // Thoughts belong to the answer they came with; the session has its own.
+            "reasoning" => {}
+            other => return Err(NotUnderstood::new(place, format!("an item of type {other:?} is not understood here"))),
+        }
+    }
+    asked.system = system.join("\n\n");
+    for (at, listed) in fields.list("tools")?.iter().enumerate() {
+        let place = format!("tools[{at}]");
+        if listed.get("type").is_none_or(|kind| kind != "function") {
+            return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
+        }
+        asked.tools.push(tool(&place, listed.get("name"), listed.get("description"), listed.get("parameters"))?);
+    }
+    asked.extra = fields.0;
+    Ok(asked)
+}
+
+/// Words and calls of one answer are items of their own here.
+fn say(said: &mut Vec<Said>, words: String) {
+    match said.last_mut() {
+        Some(Said::Assistant { text, .. }) => text.push_str(&words),
+        _ => said.push(Said::Assistant { text: words, calls: Vec::new() }),
+    }
+}
+
+fn call_made(said: &mut Vec<Said>, call: SaidCall) {
+    match said.last_mut() {
+        Some(Said::Assistant { calls, .. }) => calls.push(call),
+        _ => said.push(Said::Assistant { text: String::new(), calls: vec![call] }),
+    }
+}

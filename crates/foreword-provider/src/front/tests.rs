@@ -1,0 +1,172 @@
+use foreword_core::message::ToolCall;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::dialect::Dialect;
+use crate::reply::{Form, Reader, Reply, Stop};
+
+fn user(text: &str) -> Said {
+    Said::User(text.to_owned())
+}
+
+fn assistant(text: &str, calls: &[(&str, &str, Value)]) -> Said {
+    let calls = calls.iter().map(|(id, name, arguments)| SaidCall {
+        id: (*id).to_owned(),
+        name: (*name).to_owned(),
+        arguments: arguments.clone(),
+    });
+    Said::Assistant { text: text.to_owned(), calls: calls.collect() }
+}
+
+fn result(id: &str, output: &str, failed: bool) -> Said {
+    Said::Result { id: id.to_owned(), output: output.to_owned(), failed }
+}
+
+#[test]
+fn the_same_conversation_in_three_apis() {
+    let said = [
+        user("Hi"),
+        assistant("Let me look.", &[("c1", "read", json!({"path": "a"}))]),
+        result("c1", "text", false),
+        user("And?"),
+    ];
+    let check = |front: Front, body: Value| {
+        let asked = front.read(&body).unwrap();
+        assert_eq!(asked.system, "Be brief.", "{front:?}");
+        assert_eq!(asked.said, said, "{front:?}");
+        assert_eq!(asked.reply_tokens, Some(99), "{front:?}");
+        assert_eq!(asked.tools.len(), 1, "{front:?}");
+        assert_eq!((asked.tools[0].name.as_str(), &asked.tools[0].schema), ("read", &json!({"type": "object"})), "{front:?}");
+        assert_eq!(asked.extra.keys().collect::<Vec<_>>(), ["temperature"], "{front:?}");
+    };
+    let function = json!({"name": "read", "description": "Reads.", "parameters": {"type": "object"}});
+    check(
+        Front::Chat,
+        json!({
+            "model": "m", "max_tokens": 99, "temperature": 0.5, "tools": [{"type": "function", "function": function}],
+            "messages": [
+                {"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
+                {"role": "assistant", "content": "Let me look.", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{\"path\": \"a\"}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "text"}, {"role": "user", "content": "And?"},
+            ],
+        }),
+    );
+    check(
+        Front::Responses,
+        json!({
+            "model": "m", "max_output_tokens": 99, "temperature": 0.5, "instructions": "Be brief.",
+            "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
+            "input": [
+                {"role": "user", "content": "Hi"}, {"type": "reasoning", "id": "rs", "summary": []},
+                {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Let me look."}]},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\": \"a\"}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "text"}, {"role": "user", "content": [{"type": "input_text", "text": "And?"}]},
+            ],
+        }),
+    );
+    check(
+        Front::Messages,
+        json!({
+            "model": "m", "max_tokens": 99, "temperature": 0.5, "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+            "tools": [{"name": "read", "input_schema": {"type": "object"}}],
+            "messages": [
+                {"role": "user", "content": "Hi"},
+                {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "text"}, {"type": "text", "text": "And?"}]},
+            ],
+        }),
+    );
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let check = |front: Front, body: Value, place: &str| {
+        let error = front.read(&body).unwrap_err();
+        assert_eq!(error.place, place, "{body}: {error}");
+        assert!(!error.what.is_empty());
+    };
+    check(Front::Chat, json!([]), "body");
+    check(Front::Chat, json!({"messages": []}), "model");
+    check(Front::Chat, json!({"model": "m", "messages": 1}), "messages");
+    check(Front::Chat, json!({"model": "m", "messages": [{"role": "king", "content": "x"}]}), "messages[0].role");
+    check(
+        Front::Chat,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
+        "messages[0].content[0]",
+    );
+    check(Front::Chat, json!({"model": "m", "messages": [{"role": "tool", "content": "x"}]}), "messages[0].tool_call_id");
+    check(Front::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
+    check(Front::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
+    check(Front::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
+    check(Front::Responses, json!({"model": "m", "input": 5}), "input");
+    check(Front::Responses, json!({"model": "m", "input": [{"type": "computer_call"}]}), "input[0]");
+    check(
+        Front::Messages,
+        json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image"}]}]}),
+        "messages[0].content[0]",
+    );
+    check(Front::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
+}
+
+/// The text, the parts it comes in, the calls, why it ended, and how a reader names that.
+type Case<'a> = (&'a str, &'a [&'a str], &'a [ToolCall], End, Stop);
+
+/// What our own reader of providers' answers makes of what is told, streamed and whole.
+#[test]
+fn what_is_told_is_read_as_it_was_meant() {
+    let calls = [
+        ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"path": "ä"}) },
+        ToolCall { id: "c2".to_owned(), name: "list".to_owned(), arguments: json!({}) },
+    ];
+    let cases: [Case<'_>; 5] = [
+        ("Hello there.", &["Hello ", "there."], &[], End::Done, Stop::End),
+        ("Hello\n\nthere \u{1f980}", &[], &[], End::Done, Stop::End),
+        ("Let me look.", &["Let me look."], &calls, End::Calls, Stop::Calls),
+        ("", &[], &calls, End::Calls, Stop::Calls),
+        ("Cut", &["Cut"], &[], End::Cut, Stop::Length),
+    ];
+    let fronts =
+        [(Front::Chat, Dialect::OpenAiChat), (Front::Responses, Dialect::OpenAiResponses), (Front::Messages, Dialect::Anthropic)];
+    for (front, dialect) in fronts {
+        for (text, parts, calls, end, stop) in &cases {
+            let told = Told { text, calls, end: *end, cached: (60, 10), prompt: 100, output: 7 };
+            let mut teller = Teller::new(front, "s-1", "model", 1_700_000_000, true);
+            let mut stream = teller.begin(100);
+            for part in *parts {
+                stream += &teller.part(part);
+            }
+            stream += &teller.end(&told);
+            let whole = Teller::new(front, "s-1", "model", 1_700_000_000, true).whole(&told).to_string();
+            for (form, bytes) in [(Form::Stream, stream), (Form::Whole, whole)] {
+                let reply = read(dialect, form, &bytes);
+                let case = format!("{front:?} {form:?} {text:?}");
+                assert_eq!(reply.text(), *text, "{case}");
+                let named: Vec<(String, Value)> = reply
+                    .parts
+                    .iter()
+                    .filter_map(|part| match part {
+                        crate::reply::Part::Call { name, arguments, .. } => {
+                            Some((name.clone(), serde_json::from_str(arguments).unwrap()))
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                assert_eq!(
+                    named,
+                    calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect::<Vec<_>>(),
+                    "{case}"
+                );
+                assert_eq!(reply.stop, Some(stop.clone()), "{case}");
+                let usage = reply.usage.unwrap_or_else(|| panic!("{case}: no usage"));
+                assert_eq!((usage.cache_use().total().0, usage.cache_use().read.0, usage.output.0), (100, 60, 7), "{case}");
+            }
+        }
+    }
+}
+
+fn read(dialect: Dialect, form: Form, bytes: &str) -> Reply {
+    let mut reader = Reader::new(dialect, form, 1 << 20);
+    reader.push(bytes.as_bytes()).unwrap();
+    reader.finish().unwrap();
+    std::iter::from_fn(|| reader.next_event()).collect()
+}

@@ -1,0 +1,420 @@
+//! The thread of a session: it holds the session's lease while there is something to do, and does one thing after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use foreword_engine::Layout;
+use foreword_engine::attach::{Pages, gather};
+use foreword_engine::chats::Chats;
+use foreword_engine::config::Chosen;
+use foreword_engine::prepare::{Wanted, prepare, servers_of};
+use foreword_engine::session::{
+    Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput,
+    Version, library_of, replace_turn, rewind, turn_of,
+};
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::answer::{Played, speaker, workbench};
+use crate::app::Common;
+use crate::clock::now_ms;
+use crate::hub::{Line, Running};
+use crate::problem::{BAD_REQUEST, INTERNAL, Problem};
+
+/// Something for a session's thread to do.
+pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+
+/// How long a session is held that nothing is done to; then another program may go on with it.
+const HELD: Duration = Duration::from_secs(5);
+
+/// How long whoever answers is kept ready.
+const READY: Duration = Duration::from_mins(10);
+
+/// A tool's output in an event; all of it is in the record.
+const SHOWN: usize = 2000;
+
+/// What a session's thread works with.
+pub(crate) struct Desk {
+    id: String,
+    line: Line,
+    common: Arc<Common>,
+    kept: Option<Kept>,
+    speaker: Option<Box<dyn Speaker>>,
+    hands: Option<Played>,
+}
+
+/// Does what comes until the queue is gone.
+pub(crate) fn work(mut desk: Desk, jobs: &Receiver<Job>) {
+    let mut done = Instant::now();
+    loop {
+        match jobs.recv_timeout(HELD) {
+            Ok(job) => {
+                job(&mut desk);
+                done = Instant::now();
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                desk.kept = None;
+                if done.elapsed() > READY {
+                    (desk.speaker, desk.hands) = (None, None);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// How a session begins.
+pub(crate) struct Begin {
+    /// Its agent, by name.
+    pub(crate) agent: Option<String>,
+    /// Its project, by name.
+    pub(crate) project: Option<String>,
+    /// How its turns are carried.
+    pub(crate) mode: Option<Mode>,
+    /// Its model.
+    pub(crate) chosen: Chosen,
+    /// Its layout.
+    pub(crate) layout: Layout,
+}
+
+/// What a turn is about.
+pub(crate) enum Turn {
+    /// A new one: the words, and what is attached by name.
+    New(String, Vec<String>),
+    /// The one that has no answer yet.
+    GoOn,
+    /// An earlier one again, counted from 1, with other words.
+    Edit(u64, String),
+    /// The last one again.
+    Regenerate,
+}
+
+impl Desk {
+    pub(crate) fn new(id: String, line: Line, common: Arc<Common>) -> Self {
+        Self { id, line, common, kept: None, speaker: None, hands: None }
+    }
+
+    fn chats(&self) -> Option<Chats> {
+        Chats::open(&self.common.root, TimeZone::system()).ok()
+    }
+
+    /// Begins the session: its agent and project are read, its tools made ready.
+    pub(crate) fn begin(&mut self, new: Begin) -> Result<(), Problem> {
+        let Begin { agent, project, mode, chosen, layout } = new;
+        let config = Arc::clone(&self.common.config);
+        let models = &config.places.models;
+        let window = chosen.model.window;
+        // A project's material may fill half of the prompt.
+        let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
+        let vault = self.common.vault();
+        let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &Zoned::now()))?;
+        let hands = workbench(&self.common, &self.line, prepared.servers, prepared.asking, window)?;
+        let is_embedded = chosen.client.is_none();
+        let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
+        setup.agent = agent;
+        if let Some(search) = prepared.search {
+            setup.settings.select = search;
+        }
+        // The small model cannot use tools: they would only fill its window.
+        let agent = if is_embedded { prepared.agent } else { hands.equip(&prepared.agent) };
+        setup.choose_tool_style(&agent);
+        let store = Box::new(self.common.store());
+        let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
+        let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
+        kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
+        (self.kept, self.hands) = (Some(kept), Some(hands));
+        for problem in prepared.problems {
+            self.line.feed.tell("note", &json!({"text": problem.to_string()}));
+        }
+        Ok(())
+    }
+
+    /// Carries the turns of the session in another way from here on.
+    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), Problem> {
+        self.kept()?.set_mode(mode, now_ms());
+        self.changed();
+        Ok(())
+    }
+
+    /// Begins a session of a client: its chat is not written into the vault.
+    pub(crate) fn begin_apart(&mut self, agent: &foreword_engine::vault::Agent, setup: &Setup) -> Result<(), Problem> {
+        let models = self.common.config.places.models.clone();
+        let store = Box::new(self.common.store());
+        self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
+        Ok(())
+    }
+
+    /// What ends a turn that runs.
+    pub(crate) fn stop(&self) -> Stop {
+        Arc::clone(&self.line.stop)
+    }
+
+    /// Tells what a client sent and takes one reply.
+    pub(crate) fn relay(&mut self, inputs: Vec<Input>, each: &mut dyn FnMut(Event<'_>)) -> Result<Option<Relayed>, Problem> {
+        self.speaker()?;
+        let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
+        let reply = kept.relay(inputs, &mut **speaker, &now_ms, each);
+        self.failures();
+        Ok(reply?)
+    }
+
+    /// The session, opened.
+    pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
+        if self.kept.is_none() {
+            let models = self.common.config.places.models.clone();
+            let store = Box::new(self.common.store());
+            // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
+            let row = store.session(&self.id)?;
+            let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
+            self.kept = Some(Kept::open(store, &self.id, Some(&models), chats)?);
+        }
+        self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
+    }
+
+    /// Lets go of the session, so that its past can be changed or it can be deleted.
+    pub(crate) fn close(&mut self) {
+        self.kept = None;
+    }
+
+    /// Takes it back to the end of a turn.
+    pub(crate) fn rewind(&mut self, turn: u64) -> Result<(), Problem> {
+        self.close();
+        rewind(&mut self.common.store(), &self.id, turn, now_ms())?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Forgets it.
+    pub(crate) fn delete(&mut self) -> Result<(), Problem> {
+        self.close();
+        let mut store = self.common.store();
+        let lease = store.lease(&self.id)?;
+        let deleted = store.delete(&self.id);
+        drop(lease);
+        match deleted {
+            // It is gone; what is left of it on the disk is no concern of whoever asked.
+            Ok(()) | Err(StoreError::StillThere(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Tells the session something, outside of a turn.
+    pub(crate) fn tell(&mut self, input: Input) -> Result<(), Problem> {
+        self.kept()?.tell(input, now_ms())?;
+        self.changed();
+        Ok(())
+    }
+
+    /// Calls it something else.
+    pub(crate) fn rename(&mut self, title: &str) -> Result<(), Problem> {
+        self.kept()?.rename(title, now_ms());
+        self.changed();
+        Ok(())
+    }
+
+    /// Whoever shows the session has to look again.
+    pub(crate) fn changed(&mut self) {
+        self.failures();
+        self.line.feed.tell("changed", &json!({}));
+    }
+
+    fn failures(&mut self) {
+        for failure in self.kept.as_mut().map(Kept::take_failures).unwrap_or_default() {
+            self.line.feed.tell("note", &json!({"text": failure.0}));
+        }
+    }
+
+    /// What is attached by name: what was named must be there, what the words link to may be.
+    fn attached(&self, words: &str, named: &[String]) -> Result<Vec<Version>, Problem> {
+        let vault = self.common.vault();
+        let named = named.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>();
+        let mut wanted = named.map_err(|error| Problem::new(BAD_REQUEST, error))?;
+        let must = wanted.len();
+        wanted.extend(links(words).filter_map(|link| vault.attachment(&link).ok()));
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = &self.common.config.places;
+        let gather = |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &Zoned::now(), Pages::Kept));
+        let found = gather(&wanted[..must])?;
+        if found.empty > 0 {
+            let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+            return Err(Problem::new(
+                BAD_REQUEST,
+                format!("an attachment brought nothing, so nothing was sent. {}", why.join("; ")),
+            ));
+        }
+        let mut versions = found.versions;
+        let linked = gather(&wanted[must..])?.versions;
+        for version in linked {
+            if !versions.iter().any(|known| known.id == version.id) {
+                versions.push(version);
+            }
+        }
+        Ok(versions)
+    }
+
+    /// What would be sent, as a question.
+    fn question(&mut self, words: String, named: &[String]) -> Result<Question, Problem> {
+        let attached = self.attached(&words, named)?;
+        let vault = self.common.vault();
+        let kept = self.kept()?;
+        let library = library_of(kept, &vault, &Zoned::now())?;
+        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library })
+    }
+
+    /// What would be sent; nothing is sent or kept.
+    pub(crate) fn preview(&mut self, words: String, named: &[String]) -> Result<Preview, Problem> {
+        let question = self.question(words, named)?;
+        self.answering()?;
+        let (Some(kept), Some(hands)) = (self.kept.as_ref(), self.hands.as_mut()) else {
+            return Err(Problem::new(INTERNAL, "the session is not open"));
+        };
+        Ok(kept.preview(question, hands, now_ms())?)
+    }
+
+    /// Runs a turn. `accepted` is told as soon as nothing but the model can go wrong; the rest is told to the feed.
+    pub(crate) fn turn(&mut self, turn: Turn, running: Running, accepted: oneshot::Sender<Result<u64, Problem>>) {
+        self.line.stop.store(false, Ordering::Relaxed);
+        let ready = self.ready(turn);
+        let (question, number) = match ready {
+            Ok(ready) => ready,
+            Err(problem) => {
+                let _ = accepted.send(Err(problem));
+                return;
+            }
+        };
+        let words = question.as_ref().map(|question| question.turn.words.clone());
+        let after = self.line.feed.tell("turn", &json!({"turn": number, "words": words}));
+        let _ = accepted.send(Ok(after));
+        let (name, data) = self.run(question, number);
+        self.failures();
+        // Whoever hears of the end may begin the next turn at once.
+        drop(running);
+        self.line.feed.tell(name, &data);
+    }
+
+    /// Gets everything ready that can be wrong before a turn begins; its question, where it is new, and its number.
+    fn ready(&mut self, turn: Turn) -> Result<(Option<Question>, u64), Problem> {
+        let (number, words) = match turn {
+            Turn::New(words, named) => {
+                let question = self.question(words, &named)?;
+                self.answering()?;
+                return Ok((Some(question), self.turns()? + 1));
+            }
+            Turn::GoOn => {
+                self.answering()?;
+                return Ok((None, self.turns()?));
+            }
+            Turn::Edit(number, words) => (number, Some(words)),
+            Turn::Regenerate => (self.turns()?, None),
+        };
+        // Whoever answers is looked for first: what is wrong with that is said before anything changes.
+        self.answering()?;
+        let mut store = self.common.store();
+        let before = turn_of(&store, &self.id, number)?;
+        let input = match words {
+            None => before,
+            Some(words) => {
+                let mut attached = before.attached;
+                for version in self.attached(&words, &[])? {
+                    if !attached.iter().any(|known| known.id == version.id) {
+                        attached.push(version);
+                    }
+                }
+                TurnInput { words, attached, ..TurnInput::default() }
+            }
+        };
+        self.close();
+        replace_turn(&mut store, &self.id, number, input, now_ms())?;
+        self.answering()?;
+        Ok((None, number))
+    }
+
+    fn turns(&mut self) -> Result<u64, Problem> {
+        Ok(self.kept()?.session().turns() as u64)
+    }
+
+    /// Gets ready whoever answers, and what runs the session's tools.
+    fn answering(&mut self) -> Result<(), Problem> {
+        self.speaker()?;
+        let Some(kept) = self.kept.as_mut() else { return Ok(()) };
+        if self.hands.is_none() {
+            let vault = self.common.vault();
+            // An agent that is gone leaves its session without its tool servers.
+            let (servers, asking) = servers_of(&vault, kept.setup().agent.as_deref()).unwrap_or_default();
+            self.hands = Some(workbench(&self.common, &self.line, servers, asking, kept.setup().model.window)?);
+        }
+        self.hands.as_ref().map_or(Ok(()), |hands| hands.update(kept))
+    }
+
+    fn speaker(&mut self) -> Result<(), Problem> {
+        self.kept()?;
+        let Some(kept) = self.kept.as_mut() else { return Ok(()) };
+        self.speaker = Some(speaker(self.speaker.take(), &self.common, kept, &self.line.stop)?);
+        Ok(())
+    }
+
+    /// Carries the turn to its end; what to tell of it then.
+    fn run(&mut self, question: Option<Question>, number: u64) -> (&'static str, Value) {
+        let (Some(kept), Some(speaker), Some(hands)) = (self.kept.as_mut(), self.speaker.as_mut(), self.hands.as_mut()) else {
+            return ("changed", json!({}));
+        };
+        let feed = Arc::clone(&self.line.feed);
+        let mut each = |event: Event<'_>| {
+            match event {
+                Event::Request(outgoing) => feed.tell(
+                    "request",
+                    &json!({"turn": number, "request": outgoing.number, "model": outgoing.model.name, "tokens": outgoing.envelope.tokens}),
+                ),
+                Event::Part(text) => feed.tell("part", &json!({"text": text})),
+                Event::Call(call) => feed.tell("call", &json!({"id": call.id, "name": call.name, "arguments": call.arguments})),
+                Event::Result(call, output) => {
+                    let text: String = output.text.chars().take(SHOWN).collect();
+                    feed.tell("result", &json!({"id": call.id, "name": call.name, "failed": output.failed, "text": text}))
+                }
+            };
+        };
+        let outcome = match question {
+            Some(question) => kept.send(question, &mut **speaker, hands, &now_ms, &mut each),
+            None => kept.go_on(&mut **speaker, hands, &now_ms, &mut each),
+        };
+        match outcome {
+            Ok(said) => {
+                let usage =
+                    kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
+                let done = json!({
+                    "turn": number, "requests": said.requests, "out_of_steps": said.out_of_steps,
+                    "kept": kept.is_stored(), "usage": usage,
+                });
+                ("done", done)
+            }
+            Err(error) => ("problem", serde_json::to_value(Problem::from(error)).unwrap_or_default()),
+        }
+    }
+}
+
+/// The `[[links]]` of a question.
+fn links(words: &str) -> impl Iterator<Item = String> {
+    let inner = words.split("[[").skip(1).filter_map(|after| after.split_once("]]")).map(|(link, _)| link);
+    inner.filter(|link| !link.trim().is_empty() && !link.contains('\n')).take(64).map(|link| format!("[[{link}]]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linked_notes() {
+        let check = |words: &str, expect: &[&str]| assert_eq!(links(words).collect::<Vec<_>>(), expect, "{words}");
+        check("no link", &[]);
+        check("[[Bread]] and [[Beds|the beds]]", &["[[Bread]]", "[[Beds|the beds]]"]);
+        check("[[open", &[]);
+        check("[[ ]] [[a\nb]] ]] [[", &[]);
+        check("[[[[Bread]]", &["[[Bread]]"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! Who answers in a session and what runs its tools: the model that comes with Foreword, a provider or a script; the workbench over the
+//! vault.
+
+use std::sync::{Arc, PoisonError};
+
+use foreword_engine::prepare::{AgentAsking, ServerSpec};
+use foreword_engine::session::{
+    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, Scores, Script, Sources,
+    Speaker, Stop, Store as _, embedded_file,
+};
+use foreword_engine::tools::{Asking, Toolbox, own_tools};
+use foreword_engine::workbench::Workbench;
+
+use crate::app::Common;
+use crate::approve::Asker;
+use crate::clock::now_ms;
+use crate::hub::Line;
+use crate::problem::{Problem, UNAVAILABLE};
+
+/// The workbench, and tools whose output a script tells where one plays the model.
+pub(crate) struct Played {
+    outputs: Option<Outputs>,
+    bench: Workbench,
+}
+
+impl Hands for Played {
+    fn run(&mut self, call: &Call<'_>) -> Output {
+        match self.outputs.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
+            Some(outputs) => outputs.run(call),
+            None => self.bench.run(call),
+        }
+    }
+
+    fn check(&mut self, called: &Called) -> Result<(), String> {
+        self.bench.check(called)
+    }
+
+    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+        self.bench.sources(words)
+    }
+
+    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
+        self.bench.scores(words, agent)
+    }
+
+    fn stopped(&self) -> bool {
+        self.bench.stopped()
+    }
+}
+
+/// Gets the tools of a session ready, its servers included.
+pub(crate) fn workbench(
+    common: &Common,
+    line: &Line,
+    servers: Vec<ServerSpec>,
+    asking: AgentAsking,
+    window: foreword_engine::session::Tokens,
+) -> Result<Played, Problem> {
+    let notes = common.notes()?;
+    let store = common.store();
+    let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
+    let configs = (common.config.servers)(&common.root, servers);
+    // A vault may come from anywhere: its word alone lets nothing run unasked.
+    let asking = if asking == AgentAsking::Always { Asking::Always } else { Asking::Tool };
+    let toolbox = Toolbox::new(own_tools(&notes, outputs), configs, asking, Box::new(Asker::new(line.clone())));
+    for problem in toolbox.problems() {
+        let text = format!("tool server {}: {}", problem.server, problem.message);
+        line.feed.tell("note", &serde_json::json!({"text": text}));
+    }
+    let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
+    Ok(Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window) })
+}
+
+impl Played {
+    /// An agent with the tools that are there.
+    pub(crate) fn equip(&self, agent: &Agent) -> Agent {
+        self.bench.equip(agent)
+    }
+
+    /// Tells a session of tools that came or went since it was last told.
+    pub(crate) fn update(&self, kept: &mut Kept) -> Result<(), Problem> {
+        if kept.setup().is_embedded() {
+            return Ok(());
+        }
+        let agent = self.bench.equip(kept.session().agent());
+        if agent.tools != kept.session().agent().tools {
+            kept.change_agent(agent, now_ms())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whoever answers. A script is read anew each time; a model stays, as it may remember the last prompt.
+pub(crate) fn speaker(
+    held: Option<Box<dyn Speaker>>,
+    common: &Common,
+    kept: &mut Kept,
+    stop: &Stop,
+) -> Result<Box<dyn Speaker>, Problem> {
+    let answers = &common.config.answers;
+    if let Some(file) = &answers.script {
+        let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+        script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
+        kept.recall_prompt()?;
+        if let Some((at_ms, prompt)) = kept.last_prompt() {
+            script.remember(at_ms, prompt, &kept.setup().model);
+        }
+        return Ok(Box::new(script));
+    }
+    if let Some(speaker) = held {
+        return Ok(speaker);
+    }
+    let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
+    match answers.choose(Some(&name))?.client {
+        None => Ok(Box::new(embedded(common, stop)?)),
+        // The session's record says how its model is spoken to, whatever the configuration has become.
+        Some(client) => {
+            let client = common.client(ClientConfig { dialect, ..client })?;
+            Ok(Box::new(Remote::shared(client, common.runtime.clone(), Arc::clone(stop))))
+        }
+    }
+}
+
+/// The model that comes with Foreword; its weights are read once for all sessions.
+fn embedded(common: &Common, stop: &Stop) -> Result<Embedded, Problem> {
+    let mut held = common.embedded.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(model) = &*held {
+        return Ok(model.beside(Arc::clone(stop)));
+    }
+    let Some(file) = embedded_file(Some(&common.config.places.models)) else {
+        return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+    };
+    let model = Embedded::open(&file, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+    let own = model.beside(Arc::clone(stop));
+    *held = Some(model);
+    Ok(own)
+}

@@ -1,0 +1,187 @@
+//! Agents, their items, and which of these are in a session; the models there are.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use foreword_engine::session::Input;
+use foreword_engine::vault::{Agent, AgentInfo, CatalogBody, Catalogued, Include, ItemId, agent as load, agents as all_agents};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::given::{Asked, Given};
+use super::history::tell;
+use super::sessions::full_name;
+use crate::app::{App, blocking};
+use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
+
+/// What a person is told of an item.
+#[derive(Clone, Serialize, ToSchema)]
+pub(crate) struct Told {
+    /// `rule`, `reference`, `tool`, `note` …
+    kind: &'static str,
+    /// Its name among its kind; a tool's without its server.
+    name: String,
+    /// The server of a tool.
+    server: Option<String>,
+    /// What it is about.
+    description: Option<String>,
+    /// Its place in the order, 0 to 999; tools and notes have none.
+    priority: Option<u16>,
+}
+
+/// What is known of an item.
+pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
+    let known = agent.find(item);
+    let (server, name) = match (item.kind().as_str(), item.name().split_once('/')) {
+        ("tool", Some((server, name))) => (Some(server.to_owned()), name.to_owned()),
+        _ => (None, item.name().to_owned()),
+    };
+    let description = known.as_ref().and_then(|known| match known.body {
+        CatalogBody::Rule(entry) | CatalogBody::Reference(entry) => entry.description.clone(),
+        CatalogBody::Tool(tool) => tool.description.clone(),
+    });
+    let priority = known.filter(|known| !matches!(known.body, CatalogBody::Tool(_))).map(|known| known.priority.get());
+    Told { kind: item.kind().as_str(), name, server, description, priority }
+}
+
+/// An item of a catalog.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ItemView {
+    /// Its name: `rule:tone`.
+    item: String,
+    #[serde(flatten)]
+    told: Told,
+    /// How it may come in: `always`, `manual`, `agent`.
+    #[schema(value_type = String)]
+    include: Include,
+    /// How it came into the session; none where it is not in it.
+    #[schema(value_type = Option<String>)]
+    in_session: Option<Include>,
+    /// What the model is told; of a tool, its schema.
+    text: String,
+}
+
+impl ItemView {
+    fn new(agent: &Agent, item: &Catalogued<'_>, in_session: Option<Include>) -> Self {
+        let text = match item.body {
+            CatalogBody::Rule(entry) | CatalogBody::Reference(entry) => entry.text.clone(),
+            CatalogBody::Tool(tool) => serde_json::to_string_pretty(&tool.schema()).unwrap_or_default(),
+        };
+        Self { item: item.id.to_string(), told: told(agent, &item.id), include: item.include, in_session, text }
+    }
+}
+
+/// The agents of the vault.
+#[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [Object])))]
+pub(crate) async fn agents(State(app): State<Arc<App>>) -> Answer<Vec<AgentInfo>> {
+    let root = app.common.root.clone();
+    blocking(move || Ok(all_agents(&root))).await.map(Json)
+}
+
+/// An agent with its items.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AgentView {
+    /// What it is called by.
+    name: String,
+    /// What the model is told first.
+    system_prompt: String,
+    /// Its rules, references and tools.
+    items: Vec<ItemView>,
+    /// What could not be used in its files.
+    problems: Vec<String>,
+}
+
+/// The rules, references and tools of an agent.
+#[utoipa::path(get, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path)), responses((status = 200, body = AgentView), (status = 404, body = Problem)))]
+pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer<AgentView> {
+    let root = app.common.root.clone();
+    let view = blocking(move || {
+        let Some((agent, problems)) = load(&root, Some(&name)) else {
+            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault")));
+        };
+        let items = agent.items().iter().map(|item| ItemView::new(&agent, item, None)).collect();
+        let problems = problems.iter().map(ToString::to_string).collect();
+        Ok(AgentView { name, items, problems, system_prompt: agent.system_prompt })
+    });
+    view.await.map(Json)
+}
+
+/// The items a session has and those it could have.
+#[utoipa::path(get, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), responses((status = 200, body = [ItemView]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<ItemView>> {
+    let id = full_name(&app, session).await?;
+    let items = app.hub.ask(&id, |desk| {
+        let session = desk.kept()?.session();
+        let member = |id: &ItemId| session.included().iter().find(|(member, _)| member == id).map(|(_, include)| *include);
+        let agent = session.agent();
+        Ok(agent.items().iter().map(|item| ItemView::new(agent, item, member(&item.id))).collect())
+    });
+    items.await.map(Json)
+}
+
+/// An item.
+#[derive(Deserialize, ToSchema, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ItemName {
+    /// Its name: `rule:tone`, `tool:server/name`, `note:Path.md`.
+    item: String,
+}
+
+impl ItemName {
+    fn id(&self) -> Result<ItemId, Problem> {
+        self.item.parse().map_err(|error| Problem::new(BAD_REQUEST, format!("{error}")))
+    }
+}
+
+/// Brings an item of the agent into a session.
+#[utoipa::path(post, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), request_body = ItemName, responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Given(name): Given<ItemName>,
+) -> Result<StatusCode, Problem> {
+    tell(&app, session, Input::Add(name.id()?)).await
+}
+
+/// Takes an item out of a session: it is not sent again.
+#[utoipa::path(delete, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path), ItemName), responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Asked(name): Asked<ItemName>,
+) -> Result<StatusCode, Problem> {
+    tell(&app, session, Input::Remove(name.id()?)).await
+}
+
+/// A model.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ModelView {
+    /// Its name.
+    name: String,
+    /// Who has it; none for the one that runs in this process.
+    provider: Option<String>,
+    /// Its window, in tokens.
+    window: u64,
+    /// Whether it is the one a new session gets that names none.
+    default: bool,
+}
+
+/// The models a session can have: the embedded one, and those whose provider has a key or needs none.
+#[allow(clippy::unused_async)] // a handler is a future
+#[utoipa::path(get, path = "/models", tag = "catalog", responses((status = 200, body = [ModelView])))]
+pub(crate) async fn models(State(app): State<Arc<App>>) -> Answer<Vec<ModelView>> {
+    let answers = &app.config.answers;
+    let default = answers.choose(None)?.model.name;
+    let usable =
+        answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key || listed.model.name == default);
+    let view = usable.map(|listed| ModelView {
+        default: listed.model.name == default,
+        window: listed.model.window.0,
+        name: listed.model.name,
+        provider: listed.provider,
+    });
+    Ok(Json(view.collect()))
+}

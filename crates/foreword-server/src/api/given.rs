@@ -1,0 +1,39 @@
+//! What comes in, checked; what is wrong with it is told as a problem.
+
+use axum::Json;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::problem::{BAD_REQUEST, Problem};
+
+/// A JSON body.
+pub(crate) struct Given<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let Json(value): Json<Value> = Json::from_request(request, state).await?;
+        if !value.is_object() {
+            return Err(Problem::new(BAD_REQUEST, "the body is not a JSON object"));
+        }
+        let read = serde_path_to_error::deserialize(value);
+        Ok(Self(
+            read.map_err(|error| Problem::new(BAD_REQUEST, format!("the body's field {}: {}", error.path(), error.inner())))?,
+        ))
+    }
+}
+
+/// What stands behind the `?` of an address.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Query(value) = Query::from_request_parts(parts, state).await?;
+        Ok(Self(value))
+    }
+}

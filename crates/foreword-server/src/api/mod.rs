@@ -1,0 +1,98 @@
+//! The HTTP API under `/api/v1`, and the document that describes it.
+
+mod catalog;
+mod given;
+mod history;
+mod ledger;
+mod messages;
+mod requests;
+mod sessions;
+mod vault;
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{OpenApi, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::problem::Problem;
+
+/// What a handler gives back.
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
+
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "Foreword",
+    description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
+    license(name = "MIT OR Apache-2.0")
+))]
+struct Described;
+
+/// The API with its description.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
+    let text: Arc<str> = description.to_json().unwrap_or_default().into();
+    let document = move || async move { ([("content-type", "application/json")], text.to_string()) };
+    router.route("/api/v1/openapi.json", axum::routing::get(document)).with_state(Arc::clone(app))
+}
+
+fn routes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::new()
+        .routes(routes!(health))
+        .routes(routes!(ready))
+        .routes(routes!(catalog::agents))
+        .routes(routes!(catalog::agent))
+        .routes(routes!(catalog::models))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::search))
+        .routes(routes!(sessions::show, sessions::change, sessions::delete))
+        .routes(routes!(catalog::items, catalog::add, catalog::remove))
+        .routes(routes!(history::fork))
+        .routes(routes!(history::rewind))
+        .routes(routes!(history::fold, history::undo_fold))
+        .routes(routes!(messages::send))
+        .routes(routes!(messages::preview))
+        .routes(routes!(messages::edit))
+        .routes(routes!(messages::regenerate))
+        .routes(routes!(messages::resume))
+        .routes(routes!(messages::stop))
+        .routes(routes!(messages::approve))
+        .routes(routes!(messages::events))
+        .routes(routes!(requests::list))
+        .routes(routes!(requests::show))
+        .routes(routes!(requests::layers))
+        .routes(routes!(requests::wire))
+        .routes(routes!(requests::diff))
+        .routes(routes!(ledger::show))
+        .routes(routes!(vault::tree))
+        .routes(routes!(vault::note))
+        .routes(routes!(vault::complete))
+}
+
+/// Whether the server is well.
+#[derive(Serialize, ToSchema)]
+struct Health {
+    /// Always `ok`.
+    status: &'static str,
+    /// Foreword's version.
+    version: &'static str,
+}
+
+/// The server runs.
+#[allow(clippy::unused_async)] // a handler is a future
+#[utoipa::path(get, path = "/health", tag = "server", responses((status = 200, body = Health)))]
+async fn health() -> Json<Health> {
+    Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// The store can be read.
+#[utoipa::path(get, path = "/ready", tag = "server", responses((status = 200, body = Health), (status = 503, body = Problem)))]
+async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
+    app.common.with_store(|store| Ok(foreword_engine::session::Store::sessions(store).map(drop)?)).await?;
+    Ok(health().await)
+}

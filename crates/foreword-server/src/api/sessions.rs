@@ -1,0 +1,325 @@
+//! Sessions: begin, list, find, show, rename, delete.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use foreword_engine::Layout;
+use foreword_engine::chats::Role;
+use foreword_engine::session::{Point, SessionRow, Sqlite, Store, new_session_id, transcript};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::given::{Asked, Given};
+use crate::actor::{Begin, Desk};
+use crate::app::App;
+use crate::problem::{BAD_REQUEST, Problem};
+
+/// The longest title, in characters.
+const TITLE: usize = 200;
+
+/// A session in a list.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionView {
+    /// Its name.
+    id: String,
+    /// What it is about.
+    title: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    created_ms: i64,
+    /// When something was last written.
+    touched_ms: i64,
+    /// The session it was forked from.
+    forked_from: Option<String>,
+    /// The model.
+    model: Option<String>,
+    /// How it is spoken to.
+    provider: Option<String>,
+    /// `log` or `library`.
+    layout: Option<String>,
+    /// How many requests it made.
+    requests: u64,
+    /// Whether it is answering.
+    running: bool,
+}
+
+impl SessionView {
+    pub(super) fn new(app: &App, row: &SessionRow) -> Self {
+        let text = |pointer: &str| row.setup.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let line = app.hub.known(&row.id);
+        Self {
+            id: row.id.clone(),
+            title: row.title.clone(),
+            created_ms: row.created_ms,
+            touched_ms: row.touched_ms,
+            forked_from: row.forked_from.clone(),
+            model: text("/model/name"),
+            provider: text("/dialect"),
+            layout: text("/settings/layout"),
+            requests: row.counts.requests,
+            running: line.is_some_and(|line| line.running.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// A session with all that was said in it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionDetail {
+    #[serde(flatten)]
+    session: SessionView,
+    /// The messages.
+    messages: Vec<MessageView>,
+}
+
+/// A message.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MessageView {
+    /// `user` or `assistant`.
+    #[schema(value_type = String)]
+    role: Role,
+    /// The words.
+    text: String,
+    /// When, in milliseconds since 1970.
+    at_ms: Option<i64>,
+    /// The turn, from 1.
+    turn: u64,
+    /// The request that an answer came from.
+    request: Option<u64>,
+    /// What was attached to it: paths of notes, then addresses of pages.
+    attached: Vec<String>,
+    /// Tools the model called.
+    calls: Vec<CallView>,
+    /// Whether it ended before it was whole.
+    cut_off: bool,
+}
+
+/// A tool call.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct CallView {
+    /// The tool.
+    name: String,
+    /// With what.
+    #[schema(value_type = Object)]
+    arguments: Value,
+    /// What came back.
+    #[schema(value_type = Option<Object>)]
+    result: Option<Value>,
+}
+
+/// Which sessions to list.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct ListQuery {
+    /// How many at most.
+    #[param(maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// All sessions, the last used first.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = [SessionView])))]
+pub(crate) async fn list(State(app): State<Arc<App>>, Asked(query): Asked<ListQuery>) -> Answer<Vec<SessionView>> {
+    let rows = app.common.with_store(|store| Ok(store.sessions()?)).await?;
+    let shown = rows.iter().filter(|row| row.counts.inputs > 0 || app.hub.known(&row.id).is_some());
+    Ok(Json(shown.take(query.limit.unwrap_or(200).min(1000)).map(|row| SessionView::new(&app, row)).collect()))
+}
+
+/// How a session begins.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+pub(crate) struct NewSession {
+    /// The model, as the model table calls it; the server's where it is left out.
+    model: Option<String>,
+    /// `log` (where it is left out) or `library`.
+    layout: Option<String>,
+    /// The agent, as it is called in the vault.
+    agent: Option<String>,
+    /// The project, as it is called in the vault.
+    project: Option<String>,
+    /// How turns are carried: `chat`, `qa`, `plan` or `agent`; as configured where it is left out, else `chat`, and `qa` with the small model.
+    mode: Option<String>,
+}
+
+/// Begins a session.
+#[utoipa::path(post, path = "/sessions", tag = "sessions", request_body = NewSession, responses((status = 201, body = SessionView), (status = 400, body = Problem)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Given(new): Given<NewSession>,
+) -> Result<(StatusCode, Json<SessionView>), Problem> {
+    let layout = match new.layout.as_deref() {
+        None | Some("log") => Layout::Log,
+        Some("library") => Layout::Library,
+        Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
+    };
+    let mode = new.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
+    let id = new_session_id()?;
+    let chosen = app.config.answers.choose(new.model.as_deref())?;
+    let begin = Begin { agent: new.agent, project: new.project, mode, chosen, layout };
+    app.hub.ask(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
+    let row = app.common.with_store(move |store| Ok(store.session(&id)?)).await?;
+    Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
+}
+
+/// The full name of a session: the start of it is enough, and so is `last`.
+pub(super) fn named(store: &Sqlite, session: &str) -> Result<String, Problem> {
+    Ok(session.parse::<Point>()?.session(store)?)
+}
+
+/// The same, from outside of a store.
+pub(super) async fn full_name(app: &App, session: String) -> Result<String, Problem> {
+    app.common.with_store(move |store| named(store, &session)).await
+}
+
+/// A session with what was said in it.
+#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path, description = "its name, the start of it, or `last`")), responses((status = 200, body = SessionDetail), (status = 404, body = Problem)))]
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SessionDetail> {
+    let (row, messages) = app
+        .common
+        .with_store(move |store| {
+            let row = store.session(&named(store, &session)?)?;
+            let messages = messages(store, &row)?;
+            Ok((row, messages))
+        })
+        .await?;
+    Ok(Json(SessionDetail { session: SessionView::new(&app, &row), messages }))
+}
+
+fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Problem> {
+    let mut requests: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for request in store.requests(&row.id)? {
+        requests.entry(request.run + 1).or_default().push(request.number);
+    }
+    let (mut turn, mut step) = (0, 0);
+    let entries = transcript(store, row)?.messages.into_iter().map(|entry| {
+        let request = match entry.role {
+            Role::User => {
+                (turn, step) = (turn + 1, 0);
+                None
+            }
+            Role::Assistant => {
+                step += 1;
+                requests.get(&turn).and_then(|numbers| numbers.get(step - 1)).copied()
+            }
+        };
+        let calls =
+            entry.calls.into_iter().map(|call| CallView { name: call.name, arguments: call.arguments, result: call.result });
+        MessageView {
+            role: entry.role,
+            text: entry.text,
+            at_ms: entry.time.map(jiff::Timestamp::as_millisecond),
+            turn,
+            request,
+            attached: entry.context.notes.into_iter().chain(entry.context.urls).collect(),
+            calls: calls.collect(),
+            cut_off: entry.cut_off,
+        }
+    });
+    Ok(entries.collect())
+}
+
+/// What to change.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// What the session is about.
+    #[serde(default)]
+    title: Option<String>,
+    /// How its turns are carried from here on.
+    #[serde(default)]
+    mode: Option<String>,
+}
+
+/// Calls a session something else, or carries its turns in another way.
+#[utoipa::path(patch, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), request_body = Change, responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Given(change): Given<Change>,
+) -> Result<StatusCode, Problem> {
+    let mode = change.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
+    let one_line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect::<String>();
+    let title = change.title.map(one_line);
+    if title.as_deref() == Some("") {
+        return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
+    }
+    let id = full_name(&app, session).await?;
+    let job = move |desk: &mut Desk| {
+        mode.map_or(Ok(()), |mode| desk.set_mode(mode))?;
+        title.map_or(Ok(()), |title| desk.rename(&title))
+    };
+    app.hub.ask(&id, job).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Forgets a session. Its markdown file stays.
+#[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
+    let id = full_name(&app, session).await?;
+    app.hub.ask(&id, Desk::delete).await?;
+    app.hub.forget(&id);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// What to look for.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct SearchQuery {
+    /// Words, all of which must be in a message.
+    q: String,
+    /// How many at most.
+    limit: Option<usize>,
+}
+
+/// A message that was found.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FoundView {
+    /// The session.
+    session: String,
+    /// What it is about.
+    title: Option<String>,
+    /// The turn, from 1.
+    turn: u64,
+    /// When, in milliseconds since 1970.
+    at_ms: i64,
+    /// The words around what was looked for.
+    text: String,
+}
+
+/// Messages that hold all the words, also those that were folded away.
+#[utoipa::path(get, path = "/search", tag = "sessions", params(SearchQuery), responses((status = 200, body = [FoundView])))]
+pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<SearchQuery>) -> Answer<Vec<FoundView>> {
+    let found = app.common.with_store(move |store| {
+        let titles: BTreeMap<String, Option<String>> = store.sessions()?.into_iter().map(|row| (row.id, row.title)).collect();
+        let found = store.search(&query.q, query.limit.unwrap_or(20).min(100))?;
+        Ok(found
+            .into_iter()
+            .map(|found| FoundView {
+                title: titles.get(&found.session).cloned().flatten(),
+                turn: found.entry.run + 1,
+                at_ms: found.entry.at_ms,
+                text: around(&said(&found.entry.body), &query.q),
+                session: found.session,
+            })
+            .collect())
+    });
+    Ok(Json(found.await?))
+}
+
+/// The words of an entry of the log.
+fn said(body: &Value) -> String {
+    match body {
+        Value::Array(lines) => lines.iter().filter_map(|line| line.get("text")?.as_str()).collect::<Vec<_>>().join("\n"),
+        body => ["words", "text", "output"].iter().find_map(|name| body.get(name)?.as_str()).unwrap_or_default().to_owned(),
+    }
+}
+
+/// A text around the first word that was looked for.
+fn around(text: &str, words: &str) -> String {
+    let lower = text.to_lowercase();
+    let at = words.split_whitespace().filter_map(|word| lower.find(&word.to_lowercase())).min().unwrap_or(0);
+    let before = lower.get(..at).unwrap_or_default().chars().count();
+    text.chars().skip(before.saturating_sub(40)).take(200).collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,131 @@
+//! The notes: where they are, what one says, and what completes a name that was begun.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use foreword_engine::vault::{Show, Tree};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::given::Asked;
+use crate::app::{App, blocking};
+use crate::problem::{NOT_FOUND, Problem};
+
+/// Which part of the vault.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct TreeQuery {
+    /// A folder; the vault itself where it is left out.
+    #[serde(default)]
+    under: String,
+}
+
+/// The folders and notes of the vault.
+#[utoipa::path(get, path = "/vault/tree", tag = "vault", params(TreeQuery), responses((status = 200, body = Object), (status = 404, body = Problem)))]
+pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQuery>) -> Answer<Tree> {
+    let common = Arc::clone(&app.common);
+    let tree = blocking(move || {
+        let found = common.vault().tree(&query.under, 32, Show::Files);
+        found.ok_or_else(|| Problem::new(NOT_FOUND, format!("{:?} is no folder with notes in this vault", query.under)))
+    });
+    tree.await.map(Json)
+}
+
+/// Which note.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct NoteQuery {
+    /// Its path in the vault.
+    path: String,
+}
+
+/// A note.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NoteView {
+    /// Its path in the vault.
+    path: String,
+    /// Its text.
+    text: String,
+}
+
+/// What a note says. Only notes of the vault can be read.
+#[utoipa::path(get, path = "/vault/note", tag = "vault", params(NoteQuery), responses((status = 200, body = NoteView), (status = 404, body = Problem)))]
+pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQuery>) -> Answer<NoteView> {
+    let common = Arc::clone(&app.common);
+    let note = blocking(move || {
+        let vault = common.vault();
+        let Some(listed) = vault.get(&query.path) else {
+            return Err(Problem::new(NOT_FOUND, format!("{:?} is no note of this vault", query.path)));
+        };
+        let path = listed.facts.path.clone();
+        let (text, _) = vault.read_note(&path).map_err(|error| Problem::new(NOT_FOUND, error))?;
+        Ok(NoteView { path, text })
+    });
+    note.await.map(Json)
+}
+
+/// What was begun.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct CompleteQuery {
+    /// Part of a name.
+    #[serde(default)]
+    q: String,
+    /// How many at most.
+    limit: Option<usize>,
+}
+
+/// Something that can be attached.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Completion {
+    /// `note`, `tag` or `folder`.
+    kind: &'static str,
+    /// As a person reads it.
+    label: String,
+    /// As it is attached.
+    attach: String,
+    /// How many notes it stands for.
+    notes: usize,
+}
+
+/// Notes, tags and folders whose name holds what was begun; those that begin with it first.
+#[utoipa::path(get, path = "/vault/complete", tag = "vault", params(CompleteQuery), responses((status = 200, body = [Completion])))]
+pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<CompleteQuery>) -> Answer<Vec<Completion>> {
+    let common = Arc::clone(&app.common);
+    let found = blocking(move || {
+        let vault = common.vault();
+        let (mut tags, mut folders) = (BTreeMap::<String, usize>::new(), BTreeMap::<String, usize>::new());
+        let mut all = Vec::new();
+        for listed in vault.notes() {
+            let path = &listed.facts.path;
+            for tag in &listed.note.tags {
+                *tags.entry(format!("#{tag}")).or_default() += 1;
+            }
+            let mut above = path.as_str();
+            while let Some((folder, _)) = above.rsplit_once('/') {
+                *folders.entry(format!("{folder}/")).or_default() += 1;
+                above = folder;
+            }
+            let label = path.strip_suffix(".md").unwrap_or(path).to_owned();
+            all.push(Completion { kind: "note", label, attach: path.clone(), notes: 1 });
+        }
+        let named = |kind| move |(name, notes): (String, usize)| Completion { kind, label: name.clone(), attach: name, notes };
+        all.extend(tags.into_iter().map(named("tag")));
+        all.extend(folders.into_iter().map(named("folder")));
+        Ok(fitting(all, &query.q, query.limit.unwrap_or(20).min(200)))
+    });
+    found.await.map(Json)
+}
+
+fn fitting(all: Vec<Completion>, begun: &str, limit: usize) -> Vec<Completion> {
+    let begun = begun.to_lowercase();
+    let rank = |completion: &Completion| {
+        let label = completion.label.to_lowercase();
+        let last = label.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let begins = last.starts_with(&begun) || last.trim_start_matches('#').starts_with(&begun) || label.starts_with(&begun);
+        if begins { Some(0) } else { label.contains(&begun).then_some(1) }
+    };
+    let mut ranked: Vec<(u8, Completion)> = all.into_iter().filter_map(|found| Some((rank(&found)?, found))).collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().take(limit).map(|(_, found)| found).collect()
+}

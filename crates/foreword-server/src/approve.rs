@@ -1,0 +1,112 @@
+//! Asking whoever has the session open before a tool runs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use foreword_engine::tools::{Approval, Approve, Decision};
+use serde_json::json;
+
+use crate::hub::Line;
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// How often a wait looks whether the turn is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What waits for an answer, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Approvals {
+    waiting: Mutex<(u64, BTreeMap<u64, SyncSender<Decision>>)>,
+}
+
+impl Approvals {
+    fn add(&self, answer: SyncSender<Decision>) -> u64 {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.0 += 1;
+        let number = waiting.0;
+        waiting.1.insert(number, answer);
+        number
+    }
+
+    /// Answers; whether anybody had asked.
+    pub(crate) fn answer(&self, number: u64, decision: Decision) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
+        waiting.is_some_and(|waiting| waiting.send(decision).is_ok())
+    }
+}
+
+/// Asks through a session's feed.
+pub(crate) struct Asker {
+    line: Line,
+}
+
+impl Asker {
+    pub(crate) fn new(line: Line) -> Self {
+        Self { line }
+    }
+}
+
+impl Approve for Asker {
+    fn ask(&mut self, approval: &Approval<'_>) -> Decision {
+        let (answer, answered) = sync_channel(1);
+        let number = self.line.approvals.add(answer);
+        let question =
+            json!({"approval": number, "tool": approval.tool, "arguments": approval.arguments, "preview": approval.preview});
+        self.line.feed.tell("approval", &question);
+        let until = Instant::now() + PATIENCE;
+        let decision = loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(decision) => break decision,
+                Err(RecvTimeoutError::Disconnected) => break Decision::Absent,
+                Err(RecvTimeoutError::Timeout) if self.line.stop.load(Ordering::Relaxed) => break Decision::No,
+                Err(RecvTimeoutError::Timeout) if Instant::now() > until => break Decision::Absent,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        self.line.approvals.answer(number, decision);
+        let allowed = matches!(decision, Decision::Once | Decision::Session);
+        self.line.feed.tell("approved", &json!({"approval": number, "allowed": allowed}));
+        decision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use foreword_engine::session::ItemId;
+
+    use super::*;
+    use crate::feed::{Feed, Next};
+
+    #[test]
+    fn an_answer_reaches_whoever_asked_and_nobody_else() {
+        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        let mut asker = Asker::new(line.clone());
+        let waiting = std::thread::spawn(move || {
+            let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
+            asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some("+a") })
+        });
+        while !line.approvals.answer(1, Decision::Session) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(waiting.join().unwrap(), Decision::Session);
+        assert!(!line.approvals.answer(1, Decision::Once));
+        assert!(!line.approvals.answer(7, Decision::Once));
+        let Next::Events(events) = line.feed.after(0) else { panic!("lost") };
+        assert_eq!(events.iter().map(|event| event.name).collect::<Vec<_>>(), ["approval", "approved"]);
+    }
+
+    #[test]
+    fn a_turn_that_is_stopped_waits_for_nobody() {
+        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        line.stop.store(true, Ordering::Relaxed);
+        let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({}));
+        let decision = Asker::new(line).ask(&Approval { tool: &tool, arguments: &arguments, preview: None });
+        assert_eq!(decision, Decision::No);
+    }
+}

@@ -1,0 +1,172 @@
+//! What a server is started with. Who starts it decides everything; the server never looks at the environment.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use foreword_engine::config::{Chosen, Server};
+use foreword_engine::places::Places;
+use foreword_engine::prepare::ServerSpec;
+use foreword_engine::tools::ServerConfig;
+
+use crate::problem::{NOT_FOUND, Problem};
+use crate::token::Token;
+
+/// Everything a server needs to know.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The folder of notes.
+    pub vault: PathBuf,
+    /// Where things are kept outside of it.
+    pub places: Places,
+    /// Who answers.
+    pub answers: Answers,
+    /// Of the tool servers that a vault's agents name, those that the user lets run, ready to be started.
+    pub servers: fn(&Path, Vec<ServerSpec>) -> Vec<ServerConfig>,
+    /// Who may come in.
+    pub reach: Reach,
+    /// What one client may take.
+    pub limits: Limits,
+}
+
+/// Who answers in sessions.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// The user's models and providers.
+    pub config: foreword_engine::config::Config,
+    /// Whether a variable of the environment has something in it: where a provider's key would be.
+    pub is_set: fn(&str) -> bool,
+    /// The model of a new session that names none; else the configured one, else the one that comes with Foreword.
+    pub model: Option<String>,
+    /// Where models are spoken to, in place of their provider's own address.
+    pub base_url: Option<String>,
+    /// Tokens that a model takes which nobody knows.
+    pub window: Option<u64>,
+    /// A file with answers, to try things out.
+    pub script: Option<PathBuf>,
+}
+
+impl Answers {
+    /// The model of that name, or the server's, and how it is spoken to.
+    pub(crate) fn choose(&self, name: Option<&str>) -> Result<Chosen, Problem> {
+        let server = Server { base_url: self.base_url.as_deref(), window: self.window };
+        let chosen = self.config.choose(name.or(self.model.as_deref()), server);
+        chosen.map_err(|error| Problem::new(NOT_FOUND, error))
+    }
+}
+
+/// Who may come in.
+#[derive(Clone, Debug)]
+pub enum Reach {
+    /// Programs of this machine.
+    Loopback,
+    /// Whoever has the token, under an address or one of these names.
+    Token {
+        /// What it is compared with.
+        token: Token,
+        /// Names by which the server is called, `host` or `host:port`.
+        hosts: Vec<String>,
+    },
+}
+
+/// What may be taken, of everything that can be taken. None of it is without an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request's body.
+    pub body: usize,
+    /// Bytes of a request's head.
+    pub head: usize,
+    /// Headers.
+    pub headers: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Requests a second from one address; none where they are not counted.
+    pub requests_per_s: Option<u32>,
+    /// How long a request may take until its answer begins.
+    pub request: Duration,
+    /// How long a head may take to come in, and a connection may lie idle.
+    pub idle: Duration,
+    /// How long a stream of events lasts; whoever wants more asks again, from where it ended.
+    pub stream: Duration,
+    /// Sessions that are open at once.
+    pub sessions: usize,
+    /// How long the end may take.
+    pub grace: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 16 << 20,
+            head: 64 << 10,
+            headers: 100,
+            connections: 2048,
+            requests_per_s: None,
+            request: Duration::from_mins(2),
+            idle: Duration::from_secs(30),
+            stream: Duration::from_hours(1),
+            sessions: 1024,
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Reach {
+    /// Whether a server that is called `host` (as the `Host` header has it) is this one. A page of another name that was made to lead
+    /// here (DNS rebinding) calls it by that name.
+    pub(crate) fn is_called(&self, host: &str) -> bool {
+        let bare = without_port(host);
+        let address: Option<IpAddr> = bare.trim_start_matches('[').trim_end_matches(']').parse().ok();
+        let local = bare.eq_ignore_ascii_case("localhost");
+        match self {
+            Self::Loopback => local || address.is_some_and(|address| address.is_loopback()),
+            Self::Token { hosts, .. } => {
+                let named = |name: &String| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(bare);
+                local || address.is_some() || hosts.iter().any(named)
+            }
+        }
+    }
+}
+
+/// A host without its port. The colons of an IPv6 address stand in brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((bare, port)) => {
+            let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && (!bare.contains(':') || bare.ends_with(']'));
+            if is_port { bare } else { host }
+        }
+        None => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let listening = Reach::Token { token: Token::of("x"), hosts: vec!["notes.example".to_owned(), "other:8080".to_owned()] };
+        let check = |host: &str, loopback: bool, token: bool| {
+            assert_eq!((Reach::Loopback.is_called(host), listening.is_called(host)), (loopback, token), "{host:?}");
+        };
+        check("localhost", true, true);
+        check("LOCALHOST:4949", true, true);
+        check("127.0.0.1:4949", true, true);
+        check("127.0.0.1", true, true);
+        check("[::1]:4949", true, true);
+        check("[::1]", true, true);
+        check("192.168.1.5:4949", false, true);
+        check("notes.example", false, true);
+        check("notes.example:4949", false, true);
+        check("other:8080", false, true);
+        check("other:8081", false, false);
+        check("evil.example", false, false);
+        check("evil.example:4949", false, false);
+        check("localhost.evil.example:4949", false, false);
+        check("127.0.0.1.evil.example", false, false);
+        check("127.0.0.1:4949@evil.example", false, false);
+        check("", false, false);
+        check(":4949", false, false);
+        check("::1", true, true);
+    }
+}

@@ -1,0 +1,168 @@
+//! Who may come in: the right host (DNS rebinding), the right origin (requests that another site makes a browser send), the token, not
+//! too often; and what a browser may do with what goes out.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::app::App;
+use crate::config::Reach;
+use crate::problem::{BAD_REQUEST, NO_TOKEN, NOT_FROM_HERE, Problem, TIMEOUT, TOO_MANY};
+
+/// The address a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Scripts, styles and requests are the server's own; nothing else is loaded, framed or sent anywhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+                      font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Lets a request through or answers it with a problem.
+pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let limits = &app.config.limits;
+    // A client of the gateway that wants its answer whole waits for all of it.
+    let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
+    let answered = match admit(&app, &request) {
+        Err(problem) => Err(problem),
+        Ok(()) => tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
+            let limit = limit.as_secs();
+            Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
+        }),
+    };
+    let mut response = answered.unwrap_or_else(Problem::into_response);
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn admit(app: &App, request: &Request) -> Result<(), Problem> {
+    let headers = request.headers();
+    let reach = &app.config.reach;
+    let host = host(request.uri(), headers)?;
+    if !reach.is_called(host) {
+        return Err(Problem::new(
+            NOT_FROM_HERE,
+            format!("this server is not called {host:?}; use its address, or start it with `--host` and that name"),
+        ));
+    }
+    let is_public = is_public(request.uri().path());
+    if !is_public {
+        same_origin(headers, host)?;
+    }
+    if let (Some(rate), Some(Peer(peer))) = (&app.rate, request.extensions().get::<Peer>())
+        && !rate.allows(client(*peer), Instant::now())
+    {
+        return Err(Problem::new(TOO_MANY, "too many requests from this address; wait a moment"));
+    }
+    match reach {
+        Reach::Token { token, .. } if !is_public => match given(headers) {
+            Some(text) if token.is(text) => Ok(()),
+            Some(_) => Err(Problem::new(NO_TOKEN, "the token is not the server's; it was shown when the server first listened")),
+            None => Err(Problem::new(NO_TOKEN, "send the server's token: `Authorization: Bearer TOKEN` or `x-api-key: TOKEN`")),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The page itself holds nothing: it asks for everything, with the token.
+fn is_public(path: &str) -> bool {
+    !(path.starts_with("/api/") || path.starts_with("/v1/")) || path == "/api/v1/health"
+}
+
+/// An IPv4 client is one client, whether it comes by IPv4 or through an IPv6 socket; an IPv6 one is its network.
+fn client(peer: SocketAddr) -> IpAddr {
+    match peer.ip().to_canonical() {
+        IpAddr::V6(address) => IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// How the server is called: one `Host`, or the host of a whole address in the first line.
+fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Problem> {
+    let mut named = headers.get_all(header::HOST).iter();
+    match (uri.authority(), named.next(), named.next()) {
+        (None, Some(host), None) => host.to_str().map_err(|_| Problem::new(BAD_REQUEST, "the Host header is not text")),
+        (Some(authority), Some(host), None) if host == authority.as_str() => Ok(authority.as_str()),
+        _ => Err(Problem::new(BAD_REQUEST, "one Host header is needed")),
+    }
+}
+
+/// A browser says which site a request comes from. Programs that are no browsers say nothing, and no site can make them ask.
+fn same_origin(headers: &HeaderMap, host: &str) -> Result<(), Problem> {
+    let other = |what: &str| Err(Problem::new(NOT_FROM_HERE, format!("a page of {what} may not use this server")));
+    for origin in headers.get_all(header::ORIGIN) {
+        let origin = origin.to_str().unwrap_or("an unreadable origin");
+        let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        if !site.is_some_and(|site| site.eq_ignore_ascii_case(host)) {
+            return other(&format!("{origin:?}"));
+        }
+    }
+    for site in headers.get_all("sec-fetch-site") {
+        if site != "same-origin" && site != "none" {
+            return other("another site");
+        }
+    }
+    Ok(())
+}
+
+/// The token as a client sends it: the way of OpenAI's clients, or that of Anthropic's.
+fn given(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    bearer.or_else(|| headers.get("x-api-key")?.to_str().ok()).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins() {
+        let check = |headers: &[(&'static str, &'static str)], expect: bool| {
+            let map: HeaderMap =
+                headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect();
+            assert_eq!(same_origin(&map, "localhost:4949").is_ok(), expect, "{headers:?}");
+        };
+        check(&[], true);
+        check(&[("origin", "http://localhost:4949")], true);
+        check(&[("origin", "https://localhost:4949")], true);
+        check(&[("origin", "http://localhost:4950")], false);
+        check(&[("origin", "http://evil.example")], false);
+        check(&[("origin", "null")], false);
+        check(&[("origin", "")], false);
+        check(&[("origin", "localhost:4949")], false);
+        check(&[("sec-fetch-site", "same-origin")], true);
+        check(&[("sec-fetch-site", "none")], true);
+        check(&[("sec-fetch-site", "same-site")], false);
+        check(&[("sec-fetch-site", "cross-site")], false);
+        check(&[("origin", "http://localhost:4949"), ("sec-fetch-site", "cross-site")], false);
+    }
+
+    #[test]
+    fn clients() {
+        let check = |one: &str, other: &str, same: bool| {
+            assert_eq!(client(one.parse().unwrap()) == client(other.parse().unwrap()), same, "{one} {other}");
+        };
+        check("10.0.0.1:1", "10.0.0.1:2", true);
+        check("10.0.0.1:1", "[::ffff:10.0.0.1]:2", true);
+        check("10.0.0.1:1", "10.0.0.2:1", false);
+        check("[2001:db8::1]:1", "[2001:db8::2]:1", true);
+        check("[2001:db8::1]:1", "[2001:db8:0:1::1]:1", false);
+    }
+}

@@ -1,0 +1,205 @@
+//! The sessions that are open here, each with its thread, its queue and its feed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use foreword_engine::session::{Stop, new_session_id};
+use tokio::sync::oneshot;
+
+use crate::actor::{Desk, Job, Turn, work};
+use crate::app::Common;
+use crate::approve::Approvals;
+use crate::feed::Feed;
+use crate::problem::{CONFLICT, INTERNAL, Problem, TOO_MANY, UNAVAILABLE};
+
+/// Jobs that may wait for a session.
+const WAITING: usize = 16;
+
+/// What is known of an open session outside of its thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// Set to end the turn that runs.
+    pub(crate) stop: Stop,
+    /// What happens.
+    pub(crate) feed: Arc<Feed>,
+    /// Whether a turn runs.
+    pub(crate) running: Arc<AtomicBool>,
+    /// What it asks before it does it.
+    pub(crate) approvals: Arc<Approvals>,
+}
+
+impl Line {
+    pub(crate) fn new(feed: Arc<Feed>) -> Self {
+        Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default() }
+    }
+
+    /// Begins a turn, unless one runs already.
+    pub(crate) fn begin(&self) -> Option<Running> {
+        let begun = !self.running.swap(true, Ordering::AcqRel);
+        begun.then(|| Running(Arc::clone(&self.running)))
+    }
+}
+
+/// While this is held a turn runs.
+pub(crate) struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+pub(crate) fn answering(session: &str) -> Problem {
+    Problem::new(CONFLICT, format!("session {session} is answering; stop it or wait for its end"))
+}
+
+pub(crate) fn ended() -> Problem {
+    Problem::new(INTERNAL, "the session's thread ended before it was done")
+}
+
+struct Open {
+    line: Line,
+    jobs: SyncSender<Job>,
+    thread: JoinHandle<()>,
+    used: Instant,
+}
+
+/// All open sessions.
+pub(crate) struct Hub {
+    common: Arc<Common>,
+    most: usize,
+    open: Mutex<BTreeMap<String, Open>>,
+}
+
+impl Hub {
+    pub(crate) fn new(common: Arc<Common>, most: usize) -> Self {
+        Self { common, most, open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The line to a session, which is opened where it was not.
+    pub(crate) fn line(&self, session: &str) -> Result<Line, Problem> {
+        let mut open = self.open();
+        if let Some(known) = open.get_mut(session) {
+            known.used = Instant::now();
+            return Ok(known.line.clone());
+        }
+        if open.len() >= self.most {
+            let idle = |open: &Open| !open.line.running.load(Ordering::Relaxed) && !open.line.feed.is_heard();
+            let oldest = open.iter().filter(|(_, open)| idle(open)).min_by_key(|(_, open)| open.used).map(|(id, _)| id.clone());
+            match oldest {
+                Some(id) => drop(open.remove(&id)),
+                None => {
+                    return Err(Problem::new(
+                        TOO_MANY,
+                        format!("{} sessions are open and in use; close one of them", open.len()),
+                    ));
+                }
+            }
+        }
+        let name = new_session_id()?;
+        let line = Line::new(Arc::new(Feed::new(name)));
+        let (jobs, thread) = self.start(session, &line)?;
+        open.insert(session.to_owned(), Open { line: line.clone(), jobs, thread, used: Instant::now() });
+        Ok(line)
+    }
+
+    /// The line to a session that is open.
+    pub(crate) fn known(&self, session: &str) -> Option<Line> {
+        self.open().get(session).map(|open| open.line.clone())
+    }
+
+    fn start(&self, session: &str, line: &Line) -> Result<(SyncSender<Job>, JoinHandle<()>), Problem> {
+        let (jobs, waiting) = sync_channel(WAITING);
+        let (id, line, common) = (session.to_owned(), line.clone(), Arc::clone(&self.common));
+        let name = format!("session {session}");
+        let thread = thread::Builder::new().name(name).spawn(move || work(Desk::new(id, line, common), &waiting));
+        let thread = thread.map_err(|error| Problem::new(UNAVAILABLE, format!("no thread for session {session}: {error}")))?;
+        Ok((jobs, thread))
+    }
+
+    /// Runs a turn of a session. Gives back the event after which it is told of, as soon as nothing but the model can go wrong.
+    pub(crate) async fn turn(&self, session: &str, turn: Turn) -> Result<(Line, u64), Problem> {
+        let line = self.line(session)?;
+        let running = line.begin().ok_or_else(|| answering(session))?;
+        let (accepted, answered) = oneshot::channel();
+        self.post(session, Box::new(move |desk| desk.turn(turn, running, accepted)))?;
+        let after = answered.await.unwrap_or_else(|_| Err(ended()))?;
+        Ok((line, after))
+    }
+
+    /// Puts a job into a session's queue.
+    pub(crate) fn post(&self, session: &str, mut job: Job) -> Result<(), Problem> {
+        let mut open = self.open();
+        let Some(known) = open.get_mut(session) else {
+            return Err(Problem::new(CONFLICT, format!("session {session} was closed just now; try again")));
+        };
+        for _ in 0..2 {
+            job = match known.jobs.try_send(job) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(_)) => {
+                    return Err(Problem::new(TOO_MANY, format!("too much waits for session {session}; try again in a moment")));
+                }
+                // Its thread ended, which is a bug: the next one goes on with its feed, so that nobody listens in vain.
+                Err(TrySendError::Disconnected(job)) => {
+                    (known.jobs, known.thread) = self.start(session, &known.line)?;
+                    job
+                }
+            };
+        }
+        Err(Problem::new(INTERNAL, format!("session {session} takes nothing")))
+    }
+
+    /// Has something done by a session's thread and waits for what comes of it.
+    pub(crate) async fn ask<T, F>(&self, session: &str, job: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+    {
+        // While a turn runs there is nothing else to be done to a session.
+        if self.line(session)?.running.load(Ordering::Acquire) {
+            return Err(answering(session));
+        }
+        let (answer, answered) = oneshot::channel();
+        self.post(
+            session,
+            Box::new(move |desk| {
+                // Whoever asked may be gone.
+                let _ = answer.send(job(desk));
+            }),
+        )?;
+        answered.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Lets go of a session that is no more.
+    pub(crate) fn forget(&self, session: &str) {
+        self.open().remove(session);
+    }
+
+    /// Ends all turns that run.
+    pub(crate) fn stop_all(&self) {
+        for open in self.open().values() {
+            open.line.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Closes all sessions; waits for them, but not for ever.
+    pub(crate) fn close(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let all = std::mem::take(&mut *self.open());
+        // Dropping the queues ends the threads.
+        let threads: Vec<_> = all.into_values().map(|open| open.thread).collect();
+        for thread in threads {
+            while !thread.is_finished() && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}

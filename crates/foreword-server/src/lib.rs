@@ -1,0 +1,27 @@
+//! `foreword serve`: the HTTP API, the gateway and the web page, in one process on one port.
+//!
+//! A request passes `guard` (who may come in), then one of `api`, `gateway` and `page`. Sessions are synchronous, so each open one has a
+//! thread of its own (`actor`) that does one thing after the other; what happens there is told to its `feed`, which any number of
+//! streams read from.
+
+mod actor;
+mod answer;
+mod api;
+mod app;
+mod approve;
+mod clock;
+mod config;
+mod feed;
+mod gateway;
+mod guard;
+mod hub;
+mod listen;
+mod page;
+mod problem;
+mod rate;
+mod sse;
+mod token;
+
+pub use config::{Answers, Config, Limits, Reach};
+pub use listen::{ServeError, Server};
+pub use token::{Token, TokenError};

@@ -1,0 +1,131 @@
+//! Taking connections: so many at once, each within its limits, and an end that lets what is under way finish.
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use foreword_engine::session::StoreError;
+use foreword_engine::vault::OpenError;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::app::App;
+use crate::app::ended;
+use crate::config::{Config, Limits};
+use crate::guard::Peer;
+use crate::{api, gateway, guard, page};
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port.
+    #[error("cannot listen on {0}: {1}; `--port` names another one")]
+    Listen(SocketAddr, std::io::Error),
+    /// The vault.
+    #[error(transparent)]
+    Vault(#[from] OpenError),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The script.
+    #[error(transparent)]
+    Script(#[from] foreword_engine::session::ScriptError),
+}
+
+/// A server that is ready to take connections.
+pub struct Server {
+    listener: TcpListener,
+    app: Arc<App>,
+    router: Router,
+}
+
+impl Server {
+    /// Opens the vault and the port.
+    pub async fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
+        let app = Arc::new(App::new(config)?);
+        let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
+        let layer = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
+        let limit = axum::extract::DefaultBodyLimit::max(app.config.limits.body);
+        let router = api::router(&app)
+            .merge(gateway::router(&app))
+            .merge(page::router())
+            .fallback(page::missing)
+            .layer(limit)
+            .layer(layer);
+        Ok(Self { listener, app, router })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Serves until `end` comes. What is under way then has some seconds; turns that run are stopped and kept.
+    pub async fn run(self, end: impl Future<Output = ()>) {
+        let Self { listener, app, router } = self;
+        let limits = app.config.limits;
+        let room = Arc::new(Semaphore::new(limits.connections));
+        let mut end = pin!(end);
+        loop {
+            // No connection is taken that there is no room for: it waits in the system's queue.
+            let next = async {
+                let permit = Arc::clone(&room).acquire_owned().await.ok()?;
+                Some((permit, listener.accept().await))
+            };
+            let accepted = tokio::select! {
+                accepted = next => accepted,
+                () = &mut end => None,
+            };
+            let Some((permit, accepted)) = accepted else { break };
+            match accepted {
+                Ok((stream, peer)) => {
+                    tokio::spawn(connection(stream, peer, router.clone(), limits, app.end.subscribe(), permit));
+                }
+                // Too many open files, or a client that went away: neither ends the server.
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            }
+        }
+        drop(listener);
+        app.end.send_replace(true);
+        app.hub.stop_all();
+        let everything = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(limits.grace, room.acquire_many(everything)).await;
+        let hub = Arc::clone(&app.hub);
+        let _ = tokio::task::spawn_blocking(move || hub.close(limits.grace)).await;
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    limits: Limits,
+    mut end: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let _ = stream.set_nodelay(true);
+    let inner = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer));
+        inner.call(request.map(Body::new))
+    });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).max_headers(limits.headers).max_buf_size(limits.head);
+    let mut served = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    // What a connection died of is its client's business.
+    tokio::select! {
+        _ = served.as_mut() => {}
+        () = ended(&mut end) => {
+            served.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(limits.grace, served).await;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The web page: static files that are part of the program.
+
+use axum::Router;
+use axum::http::{Uri, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+
+use crate::problem::{NOT_FOUND, Problem};
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// Each file: where it is served, what it is, and its text.
+const FILES: [(&str, &str, &str); 19] = [
+    ("/", HTML, include_str!("../web/index.html")),
+    ("/api.html", HTML, include_str!("../web/api.html")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("../web/icon.svg")),
+    ("/api.js", SCRIPT, include_str!("../web/api.js")),
+    ("/chat.js", SCRIPT, include_str!("../web/chat.js")),
+    ("/composer.js", SCRIPT, include_str!("../web/composer.js")),
+    ("/context.js", SCRIPT, include_str!("../web/context.js")),
+    ("/dom.js", SCRIPT, include_str!("../web/dom.js")),
+    ("/figures.js", SCRIPT, include_str!("../web/figures.js")),
+    ("/layers.js", SCRIPT, include_str!("../web/layers.js")),
+    ("/ledger.js", SCRIPT, include_str!("../web/ledger.js")),
+    ("/main.js", SCRIPT, include_str!("../web/main.js")),
+    ("/markdown.js", SCRIPT, include_str!("../web/markdown.js")),
+    ("/note.js", SCRIPT, include_str!("../web/note.js")),
+    ("/picture.js", SCRIPT, include_str!("../web/picture.js")),
+    ("/request.js", SCRIPT, include_str!("../web/request.js")),
+    ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
+    ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
+];
+
+/// The routes of the page.
+pub(crate) fn router() -> Router {
+    FILES.into_iter().fold(Router::new(), |router, (path, kind, text)| {
+        // The files change with the program, under the same names.
+        router
+            .route(path, get(move || async move { ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-cache")], text) }))
+    })
+}
+
+/// Anything else.
+#[allow(clippy::unused_async)] // a handler is a future
+pub(crate) async fn missing(uri: Uri) -> impl IntoResponse {
+    Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path()))
+}

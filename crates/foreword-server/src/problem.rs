@@ -1,0 +1,160 @@
+//! What went wrong, as RFC 9457 has it: a document that people and programs can read.
+
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use foreword_engine::attach::WebError;
+use foreword_engine::prepare::PrepareError;
+use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, SetupError, StoreError, TurnError};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A problem document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct Problem {
+    /// `urn:foreword:problem:` and a word for programs.
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    /// What that word means.
+    pub(crate) title: String,
+    /// The status code.
+    pub(crate) status: u16,
+    /// What happened this time, and what to do.
+    pub(crate) detail: String,
+}
+
+/// What can go wrong: status, word, title.
+pub(crate) type Kind = (StatusCode, &'static str, &'static str);
+
+pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "The request cannot be understood");
+pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token is needed");
+pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "The request comes from another site");
+pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
+pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
+pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "It cannot be done now");
+pub(crate) const TOO_LARGE: Kind = (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "It is too large");
+pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-budget", "It does not fit the model");
+pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once");
+pub(crate) const NO_ANSWER: Kind = (StatusCode::BAD_GATEWAY, "no-answer", "The model gave no answer");
+pub(crate) const UNAVAILABLE: Kind = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "It cannot be done just now");
+pub(crate) const INTERNAL: Kind = (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here");
+
+impl Problem {
+    #[allow(clippy::needless_pass_by_value)] // errors are handed over where they end
+    pub(crate) fn new((status, word, title): Kind, detail: impl ToString) -> Self {
+        Self {
+            kind: format!("urn:foreword:problem:{word}"),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: detail.to_string(),
+        }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let body = serde_json::to_string(&self).unwrap_or_default();
+        (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))], body).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::NoSession(_) | StoreError::NoRequest { .. } | StoreError::NoTurn { .. } => NOT_FOUND,
+            StoreError::Ambiguous(..) => BAD_REQUEST,
+            StoreError::Exists(_) | StoreError::Leased(_) | StoreError::Refused(_) => CONFLICT,
+            StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Busy { .. } => UNAVAILABLE,
+            _ => INTERNAL,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<OpenSessionError> for Problem {
+    fn from(error: OpenSessionError) -> Self {
+        match error {
+            OpenSessionError::Store(error) => error.into(),
+            OpenSessionError::Setup(error) => error.into(),
+            error => Self::new(INTERNAL, error),
+        }
+    }
+}
+
+impl From<SetupError> for Problem {
+    fn from(error: SetupError) -> Self {
+        let kind = if matches!(error, SetupError::Model(_)) { BAD_REQUEST } else { INTERNAL };
+        Self::new(kind, error)
+    }
+}
+
+impl From<InputError> for Problem {
+    fn from(error: InputError) -> Self {
+        let kind = if matches!(error, InputError::UnknownItem(_)) { NOT_FOUND } else { CONFLICT };
+        Self::new(kind, error)
+    }
+}
+
+impl From<TurnError> for Problem {
+    fn from(error: TurnError) -> Self {
+        match error {
+            TurnError::Input(error) => error.into(),
+            TurnError::OverBudget(error) => Self::new(OVER_BUDGET, error),
+            TurnError::Speak(error) => Self::new(NO_ANSWER, error),
+        }
+    }
+}
+
+impl From<DiffError> for Problem {
+    fn from(error: DiffError) -> Self {
+        match error {
+            DiffError::Store(error) => error.into(),
+            error @ DiffError::Same => Self::new(CONFLICT, error),
+        }
+    }
+}
+
+impl From<NotAPoint> for Problem {
+    fn from(error: NotAPoint) -> Self {
+        Self::new(BAD_REQUEST, error)
+    }
+}
+
+impl From<WebError> for Problem {
+    fn from(error: WebError) -> Self {
+        Self::new(UNAVAILABLE, error)
+    }
+}
+
+impl From<PrepareError> for Problem {
+    fn from(error: PrepareError) -> Self {
+        match error {
+            PrepareError::Web(error) => error.into(),
+            error => Self::new(NOT_FOUND, error),
+        }
+    }
+}
+
+impl From<JsonRejection> for Problem {
+    fn from(rejection: JsonRejection) -> Self {
+        let too_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(if too_large { TOO_LARGE } else { BAD_REQUEST }, rejection.body_text())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(BAD_REQUEST, rejection.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(rejection: PathRejection) -> Self {
+        Self::new(BAD_REQUEST, rejection.body_text())
+    }
+}

@@ -1,0 +1,215 @@
+//! A server over a small vault, and a client that writes what a test tells it to.
+#![allow(dead_code)] // each test file uses some of it
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use foreword_engine::places::Places;
+use foreword_server::{Answers, Config, Limits, Reach, Server};
+use serde_json::{Value, json};
+
+/// A running server.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) folder: tempfile::TempDir,
+    end: Option<tokio::sync::oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+pub(crate) const SCRIPT: &str = r#"{"replies": [{"text": "The starter was **too young**."}, {"text": "Slowly now", "delay_ms": 60}, {"text": "And again."}]}"#;
+
+impl Running {
+    pub(crate) fn start() -> Self {
+        Self::with(SCRIPT, Reach::Loopback, Limits::default())
+    }
+
+    pub(crate) fn with(script: &str, reach: Reach, limits: Limits) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let vault = folder.path().join("vault");
+        fs::create_dir_all(vault.join("Kitchen")).unwrap();
+        fs::write(vault.join("Kitchen/Bread.md"), "# Bread\n\nThe starter doubles in four hours. #baking\n").unwrap();
+        fs::write(vault.join("Beds.md"), "# Beds\n\nBeans went in. #garden\n").unwrap();
+        fs::create_dir_all(vault.join("Foreword/Agents/cook/rules")).unwrap();
+        fs::write(vault.join("Foreword/Agents/cook/agent.toml"), "name = \"Cook\"\ndescription = \"Cooks.\"\n").unwrap();
+        fs::write(
+            vault.join("Foreword/Agents/cook/rules/units.md"),
+            "---\npriority: 7\ninclude: always\ndescription: Grams\n---\nUse grams.\n",
+        )
+        .unwrap();
+        fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
+        fs::write(folder.path().join("secret.md"), "outside").unwrap();
+        let file = folder.path().join("script.json");
+        fs::write(&file, script).unwrap();
+        let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
+        let config = foreword_engine::config::Config::builtin().unwrap();
+        let answers = Answers { config, is_set: |_| false, model: None, base_url: None, window: None, script: Some(file) };
+        let config = Config { vault, places, answers, servers: |_, _| Vec::new(), reach, limits };
+        let (end, ended) = tokio::sync::oneshot::channel();
+        let (tell, told) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                let server = Server::start("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
+                tell.send(server.address().unwrap()).unwrap();
+                server.run(async { drop(ended.await) }).await;
+            });
+        });
+        let address = told.recv().unwrap();
+        Self { address, folder, end: Some(end), thread: Some(thread) }
+    }
+
+    /// Ends it and waits.
+    pub(crate) fn end(&mut self) {
+        if let Some(end) = self.end.take() {
+            let _ = end.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Writes bytes, reads all that comes back.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Reply {
+        let mut stream = self.connect();
+        // A server that has refused already may not read the rest.
+        let _ = stream.write_all(bytes);
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        Reply::parse(&all)
+    }
+
+    /// A request as a well-behaved client makes it.
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        self.call_with(method, path, &[], body)
+    }
+
+    pub(crate) fn call_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            text.push_str(&format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len()));
+        }
+        self.raw(format!("{text}\r\n{body}").as_bytes())
+    }
+
+    /// A call that must work.
+    pub(crate) fn get(&self, path: &str) -> Value {
+        let reply = self.call("GET", path, None);
+        assert_eq!(reply.status, 200, "{path}: {}", reply.body);
+        reply.json()
+    }
+
+    pub(crate) fn post(&self, path: &str, body: Value) -> Value {
+        let reply = self.call("POST", path, Some(&body));
+        assert!((200..300).contains(&reply.status), "{path}: {} {}", reply.status, reply.body);
+        if reply.body.is_empty() { Value::Null } else { reply.json() }
+    }
+
+    pub(crate) fn begin(&self) -> String {
+        self.post("/api/v1/sessions", json!({"agent": "cook", "mode": "chat"}))["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends a message and reads its events to the end.
+    pub(crate) fn say(&self, session: &str, words: &str, attach: &[&str]) -> Vec<(String, Value)> {
+        let begun = self.post(&format!("/api/v1/sessions/{session}/messages"), json!({"words": words, "attach": attach}));
+        self.events(session, begun["event"].as_str(), |name| name == "done" || name == "problem")
+    }
+
+    /// The events behind one, until one that ends it.
+    pub(crate) fn events(&self, session: &str, after: Option<&str>, ends: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
+        self.events_with_ids(session, after, ends).into_iter().map(|(_, name, data)| (name, data)).collect()
+    }
+
+    pub(crate) fn events_with_ids(
+        &self,
+        session: &str,
+        after: Option<&str>,
+        ends: impl Fn(&str) -> bool,
+    ) -> Vec<(String, String, Value)> {
+        let last = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
+        let mut stream = self.connect();
+        let head = format!("GET /api/v1/sessions/{session}/events HTTP/1.1\r\nhost: {}\r\n{last}\r\n", self.address);
+        stream.write_all(head.as_bytes()).unwrap();
+        let (mut text, mut found, started) = (String::new(), Vec::new(), Instant::now());
+        let mut buffer = [0; 4096];
+        while started.elapsed() < Duration::from_secs(20) {
+            let read = stream.read(&mut buffer).unwrap();
+            if read == 0 {
+                break;
+            }
+            text.push_str(&String::from_utf8_lossy(&buffer[..read]));
+            while let Some((event, rest)) = text.split_once("\n\n") {
+                let field =
+                    |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+                let (id, name, data) = (field("id:"), field("event:"), field("data:"));
+                text = rest.to_owned();
+                if name.is_empty() || name == "open" {
+                    continue;
+                }
+                found.push((id, name.clone(), serde_json::from_str(&data).unwrap()));
+                if ends(&name) {
+                    return found;
+                }
+            }
+        }
+        panic!("the stream did not come to its end: {found:?}")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    fn parse(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        let body = if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
+        Self { status, head: head.to_lowercase(), body }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+fn unchunked(mut body: &str) -> String {
+    let mut out = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap_or(0);
+        if size == 0 || rest.len() < size {
+            break;
+        }
+        out.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    out
+}

@@ -1,0 +1,234 @@
+//! Sessions over HTTP: from the first message to what the model was given.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
+
+mod common;
+
+use common::{Running, SCRIPT};
+use foreword_server::{Limits, Reach};
+use serde_json::{Value, json};
+
+fn text_of(events: &[(String, Value)]) -> String {
+    events.iter().filter(|(name, _)| name == "part").map(|(_, data)| data["text"].as_str().unwrap()).collect()
+}
+
+fn names(events: &[(String, Value)]) -> Vec<&str> {
+    let mut names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
+    names
+}
+
+#[test]
+fn a_turn_streams_and_is_kept() {
+    let server = Running::start();
+    let id = server.begin();
+    let events = server.say(&id, "Why was the loaf flat?", &["Kitchen/Bread.md"]);
+    assert_eq!(names(&events), ["request", "part", "done"]);
+    assert_eq!(text_of(&events), "The starter was **too young**.");
+    let session = server.get(&format!("/api/v1/sessions/{id}"));
+    assert_eq!(session["title"], "Why was the loaf flat");
+    let messages = session["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[0]["attached"], json!(["Kitchen/Bread.md"]));
+    assert_eq!((&messages[1]["role"], &messages[1]["request"]), (&json!("assistant"), &json!(0)));
+    let request = server.get(&format!("/api/v1/sessions/{id}/requests/0"));
+    assert_eq!(request["verified"], true);
+    let items: Vec<&str> = request["context"].as_array().unwrap().iter().map(|entry| entry["item"].as_str().unwrap()).collect();
+    assert_eq!(items, ["rule:units", "note:Kitchen/Bread.md"]);
+    assert_eq!(
+        request["items"]["rule:units"],
+        json!({"kind": "rule", "name": "units", "server": null, "description": "Grams", "priority": 7})
+    );
+    let layers = server.get(&format!("/api/v1/sessions/{id}/requests/0/layers"));
+    assert!(layers.to_string().contains("doubles in four hours"));
+    let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire"));
+    assert!(wire.to_string().contains("Why was the loaf flat?"));
+    let bars = server.get(&format!("/api/v1/sessions/{id}/requests"));
+    assert_eq!(bars[0]["layers"].as_array().unwrap().len(), 6);
+    assert_eq!(bars[0]["tokens"], request["tokens"]);
+    let ledger = server.get("/api/v1/ledger");
+    assert_eq!(ledger["all"]["requests"], 1);
+}
+
+#[test]
+fn a_second_turn_continues_the_first() {
+    let server = Running::start();
+    let id = server.begin();
+    server.say(&id, "One", &[]);
+    server.say(&id, "Two [[Beds]] and [[Nowhere]]", &[]);
+    let diff = server.get(&format!("/api/v1/sessions/{id}/requests/1/diff"));
+    assert_eq!(diff["cause"], "continued");
+    let session = server.get(&format!("/api/v1/sessions/{id}"));
+    assert_eq!(session["messages"][2]["attached"], json!(["Beds.md"]));
+    assert_eq!(server.call("GET", &format!("/api/v1/sessions/{id}/requests/0/diff"), None).status, 404);
+}
+
+#[test]
+fn a_stream_resumes_where_it_was_lost() {
+    let server = Running::start();
+    let id = server.begin();
+    let begun = server.post(&format!("/api/v1/sessions/{id}/messages"), json!({"words": "Hello"}));
+    let all = server.events_with_ids(&id, begun["event"].as_str(), |name| name == "done");
+    for (at, (last, ..)) in all.iter().enumerate().take(all.len() - 1) {
+        let rest = server.events_with_ids(&id, Some(last), |name| name == "done");
+        assert_eq!(rest, all[at + 1..], "behind {last}");
+    }
+    // Events of another process, or ones that never were: whoever reads is told to look again.
+    for unknown in ["elsewhere-3", &format!("{}9", all[0].0), "x", "-", "a-b"] {
+        let told =
+            if unknown.rsplit_once('-').is_some_and(|(_, number)| number.parse::<u64>().is_ok()) { "lost" } else { continue };
+        let events = server.events(&id, Some(unknown), |name| name == "lost");
+        assert_eq!(names(&events), [told], "{unknown}");
+    }
+}
+
+#[test]
+fn a_turn_can_be_stopped_and_one_at_a_time_runs() {
+    let slow = r#"{"replies": [{"text": "one two three four five six seven eight nine ten", "delay_ms": 100}]}"#;
+    let server = Running::with(slow, Reach::Loopback, Limits::default());
+    let id = server.begin();
+    server.post(&format!("/api/v1/sessions/{id}/messages"), json!({"words": "Count"}));
+    let second = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": "Quick"})));
+    assert_eq!(second.status, 409, "{}", second.body);
+    assert_eq!(server.get(&format!("/api/v1/sessions/{id}"))["running"], true);
+    assert_eq!(server.call("DELETE", &format!("/api/v1/sessions/{id}"), None).status, 409);
+    assert_eq!(server.call("POST", &format!("/api/v1/sessions/{id}/stop"), None).status, 204);
+}
+
+#[test]
+fn edit_regenerate_fork_rewind_rename_delete() {
+    let server = Running::start();
+    let id = server.begin();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    server.say(&id, "One", &[]);
+    server.say(&id, "Two", &[]);
+    let said = |session: &Value| -> Vec<String> {
+        let messages = session["messages"].as_array().unwrap().iter();
+        messages.filter(|message| message["role"] == "user").map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let begun = server.call("PUT", &path("/messages/2"), Some(&json!({"words": "Two, otherwise"})));
+    assert_eq!(begun.status, 202, "{}", begun.body);
+    server.events(&id, begun.json()["event"].as_str(), |name| name == "done");
+    assert_eq!(said(&server.get(&path(""))), ["One", "Two, otherwise"]);
+    let begun = server.post(&path("/regenerate"), json!({}));
+    server.events(&id, begun["event"].as_str(), |name| name == "done");
+    assert_eq!(said(&server.get(&path(""))), ["One", "Two, otherwise"]);
+    let fork = server.post(&path("/fork"), json!({"turn": 1, "title": "beside"}));
+    assert_eq!((&fork["title"], &fork["forked_from"]), (&json!("beside"), &json!(id)));
+    let other = fork["id"].as_str().unwrap();
+    assert_eq!(said(&server.get(&format!("/api/v1/sessions/{other}"))), ["One"]);
+    assert_eq!(server.call("POST", &path("/rewind"), Some(&json!({"turn": 1}))).status, 204);
+    assert_eq!(said(&server.get(&path(""))), ["One"]);
+    assert_eq!(server.call("POST", &path("/rewind"), Some(&json!({"turn": 9}))).status, 409);
+    assert_eq!(server.call("PATCH", &path(""), Some(&json!({"title": "  About \n bread "}))).status, 204);
+    assert_eq!(server.get(&path(""))["title"], "About bread");
+    assert_eq!(server.call("PATCH", &path(""), Some(&json!({"title": " "}))).status, 400);
+    assert_eq!(server.get("/api/v1/search?q=otherwise"), json!([]));
+    assert_eq!(server.get("/api/v1/search?q=One")[0]["turn"], 1);
+    assert_eq!(server.call("DELETE", &path(""), None).status, 204);
+    assert_eq!(server.call("GET", &path(""), None).status, 404);
+    assert_eq!(server.get("/api/v1/sessions").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn items_come_and_go() {
+    let server = Running::start();
+    let id = server.begin();
+    let items = |server: &Running| -> Vec<(String, Value)> {
+        let items = server.get(&format!("/api/v1/sessions/{id}/items"));
+        items
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|item| (item["item"].as_str().unwrap().to_owned(), item["in_session"].clone()))
+            .collect()
+    };
+    assert_eq!(items(&server), [("rule:units".to_owned(), json!("always")), ("rule:tone".to_owned(), Value::Null)]);
+    server.post(&format!("/api/v1/sessions/{id}/items"), json!({"item": "rule:tone"}));
+    assert_eq!(server.call("DELETE", &format!("/api/v1/sessions/{id}/items?item=rule%3Aunits"), None).status, 204);
+    assert_eq!(items(&server), [("rule:units".to_owned(), Value::Null), ("rule:tone".to_owned(), json!("manual"))]);
+    let unknown = server.call("POST", &format!("/api/v1/sessions/{id}/items"), Some(&json!({"item": "rule:nobody"})));
+    assert_eq!(unknown.status, 404, "{}", unknown.body);
+    assert_eq!(server.call("POST", &format!("/api/v1/sessions/{id}/items"), Some(&json!({"item": "what"}))).status, 400);
+}
+
+#[test]
+fn the_vault_and_nothing_else() {
+    let server = Running::start();
+    assert_eq!(server.get("/api/v1/vault/note?path=Kitchen/Bread.md")["path"], "Kitchen/Bread.md");
+    for path in [
+        "../secret.md",
+        "/etc/passwd",
+        "Kitchen/../../secret.md",
+        "..%2Fsecret.md",
+        "Foreword/Agents/cook/agent.toml",
+        ".foreword/foreword.db",
+        "",
+    ] {
+        assert_eq!(server.call("GET", &format!("/api/v1/vault/note?path={path}"), None).status, 404, "{path}");
+    }
+    let labels = |query: &str| -> Vec<String> {
+        let found = server.get(&format!("/api/v1/vault/complete?q={query}"));
+        found.as_array().unwrap().iter().map(|one| one["attach"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(labels("brea"), ["Kitchen/Bread.md"]);
+    assert_eq!(labels("gard"), ["#garden"]);
+    assert_eq!(labels("kitch"), ["Kitchen/Bread.md", "Kitchen/"]);
+    assert_eq!(server.get("/api/v1/vault/tree")["folders"][1]["name"], "Kitchen");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_changes() {
+    let server = Running::start();
+    let id = server.begin();
+    let check = |method: &str, path: &str, body: Value, expect: u16| {
+        let reply = server.call(method, path, Some(&body));
+        assert_eq!(reply.status, expect, "{method} {path} {body}: {}", reply.body);
+        assert!(reply.json()["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+    };
+    let messages = format!("/api/v1/sessions/{id}/messages");
+    check("POST", &messages, json!({"words": "  "}), 400);
+    check("POST", &messages, json!({"words": "Hi", "attach": ["No such note"]}), 400);
+    check("POST", &messages, json!({"words": "Hi", "attach": vec!["Beds.md"; 300]}), 400);
+    check("POST", "/api/v1/sessions/nobody/messages", json!({"words": "Hi"}), 404);
+    check("PUT", &format!("{messages}/3"), json!({"words": "Hi"}), 409);
+    check("POST", "/api/v1/sessions", json!({"model": "no-such-model"}), 404);
+    check("POST", "/api/v1/sessions", json!({"agent": "nobody"}), 404);
+    check("POST", "/api/v1/sessions", json!({"layout": "tower"}), 400);
+    assert_eq!(server.get(&format!("/api/v1/sessions/{id}"))["messages"], json!([]));
+}
+
+#[test]
+fn the_description_names_every_route() {
+    let server = Running::start();
+    let document = server.get("/api/v1/openapi.json");
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let paths = document["paths"].as_object().unwrap();
+    assert!(paths.len() > 20, "{}", paths.len());
+    // Every route that is described is there.
+    for (path, methods) in paths {
+        let address =
+            path.replace("{session}", "nobody").replace("{turn}", "1").replace("{request}", "0").replace("{agent}", "nobody");
+        for method in methods.as_object().unwrap().keys() {
+            let status = server.call(&method.to_uppercase(), &address, (method != "get").then(|| json!({})).as_ref()).status;
+            assert!(status != 405 && status != 0, "{method} {path}: {status}");
+        }
+    }
+}
+
+#[test]
+fn an_end_keeps_what_was_said() {
+    let slow = r#"{"replies": [{"text": "one two three four five six seven eight nine ten", "delay_ms": 80}]}"#;
+    let mut server = Running::with(slow, Reach::Loopback, Limits::default());
+    let id = server.begin();
+    server.post(&format!("/api/v1/sessions/{id}/messages"), json!({"words": "Count"}));
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    let started = std::time::Instant::now();
+    server.end();
+    assert!(started.elapsed() < std::time::Duration::from_secs(12));
+    let store =
+        foreword_engine::session::Sqlite::open_existing(&server.folder.path().join("vault/.foreword/foreword.db")).unwrap();
+    let row = foreword_engine::session::Store::session(&store, &id).unwrap();
+    let said = foreword_engine::session::transcript(&store, &row).unwrap();
+    assert_eq!(said.messages[0].text, "Count");
+    assert!(SCRIPT.len() > 10);
+}

@@ -1,0 +1,347 @@
+// The conversation: messages, the answer as it comes, and the field to write in.
+
+import { at, get, listen, post, put } from "./api.js";
+import { Composer } from "./composer.js";
+import { showRequest } from "./request.js";
+import { fill, h, icon, toast } from "./dom.js";
+import { markdown } from "./markdown.js";
+import { openNote } from "./note.js";
+import { amount, money, share } from "./figures.js";
+
+export class Chat {
+  constructor({ changed, began }) {
+    this.changed = changed;
+    this.began = began;
+    this.session = null;
+    this.running = false;
+    this.log = h("div.log", { role: "log", "aria-live": "off" });
+    this.scroller = h("div.scroller", {}, this.log);
+    this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null });
+    this.node = h("section.chat", { "aria-label": "Chat" }, this.scroller, this.composer.node);
+    this.scroller.addEventListener("scroll", () => {
+      const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+      this.follow = scrollHeight - scrollTop - clientHeight < 80;
+    });
+    this.follow = true;
+  }
+
+  begin() {
+    this.stream?.stop();
+    this.session = null;
+    this.setRunning(false);
+    fill(this.log, welcome((words, attach) => this.composer.put(words, attach)));
+    this.composer.reset();
+    this.composer.focus();
+  }
+
+  open(session) {
+    this.stream?.stop();
+    this.session = session;
+    this.setRunning(session.running);
+    this.draw(session.messages);
+    this.composer.reset();
+    this.composer.focus();
+    this.follow = true;
+    this.scroll();
+    this.listen(null);
+    this.loadUsage();
+  }
+
+  listen(from) {
+    const id = this.session.id;
+    this.stream = listen(id, from, (name, data) => {
+      if (this.session?.id === id) this.happened(name, data);
+    });
+  }
+
+  draw(messages) {
+    fill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
+    const end = messages.at(-1);
+    if (end?.role === "user" && !this.running) this.log.append(this.unanswered());
+  }
+
+  async reload() {
+    if (!this.session) return;
+    const session = await get(at("sessions", this.session.id));
+    if (this.session?.id !== session.id) return;
+    this.session = session;
+    this.setRunning(session.running);
+    this.draw(session.messages);
+    this.loadUsage();
+    this.scroll();
+  }
+
+  /** What each answer used, below it. */
+  async loadUsage() {
+    if (!this.session) return;
+    const id = this.session.id;
+    const bars = await get(at("sessions", id, "requests")).catch(() => []);
+    if (this.session?.id !== id) return;
+    for (const bar of bars) {
+      const node = this.log.querySelector(`[data-usage="${bar.request}"]`);
+      if (!node) continue;
+      const used = bar.usage;
+      const prompt = used ? used.read + used.write + used.uncached : bar.tokens;
+      fill(node, amount(prompt), " tokens", used && used.read > 0 ? [" · ", share(used.read, prompt), " from the cache"] : null,
+        used?.cost > 0 ? [" · ", money(used.cost)] : null, used?.first_token_ms ? ` · ${(used.first_token_ms / 1000).toFixed(1)} s to the first word` : null);
+    }
+    this.scroll();
+  }
+
+  message(message, isLast) {
+    if (message.role === "user") {
+      const node = h("article.message.user", { dataset: { turn: message.turn } });
+      fill(node, h("div.bubble", {}, message.text), attachments(message.attached),
+        h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copy(message.text))));
+      return node;
+    }
+    const body = h("div.words", {}, markdown(message.text, openNote));
+    return h("article.message.assistant", { dataset: { turn: message.turn } }, body, message.calls.map(call),
+      message.cut_off && h("p.cut", {}, "This answer was stopped before its end."),
+      h("div.actions", {},
+        message.request !== null && h("button.view-context", { type: "button", onclick: () => showRequest(this.session.id, message.request) }, icon("layers"), "View context"),
+        action("copy", "Copy", () => copy(message.text)),
+        isLast && action("again", "Answer anew", () => this.again(at("sessions", this.session.id, "regenerate"))),
+        action("fork", "Fork from here", () => this.fork(message.turn)),
+        message.request !== null && h("span.usage", { dataset: { usage: message.request } })));
+  }
+
+  unanswered() {
+    return h("div.unanswered", {}, "This question has no answer yet. ",
+      h("button.plain", { type: "button", onclick: () => this.again(at("sessions", this.session.id, "resume")) }, "Answer it now"));
+  }
+
+  async send(words, attach) {
+    try {
+      if (!this.session) {
+        const session = await post("/sessions", this.composer.choices());
+        this.session = { ...session, messages: [] };
+        this.began(session);
+      }
+      const id = this.session.id;
+      const begun = await post(at("sessions", id, "messages"), { words, attach });
+      this.composer.reset();
+      this.log.querySelector(".welcome")?.remove();
+      this.log.querySelector(".unanswered")?.remove();
+      this.log.append(this.message({ role: "user", text: words, attached: attach, turn: 0 }, true));
+      this.start(begun.event);
+      return true;
+    } catch (problem) {
+      toast(problem.message, "error");
+      return false;
+    }
+  }
+
+  /** Listens to a turn that has begun. */
+  start(event) {
+    this.setRunning(true);
+    this.pending();
+    this.follow = true;
+    this.scroll();
+    this.stream?.stop();
+    this.listen(event);
+  }
+
+  pending() {
+    this.text = "";
+    this.words = h("div.words", { "aria-live": "polite", "aria-busy": "true" }, h("span.thinking", {}, "reading", h("i"), h("i"), h("i")));
+    this.steps = h("div.steps");
+    this.log.append(h("article.message.assistant.running", {}, this.steps, this.words));
+  }
+
+  async again(path, body) {
+    try {
+      const begun = await (body ? put(path, body) : post(path));
+      await this.reload();
+      const answers = [...this.log.querySelectorAll(".message.assistant")];
+      const users = [...this.log.querySelectorAll(".message.user")];
+      const last = users.at(-1);
+      for (const node of answers) if (last && last.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING) node.remove();
+      this.log.querySelector(".unanswered")?.remove();
+      this.start(begun.event);
+    } catch (problem) {
+      toast(problem.message, "error");
+    }
+  }
+
+  edit(node, message) {
+    const field = h("textarea.edit", { value: message.text, rows: Math.min(12, message.text.split("\n").length + 1), "aria-label": "Your message" });
+    const done = (again) => {
+      node.replaceWith(this.message(message, false));
+      if (again && field.value.trim()) this.again(at("sessions", this.session.id, "messages", message.turn || this.lastTurn()), { words: field.value });
+    };
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.preventDefault();
+        done(false);
+      } else if (event.key === "Enter" && !event.shiftKey) {
+        event.preventDefault();
+        done(true);
+      }
+    });
+    fill(node, field, h("div.actions.open", {}, h("button.primary", { type: "button", onclick: () => done(true) }, "Send again"), h("button.plain", { type: "button", onclick: () => done(false) }, "Cancel"),
+      h("span.usage", {}, "What came after this message leaves the session; the store keeps it.")));
+    field.focus();
+  }
+
+  lastTurn() {
+    return this.log.querySelectorAll(".message.user").length;
+  }
+
+  async fork(turn) {
+    try {
+      const session = await post(at("sessions", this.session.id, "fork"), { turn: turn || this.lastTurn() });
+      location.hash = `#/${session.id}`;
+      location.reload();
+    } catch (problem) {
+      toast(problem.message, "error");
+    }
+  }
+
+  async stop() {
+    if (this.session && this.running) await post(at("sessions", this.session.id, "stop")).catch((problem) => toast(problem.message, "error"));
+  }
+
+  happened(name, data) {
+    switch (name) {
+      case "turn":
+        if (!this.running) {
+          this.reload().then(() => {
+            this.setRunning(true);
+            this.log.querySelector(".unanswered")?.remove();
+            this.pending();
+          });
+        }
+        break;
+      case "request":
+        this.setRunning(true);
+        break;
+      case "part":
+        if (!this.words?.isConnected) this.pending();
+        this.text += data.text;
+        this.redraw();
+        break;
+      case "call":
+        if (!this.words?.isConnected) this.pending();
+        if (this.text) this.steps.append(h("div.words", {}, markdown(this.text, openNote)));
+        this.text = "";
+        fill(this.words);
+        this.steps.append(call({ name: data.name, arguments: data.arguments, result: null }));
+        this.scroll();
+        break;
+      case "result": {
+        const open = [...this.steps.querySelectorAll("details.call")].at(-1);
+        open?.append(h("pre", {}, data.text));
+        break;
+      }
+      case "approval":
+        if (!this.words?.isConnected) this.pending();
+        this.steps.append(this.approval(data));
+        this.scroll();
+        break;
+      case "approved":
+        this.log.querySelector(`[data-approval="${data.approval}"]`)?.remove();
+        break;
+      case "note":
+        toast(data.text);
+        break;
+      case "problem":
+        toast(data.detail ?? data.title, "error");
+        this.finish();
+        break;
+      case "done":
+        if (data.out_of_steps) toast("The model wanted to go on; it was asked as often as one turn may ask.");
+        this.finish();
+        break;
+      case "changed":
+        this.changed();
+        break;
+      case "lost":
+        this.reload();
+        break;
+    }
+  }
+
+  /** A tool waits for the person's word. */
+  approval(data) {
+    const say = (decision) => async () => {
+      try {
+        await post(at("sessions", this.session.id, "approvals", data.approval), { decision });
+      } catch (problem) {
+        toast(problem.message, "error");
+      }
+    };
+    const shown = data.preview ?? JSON.stringify(data.arguments, null, 2);
+    const lines = shown.split("\n").map((line) => h("span", { class: data.preview && line.startsWith("+") ? "plus" : data.preview && line.startsWith("-") ? "minus" : "" }, `${line}\n`));
+    return h("div.approval", { role: "alertdialog", "aria-label": "A tool waits for you", dataset: { approval: data.approval } },
+      h("p", {}, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
+      h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
+  }
+
+  /** The answer so far; not more often than the screen is drawn. */
+  redraw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      if (this.words) fill(this.words, markdown(this.text, openNote));
+      this.scroll();
+    });
+  }
+
+  finish() {
+    this.words?.setAttribute("aria-busy", "false");
+    this.setRunning(false);
+    this.reload().catch(() => {});
+    this.changed();
+  }
+
+  setRunning(running) {
+    this.running = running;
+    this.composer.setRunning(running);
+  }
+
+  scroll() {
+    if (this.follow) this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+}
+
+function action(drawing, label, onclick) {
+  return h("button.action", { type: "button", onclick, title: label, "aria-label": label }, icon(drawing));
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast("Copied");
+  } catch {
+    toast("The browser did not allow copying", "error");
+  }
+}
+
+function attachments(names) {
+  if (!names?.length) return null;
+  return h("div.attached", { "aria-label": "Attached" }, names.map((name) => h("button.chip", { type: "button", onclick: () => openNote(name) }, icon("clip"), name.replace(/\.md$/, ""))));
+}
+
+function call(call) {
+  const result = typeof call.result === "string" ? call.result : call.result && JSON.stringify(call.result, null, 2);
+  return h("details.call", {}, h("summary", {}, h("code", {}, call.name), h("span.arguments", {}, JSON.stringify(call.arguments))), result && h("pre", {}, result));
+}
+
+/** What to ask first: about the notes that are there. */
+async function tries() {
+  const notes = (await get("/vault/complete?limit=200").catch(() => [])).filter((one) => one.kind === "note");
+  const known = [["Why was the loaf flat?", "Kitchen/Bread.md"], ["What should I practise this week?", "Piano Lessons/Practice plan.md"]];
+  const fitting = known.filter(([, path]) => notes.some((note) => note.attach === path));
+  const own = notes.slice(0, 2).map((note) => [`What is most important in ${note.label.split("/").pop()}?`, note.attach]);
+  return [...(fitting.length ? fitting : own), ["What did I write lately?", "since:7d"]];
+}
+
+function welcome(put) {
+  const list = h("div.tries");
+  tries().then((all) => fill(list, all.map(([words, attach]) => h("button.try", { type: "button", onclick: () => put(words, [attach]) }, h("b", {}, words), h("span", {}, attach.replace(/\.md$/, ""))))));
+  return h("div.welcome", {}, h("h1", {}, "Ask your notes"),
+    h("p", {}, "Write a question. Type ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what the model was given, and why."),
+    list);
+}

@@ -1,0 +1,203 @@
+// The field to write in: attachments by typing [[, # or @, and what the next request will hold.
+
+import { at, get, post } from "./api.js";
+import { fill, h, icon, iconButton } from "./dom.js";
+import { amount, money, share } from "./figures.js";
+
+export class Composer {
+  constructor({ send, stop, session }) {
+    this.onsend = send;
+    this.onstop = stop;
+    this.session = session;
+    this.attach = [];
+    this.running = false;
+    this.field = h("textarea", {
+      id: "composer", rows: 1, placeholder: "Ask something — [[ note, # tag, @ anything", "aria-label": "Your message",
+      role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
+      oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => this.closeList(), 150),
+    });
+    this.chips = h("div.chips", { "aria-label": "Attached to this message" });
+    this.list = h("ul.completions", { id: "completions", role: "listbox", hidden: true });
+    this.button = h("button.send", { type: "button", "aria-label": "Send", title: "Send (Enter)", onclick: () => this.press() }, icon("send"));
+    this.next = h("div.next", { "aria-live": "off" });
+    this.model = h("select", { "aria-label": "Model of the new session" });
+    this.layout = h("select", { "aria-label": "Layout of the new session", title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
+    this.agent = h("select", { "aria-label": "Agent of the new session" }, h("option", { value: "" }, "plain agent"));
+    const modes = [["", "usual mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
+    this.mode = h("select", { "aria-label": "Mode of the new session" }, modes.map(([value, label]) => h("option", { value }, label)));
+    this.options = h("div.options", {}, this.agent, this.model, this.mode, this.layout);
+    this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.insert("@")), this.field, this.button)),
+      h("div.under", {}, this.options, this.next));
+    this.loadChoices();
+  }
+
+  async loadChoices() {
+    const [agents, models] = await Promise.all([get("/agents").catch(() => []), get("/models").catch(() => [])]);
+    this.agent.append(...agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "" }, agent.name)));
+    fill(this.model, models.map((model) => h("option", { value: model.default ? "" : model.name, selected: model.default }, model.name)));
+  }
+
+  choices() {
+    const given = { model: this.model.value, agent: this.agent.value, layout: this.layout.value, mode: this.mode.value };
+    return Object.fromEntries(Object.entries(given).filter(([, value]) => value));
+  }
+
+  focus() {
+    if (matchMedia("(hover: hover)").matches) this.field.focus();
+  }
+
+  /** Writes a question for the user. */
+  put(words, attach) {
+    this.field.value = words;
+    this.attach = [...attach];
+    this.drawChips();
+    this.typed();
+    this.field.focus();
+  }
+
+  reset() {
+    this.field.value = "";
+    this.attach = [];
+    this.options.hidden = this.session() !== null;
+    this.drawChips();
+    this.typed();
+  }
+
+  setRunning(running) {
+    this.running = running;
+    const label = running ? "Stop" : "Send";
+    fill(this.button, icon(running ? "stop" : "send"));
+    this.button.setAttribute("aria-label", label);
+    this.button.title = running ? "Stop (Esc)" : "Send (Enter)";
+    this.button.classList.toggle("stop", running);
+    this.preview();
+  }
+
+  async press() {
+    if (this.running) return this.onstop();
+    const words = this.field.value.trim();
+    if (!words || this.sending) return;
+    this.sending = true;
+    await this.onsend(words, this.attach);
+    this.sending = false;
+    this.options.hidden = this.session() !== null;
+  }
+
+  key(event) {
+    if (!this.list.hidden) {
+      const options = [...this.list.children];
+      const at = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
+      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+        event.preventDefault();
+        return this.pick((at + (event.key === "ArrowDown" ? 1 : options.length - 1)) % options.length);
+      }
+      if (event.key === "Enter" || event.key === "Tab") {
+        event.preventDefault();
+        return options[Math.max(at, 0)]?.dispatchEvent(new Event("pointerdown"));
+      }
+      if (event.key === "Escape") {
+        event.preventDefault();
+        return this.closeList();
+      }
+    }
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      this.press();
+    }
+  }
+
+  insert(text) {
+    this.field.setRangeText(text, this.field.selectionStart, this.field.selectionEnd, "end");
+    this.field.focus();
+    this.typed();
+  }
+
+  typed() {
+    this.field.style.height = "auto";
+    this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
+    this.complete();
+    this.preview();
+  }
+
+  /** What is being named, where the cursor stands: the sign that began it and the letters since. */
+  begun() {
+    const before = this.field.value.slice(0, this.field.selectionStart);
+    const link = /\[\[([^\][\n]*)$/.exec(before);
+    if (link) return { sign: "[[", name: link[1], from: link.index };
+    const sign = /(?:^|\s)([#@])([^\s#@]*)$/.exec(before);
+    return sign && { sign: sign[1], name: sign[2], from: before.length - sign[2].length - 1 };
+  }
+
+  async complete() {
+    const begun = this.begun();
+    if (!begun) return this.closeList();
+    if (begun.sign === "@" && /^https?:\/\/\S+/.test(begun.name)) return this.show([{ kind: "page", label: begun.name, attach: begun.name }], begun);
+    const wanted = { "[[": ["note"], "#": ["tag"], "@": ["note", "tag", "folder"] }[begun.sign];
+    const found = await get(`/vault/complete?limit=100&q=${encodeURIComponent(begun.name)}`).catch(() => []);
+    const now = this.begun();
+    if (!now || now.from !== begun.from || now.name !== begun.name) return;
+    this.show(found.filter((one) => wanted.includes(one.kind)).slice(0, 8), begun);
+  }
+
+  show(found, begun) {
+    if (!found.length) return this.closeList();
+    fill(this.list, found.map((one, index) => h("li", {
+      role: "option", id: `completion-${index}`, "aria-selected": String(index === 0),
+      onpointerdown: (event) => { event.preventDefault(); this.take(one, begun); },
+    }, h("span.kind", {}, one.kind), h("span.label", {}, one.label), one.notes > 1 && h("span.count", {}, `${one.notes} notes`))));
+    this.list.hidden = false;
+    this.field.setAttribute("aria-expanded", "true");
+    this.pick(0);
+  }
+
+  pick(index) {
+    [...this.list.children].forEach((option, at) => option.setAttribute("aria-selected", String(at === index)));
+    this.list.children[index]?.scrollIntoView({ block: "nearest" });
+    this.field.setAttribute("aria-activedescendant", `completion-${index}`);
+  }
+
+  closeList() {
+    this.list.hidden = true;
+    this.field.setAttribute("aria-expanded", "false");
+    this.field.removeAttribute("aria-activedescendant");
+  }
+
+  take(one, begun) {
+    const end = this.field.selectionStart;
+    const text = begun.sign === "[[" ? `[[${one.label}]]` : "";
+    this.field.setRangeText(text, begun.from, end, "end");
+    if (!text && !this.attach.includes(one.attach)) this.attach.push(one.attach);
+    this.closeList();
+    this.drawChips();
+    this.typed();
+    this.field.focus();
+  }
+
+  drawChips() {
+    fill(this.chips, this.attach.map((name) => h("span.chip", {}, icon("clip"), name.replace(/\.md$/, ""),
+      iconButton("close", `Remove ${name}`, () => {
+        this.attach = this.attach.filter((other) => other !== name);
+        this.drawChips();
+        this.preview();
+        this.field.focus();
+      }))));
+    this.chips.hidden = !this.attach.length;
+  }
+
+  /** What the next request would hold, a moment after the last key. */
+  preview() {
+    clearTimeout(this.timer);
+    const session = this.session();
+    const words = this.field.value.trim();
+    if (!session || !words || this.running) return fill(this.next);
+    this.timer = setTimeout(async () => {
+      const shown = await post(at("sessions", session, "preview"), { words, attach: this.attach }).catch(() => null);
+      if (!shown || this.field.value.trim() !== words) return;
+      const meter = h("span.meter", {}, h("i"));
+      meter.firstChild.style.width = `${Math.min(100, (shown.tokens / shown.budget) * 100)}%`;
+      fill(this.next, meter, h("span", {}, `next request: ${amount(shown.tokens)} of ${amount(shown.budget)} tokens`,
+        shown.expected.read ? ` · ${share(shown.expected.read, shown.tokens)} from the cache` : "", shown.expected.cost ? ` · about ${money(shown.expected.cost)}` : "",
+        shown.left_out.length ? ` · ${shown.left_out.length} left out` : ""));
+    }, 350);
+  }
+}

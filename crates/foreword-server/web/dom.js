@@ -1,0 +1,76 @@
+// Building nodes. Text always goes in as text: nothing here, or anywhere on the page, sets innerHTML.
+
+/** An element with properties, listeners (`onclick`), attributes (`aria-label`) and children; null and false children are left out. */
+export function h(name, props = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const node = document.createElement(tag || "div");
+  if (classes.length) node.className = classes.join(" ");
+  for (const [key, value] of Object.entries(props ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "class") node.classList.add(...value.split(" ").filter(Boolean));
+    else if (key === "dataset") Object.assign(node.dataset, value);
+    else if (key in node && !key.includes("-") && key !== "list" && key !== "form") node[key] = value;
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** The same for SVG. */
+export function svg(name, props = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const node = document.createElementNS(SVG, tag);
+  if (classes.length) node.setAttribute("class", classes.join(" "));
+  for (const [key, value] of Object.entries(props)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value);
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** Puts other children into a node. */
+export function fill(node, ...children) {
+  node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+const PATHS = {
+  plus: "M12 5v14M5 12h14",
+  close: "M6 6l12 12M18 6L6 18",
+  menu: "M4 7h16M4 12h16M4 17h16",
+  send: "M5 12h13M12 5l7 7-7 7",
+  stop: "M7 7h10v10H7z",
+  copy: "M9 9h10v10H9zM5 15V5h10",
+  edit: "M4 20h4L19 9l-4-4L4 16zM13 7l4 4",
+  again: "M20 11a8 8 0 1 0-2.3 6M20 5v6h-6",
+  fork: "M7 4v5a4 4 0 0 0 4 4h2a4 4 0 0 1 4 4v3M7 9v11",
+  layers: "M12 3l9 5-9 5-9-5zM3 13l9 5 9-5",
+  list: "M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01",
+  chart: "M5 20V10M12 20V4M19 20v-7",
+  trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
+  moon: "M20 14A8 8 0 1 1 10 4a7 7 0 0 0 10 10z",
+  search: "M11 4a7 7 0 1 1 0 14 7 7 0 0 1 0-14zM16 16l5 5",
+  clip: "M19 11l-8 8a5 5 0 0 1-7-7l9-9a3.5 3.5 0 0 1 5 5l-9 9a2 2 0 0 1-3-3l8-8",
+};
+
+/** A drawing that says nothing by itself; whatever holds it has a label. */
+export function icon(name) {
+  return svg("svg.icon", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: PATHS[name] }));
+}
+
+/** A button with a drawing; its label is read aloud and shown on hover. */
+export function iconButton(name, label, onclick, more = {}) {
+  return h("button.icon-button", { type: "button", title: label, "aria-label": label, onclick, ...more }, icon(name));
+}
+
+/** Says something for some seconds. */
+export function toast(text, kind = "note") {
+  const node = h(`div.toast.${kind}`, {}, text);
+  document.getElementById("toasts").append(node);
+  setTimeout(() => node.remove(), kind === "error" ? 9000 : 4000);
+}

@@ -1,0 +1,36 @@
+// The layers of a prompt: their names, their colours, and one bar of them.
+
+import { h } from "./dom.js";
+import { amount } from "./figures.js";
+
+export const LAYERS = [
+  ["TOOLS", "Tools", "the tool list"],
+  ["L1_SYSTEM", "L1 System", "system prompt, memory, rules"],
+  ["L2_LIBRARY", "L2 Library", "full texts that stand for all turns"],
+  ["L3_TURN", "L3 This turn", "what this turn brings: new texts, references, tool results"],
+  ["L4_HISTORY", "L4 History", "what was said before"],
+  ["L5_USER", "L5 Your words", "the message itself"],
+];
+
+export const layerClass = (index) => `layer-${index}`;
+
+/** One horizontal bar: what each layer takes, the cached start of it shaded, the rest of the budget empty. */
+export function strip(tokens, cached, budget) {
+  const total = tokens.reduce((sum, part) => sum + part, 0);
+  const whole = Math.max(budget, total, 1);
+  // Layers are drawn as a provider's cache reads them: tools, system, library, history, this turn, the words.
+  const order = [0, 1, 2, 4, 3, 5];
+  const parts = order.map((index) => {
+    const part = h("i", { class: layerClass(index), title: `${LAYERS[index][1]}: ${amount(tokens[index])} tokens` });
+    part.style.width = `${(tokens[index] / whole) * 100}%`;
+    return part;
+  });
+  const shade = h("i.cached", { title: `${amount(cached)} tokens from the cache` });
+  shade.style.width = `${(Math.min(cached, total) / whole) * 100}%`;
+  return h("div.strip", { role: "img", "aria-label": `${amount(total)} of ${amount(budget)} tokens, ${amount(cached)} from the cache` }, parts, shade);
+}
+
+export function legend() {
+  return h("ul.legend", {}, LAYERS.map(([, name, about], index) => h("li", { title: about }, h("i", { class: layerClass(index) }), name)),
+    h("li", { title: "read from the provider's cache" }, h("i.cached"), "cached"));
+}

@@ -1,0 +1,179 @@
+// The page: sessions on the left, the chat in the middle, what the model is given on the right.
+
+import { at, del, get, patch } from "./api.js";
+import { Chat } from "./chat.js";
+import { ContextPanel } from "./context.js";
+import { showLedger } from "./ledger.js";
+import { Picture } from "./picture.js";
+import { Sessions } from "./sessions.js";
+import { fill, h, iconButton, toast } from "./dom.js";
+
+const state = { session: null };
+
+const sessions = new Sessions({ open, begin, remove });
+const chat = new Chat({ changed, began });
+const picture = new Picture();
+const context = new ContextPanel();
+
+const title = h("button.title", { type: "button", title: "Rename this session", onclick: rename }, "Foreword");
+const model = h("span.badge.model");
+const tabs = [
+  ["prompt", "Prompt", "layers", picture],
+  ["context", "Context", "list", context],
+];
+const panelBody = h("div.panel-body");
+const panelTabs = tabs.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => showPanel(name) }, label));
+const panel = h("aside.panel", { "aria-label": "What the model is given", hidden: true },
+  h("div.panel-head", { role: "tablist" }, panelTabs, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
+
+const header = h("header.bar", {},
+  iconButton("menu", "Sessions", () => document.body.classList.toggle("side-open"), { class: "menu-button" }),
+  title, model, h("span.grow"),
+  tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, iconOf(drawing), h("span.label", {}, label))),
+  h("button.bar-button", { type: "button", onclick: () => showLedger(open) }, iconOf("chart"), h("span.label", {}, "Cost")),
+  iconButton("moon", "Light or dark", toggleTheme));
+
+function iconOf(name) {
+  return iconButton(name, "", () => {}).firstChild;
+}
+
+fill(document.getElementById("app"), sessions.node, h("div.scrim", { onclick: closeSide }), h("main.main", {}, header, chat.node), panel);
+
+function closeSide() {
+  document.body.classList.remove("side-open");
+}
+
+function showPanel(name) {
+  panel.hidden = !name;
+  panel.dataset.name = name ?? "";
+  document.body.classList.toggle("panel-open", Boolean(name));
+  localStorage.setItem("foreword-panel", name ?? "");
+  for (const tab of panelTabs) tab.setAttribute("aria-selected", String(tab.dataset.name === name));
+  for (const button of header.querySelectorAll("[data-panel]")) button.setAttribute("aria-pressed", String(button.dataset.panel === name));
+  const view = tabs.find(([tab]) => tab === name)?.[3];
+  if (view) {
+    fill(panelBody, view.node);
+    view.show(state.session?.id ?? null);
+  }
+}
+
+async function open(id) {
+  closeSide();
+  if (!id) return begin();
+  try {
+    const session = await get(at("sessions", id));
+    state.session = session;
+    localStorage.setItem("foreword-session", session.id);
+    history.replaceState(null, "", `#/${session.id}`);
+    title.textContent = session.title || "New session";
+    document.title = `${session.title || "New session"} · Foreword`;
+    fill(model, session.model);
+    model.title = `${session.provider}, layout ${session.layout}`;
+    sessions.mark(session.id);
+    chat.open(session);
+    refreshPanel();
+  } catch (problem) {
+    if (problem.status === 404) return begin();
+    toast(problem.message, "error");
+  }
+}
+
+function begin() {
+  closeSide();
+  state.session = null;
+  history.replaceState(null, "", location.pathname);
+  title.textContent = "New session";
+  document.title = "Foreword";
+  fill(model);
+  sessions.mark(null);
+  chat.begin();
+  refreshPanel();
+}
+
+/** A new session got its first message. */
+async function began(session) {
+  state.session = session;
+  localStorage.setItem("foreword-session", session.id);
+  history.replaceState(null, "", `#/${session.id}`);
+  fill(model, session.model);
+  await sessions.load();
+  sessions.mark(session.id);
+}
+
+/** Something happened in the session that is open. */
+async function changed() {
+  await sessions.load();
+  const known = sessions.find(state.session?.id);
+  if (known) {
+    title.textContent = known.title || "New session";
+    document.title = `${known.title || "New session"} · Foreword`;
+  }
+  refreshPanel();
+}
+
+function refreshPanel() {
+  const view = tabs.find(([name]) => name === panel.dataset.name)?.[3];
+  view?.show(state.session?.id ?? null);
+}
+
+async function rename() {
+  if (!state.session) return;
+  const name = prompt("What is this session about?", title.textContent);
+  if (!name?.trim()) return;
+  try {
+    await patch(at("sessions", state.session.id), { title: name });
+    await changed();
+  } catch (problem) {
+    toast(problem.message, "error");
+  }
+}
+
+async function remove(id, name) {
+  if (!confirm(`Delete “${name}”? Its markdown file in the vault stays.`)) return;
+  try {
+    await del(at("sessions", id));
+    if (state.session?.id === id) begin();
+    await sessions.load();
+  } catch (problem) {
+    toast(problem.message, "error");
+  }
+}
+
+function toggleTheme() {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("foreword-theme", document.documentElement.dataset.theme);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.defaultPrevented) return;
+  const mod = event.ctrlKey || event.metaKey;
+  if (mod && event.key === "k") {
+    event.preventDefault();
+    document.body.classList.add("side-open");
+    sessions.focusSearch();
+  } else if (event.altKey && event.key === "n") {
+    event.preventDefault();
+    begin();
+  } else if (event.altKey && event.key === "p") {
+    event.preventDefault();
+    showPanel(panel.dataset.name === "prompt" ? null : "prompt");
+  } else if (event.altKey && event.key === "c") {
+    event.preventDefault();
+    showPanel(panel.dataset.name === "context" ? null : "context");
+  } else if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+    if (chat.running) chat.stop();
+    else if (document.body.classList.contains("side-open")) closeSide();
+    else if (!panel.hidden) showPanel(null);
+  }
+});
+
+const theme = localStorage.getItem("foreword-theme");
+if (theme) document.documentElement.dataset.theme = theme;
+await sessions.load();
+const named = /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1];
+await (named ? open(named) : begin());
+const wide = matchMedia("(min-width: 1100px)").matches;
+showPanel(wide ? (localStorage.getItem("foreword-panel") ?? "prompt") || null : null);

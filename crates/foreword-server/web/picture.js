@@ -1,0 +1,109 @@
+// The prompt as a picture: a stacked bar for each request, the cached part shaded, the budget as a line, breaks marked.
+
+import { at, get, post, del } from "./api.js";
+import { fill, h, svg, toast } from "./dom.js";
+import { amount, money, share, short } from "./figures.js";
+import { LAYERS, layerClass, legend } from "./layers.js";
+import { showRequest } from "./request.js";
+
+const HEIGHT = 190;
+const BAR = 22;
+const GAP = 8;
+// From the bottom up, as a provider's cache reads a prompt.
+const ORDER = [0, 1, 2, 4, 3, 5];
+
+export class Picture {
+  constructor() {
+    this.node = h("div.picture");
+  }
+
+  async show(session) {
+    if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."));
+    const bars = await get(at("sessions", session, "requests")).catch(() => null);
+    if (!bars) return fill(this.node, h("p.empty", {}, "The requests of this session cannot be read."));
+    if (!bars.length) return fill(this.node, h("p.empty", {}, "Nothing was sent yet."));
+    const last = bars.at(-1);
+    fill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session" }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.folds(session));
+    const chart = this.node.querySelector(".chart");
+    chart.scrollLeft = chart.scrollWidth;
+  }
+
+  sums(bars) {
+    const used = bars.map((bar) => bar.usage).filter(Boolean);
+    const sum = (of) => used.reduce((all, usage) => all + of(usage), 0);
+    const prompt = sum((usage) => usage.read + usage.write + usage.uncached);
+    const read = sum((usage) => usage.read);
+    const cost = sum((usage) => usage.cost);
+    const saved = sum((usage) => usage.cost_uncached) - cost;
+    const folds = bars.filter((bar) => bar.began).length;
+    return h("dl.sums", {}, figure("requests", bars.length), figure("from the cache", share(read, prompt)), cost > 0 && figure("cost", money(cost)), saved > 0 && figure("saved", money(saved)), figure("new epochs", folds));
+  }
+
+  chart(session, bars) {
+    const most = Math.max(...bars.map((bar) => bar.tokens), 1);
+    const budget = bars.at(-1).budget;
+    // A budget far above all bars would flatten them: then it is told instead of drawn.
+    const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.1 : most * 1.15;
+    const y = (tokens) => HEIGHT - (tokens / top) * HEIGHT;
+    const width = bars.length * (BAR + GAP) + GAP + 34;
+    const step = niceBelow(top / 2);
+    const lines = [step, 2 * step].map((tokens) => {
+      return svg("g.grid", {}, svg("line", { x1: 34, x2: width, y1: y(tokens), y2: y(tokens) }), svg("text", { x: 30, y: y(tokens) + 4 }, short(tokens)));
+    });
+    const columns = bars.map((bar, index) => {
+      const x = 34 + GAP + index * (BAR + GAP);
+      let below = 0;
+      const parts = ORDER.map((layer) => {
+        const tokens = bar.layers[layer];
+        const part = tokens > 0 && svg("rect", { class: layerClass(layer), x, width: BAR, y: y(below + tokens), height: Math.max(0.5, y(below) - y(below + tokens)) });
+        below += tokens;
+        return part;
+      });
+      const read = Math.min(bar.usage?.read ?? 0, below);
+      const broke = bar.usage?.broke;
+      const label = `Turn ${bar.turn}: ${amount(bar.tokens)} tokens` + (read ? `, ${share(read, bar.tokens)} from the cache` : "") + (bar.began ? `, new epoch (${bar.began.replaceAll("_", " ")})` : "") + (broke ? `, cache broken by ${broke.cause}` : "");
+      return svg("g.bar-group", { tabindex: 0, role: "button", "aria-label": label, onclick: () => showRequest(session, bar.request), onkeydown: (event) => event.key === "Enter" && showRequest(session, bar.request) },
+        svg("title", {}, label), svg("rect.hit", { x: x - GAP / 2, y: 0, width: BAR + GAP, height: HEIGHT + 26 }), parts,
+        read > 0 && svg("rect.shade", { x, width: BAR, y: y(read), height: HEIGHT - y(read) }),
+        bar.began && svg("line.epoch", { x1: x - GAP / 2, x2: x - GAP / 2, y1: 0, y2: HEIGHT }),
+        broke && svg("path.broke", { d: `M${x + BAR / 2} ${y(below) - 5} l-5 -9 h10 z` }),
+        svg("text.turn", { x: x + BAR / 2, y: HEIGHT + 15 }, String(bar.turn)));
+    });
+    const line = budget <= top && svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: Math.max(11, y(budget) - 4) }, `budget ${short(budget)}`));
+    const pattern = svg("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("line", { x1: 0, x2: 0, y1: 0, y2: 5 }));
+    return svg("svg", { width, height: HEIGHT + 26, viewBox: `0 0 ${width} ${HEIGHT + 26}` }, svg("defs", {}, pattern), lines, columns, line);
+  }
+
+  latest(session, bar) {
+    return h("section.latest", {}, h("h3", {}, `Last request, turn ${bar.turn}`), h("p.sub", {}, `${amount(bar.tokens)} of ${amount(bar.budget)} tokens`),
+      h("ul.layer-list", {}, ORDER.map((index) => h("li", {}, h("button", { type: "button", title: LAYERS[index][2], onclick: () => showRequest(session, bar.request, "text") }, h("i", { class: layerClass(index) }), h("span", {}, LAYERS[index][1]), h("span.count", {}, amount(bar.layers[index])))))));
+  }
+
+  breaks(session, bars) {
+    const broken = bars.filter((bar) => bar.usage?.broke);
+    if (!broken.length) return null;
+    return h("section", {}, h("h3", {}, "What broke the cache"), h("ul.breaks", {}, broken.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
+  }
+
+  folds(session) {
+    const tell = (what, done) => async () => {
+      try {
+        await what();
+        toast(done);
+      } catch (problem) {
+        toast(problem.message, "error");
+      }
+    };
+    return h("div.fold", {}, h("button.plain", { type: "button", onclick: tell(() => post(at("sessions", session, "fold")), "The next question folds: old runs become the summary.") }, "Fold with the next question"),
+      h("button.plain", { type: "button", onclick: tell(() => del(at("sessions", session, "fold")), "The last fold is taken back with the next question.") }, "Undo the last fold"));
+  }
+}
+
+function niceBelow(number) {
+  const size = 10 ** Math.floor(Math.log10(Math.max(number, 1)));
+  return Math.floor(number / size) * size;
+}
+
+function figure(name, value) {
+  return h("div", {}, h("dt", {}, name), h("dd", {}, String(value)));
+}
