@@ -25,6 +25,8 @@ pub struct Asked {
     pub reply_tokens: Option<u64>,
     /// The answer this continues, where the client names it instead of sending what was said.
     pub previous: Option<String>,
+    /// Whether the client has set cache marks of its own.
+    pub marked: bool,
     /// Fields that mean nothing here and something to the provider, as they came.
     pub extra: Map<String, Value>,
 }
@@ -125,6 +127,19 @@ impl Fields {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
             Some(_) => Err(NotUnderstood::new(name, "expected a list")),
+        }
+    }
+
+    /// Refuses what asks for something that an answer here does not have.
+    pub(super) fn refuse(&self, names: &[&str]) -> Result<(), NotUnderstood> {
+        let empty = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        match names.iter().find(|name| self.0.get(**name).is_some_and(|value| !empty(value))) {
+            Some(name) => Err(NotUnderstood::new(*name, "what it asks for is not understood here; leave it out")),
+            None => Ok(()),
         }
     }
 
