@@ -56,9 +56,8 @@ impl Kept {
             ttl: self.setup().ttl,
             previous_len: None,
             next: Next::Turn,
-            cached_content: None,
-            compare_with: None,
             stream: true,
+            ..BodyOptions::default()
         };
         let outgoing = Outgoing {
             number: self.counts().requests,

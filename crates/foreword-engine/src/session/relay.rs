@@ -3,6 +3,7 @@
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input};
 use foreword_store::Usage;
+use serde_json::{Map, Value};
 
 use super::kept::Kept;
 use super::speak::{NoHands, Speaker};
@@ -23,10 +24,11 @@ pub struct Relayed {
 
 impl Kept {
     /// Tells what a client sent and takes one reply; none where nothing is due. Where the last request has no answer yet, nothing need
-    /// be told: it is sent again.
+    /// be told: it is sent again. `extra` goes along with the request, in its provider's words.
     pub fn relay(
         &mut self,
         told: Vec<Input>,
+        extra: Map<String, Value>,
         speaker: &mut dyn Speaker,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
@@ -42,7 +44,10 @@ impl Kept {
         if due == Due::Nothing {
             return Ok(None);
         }
-        let outgoing = self.request(now())?;
+        self.extra = extra;
+        let made = self.request(now());
+        self.extra = Map::new();
+        let outgoing = made?;
         each(Event::Request(&outgoing));
         let reply = self.hear(&outgoing, &mut Party { speaker, hands: &mut NoHands, now, each })?;
         let ledger = self.store.ledger(&self.row.id).unwrap_or_default();
