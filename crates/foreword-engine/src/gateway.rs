@@ -18,9 +18,9 @@ use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
 
-pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
 pub use foreword_provider::client::{Secret, SendError, SetupError};
 pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
+pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
 
 pub use record::Recorder;
 

@@ -193,7 +193,9 @@ fn providers_take_what_is_rendered_and_nothing_depends_on_history() {
                     next: if dice.roll(3) == 0 { Next::Step } else { Next::Turn },
                     stream: dice.roll(2) == 0 && dialect != Dialect::Gemini,
                     extra: match dice.roll(4) {
-                        heat @ 0..2 if dialect != Dialect::Gemini => [("temperature".to_owned(), heat.into())].into_iter().collect(),
+                        heat @ 0..2 if dialect != Dialect::Gemini => {
+                            [("temperature".to_owned(), heat.into())].into_iter().collect()
+                        }
                         _ => serde_json::Map::new(),
                     },
                     ..BodyOptions::default()

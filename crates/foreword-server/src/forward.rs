@@ -9,9 +9,7 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use foreword_engine::gateway::{
-    Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, SetupError, model_of,
-};
+use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, SetupError, model_of};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 

@@ -159,7 +159,9 @@ async fn serve(
     drop(value);
     let served = match read {
         // Whoever sets marks or asks for what is not out yet has laid its prompt out for this provider: it stays as it is.
-        Ok(asked) if wanted == Wanted::Either && is_laid_out(headers, &asked) && forward::can(app, front, &asked.model) => {
+        Ok(asked)
+            if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
+        {
             return forward(app, front, headers, body, None).await;
         }
         Ok(asked) => carry(app, front, headers, asked).await,
@@ -174,8 +176,8 @@ async fn serve(
 }
 
 /// Whether a client of Anthropic's has laid its prompt out itself.
-fn is_laid_out(headers: &HeaderMap, asked: &Asked) -> bool {
-    asked.marked || headers.contains_key("anthropic-beta")
+fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
+    front == Front::Messages && (asked.marked || headers.contains_key("anthropic-beta"))
 }
 
 /// Carries a request by a session.
@@ -227,7 +229,7 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<P
     if let Some(previous) = &asked.previous {
         let unknown = || NotUnderstood {
             place: "previous_response_id".to_owned(),
-            what: format!("{previous:?} is no answer of a session here"),
+            what: "it names no answer of a session here".to_owned(),
         };
         named = named.or(Some(session_of(previous).ok_or_else(unknown)?.to_owned()));
     }
@@ -324,7 +326,8 @@ impl Relay {
         stop.store(false, Ordering::Relaxed);
         let agent = foreword_engine::gateway::agent(&self.asked);
         let along = along(self.front, desk.kept()?.setup(), &self.asked.extra);
-        let names = along.ignored.iter().filter(|name| name.len() <= 64).map(String::as_str);
+        let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+        let names = along.ignored.iter().map(String::as_str).filter(plain);
         told.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
         if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
             inputs.insert(0, foreword_engine::session::Input::Agent(Box::new(agent)));

@@ -21,6 +21,9 @@ use crate::config::{Chosen, Config};
 /// Names of models that are remembered: clients choose them.
 const NAMES: usize = 256;
 
+/// The longest name of a model.
+const LONGEST_NAME: usize = 256;
+
 /// An answer of more bytes is not read for what it cost.
 const READ: usize = 32 << 20;
 
@@ -174,9 +177,12 @@ struct Named<'a> {
 
 /// The model that a body names; an error where the body is no JSON object or names none.
 pub fn model_of(body: &[u8]) -> Result<String, String> {
-    let named: Named<'_> = serde_json::from_slice(body).map_err(|error| format!("the body is not what it should be: {error}"))?;
+    // What is not read is not looked at either, so this comes first.
+    let text = std::str::from_utf8(body).map_err(|error| format!("the body is not text: {error}"))?;
+    let named: Named<'_> = serde_json::from_str(text).map_err(|error| format!("the body is not what it should be: {error}"))?;
     let model = named.model.and_then(|model| serde_json::from_str::<String>(model.get()).ok());
-    model.filter(|model| !model.is_empty()).ok_or_else(|| "model: a model is needed; GET /v1/models lists them".to_owned())
+    let fits = |model: &String| (1..=LONGEST_NAME).contains(&model.len());
+    model.filter(fits).ok_or_else(|| "model: a model is needed; GET /v1/models lists them".to_owned())
 }
 
 /// A body with another name for its model; all its other bytes stay.
@@ -259,7 +265,8 @@ impl Passing {
     pub async fn next(&mut self) -> Result<Option<Bytes>, SendError> {
         let bytes = self.answer.next().await?;
         if let Some(bytes) = &bytes {
-            self.record.first_ms.get_or_insert(u64::try_from(self.record.started.elapsed().as_millis()).unwrap_or(u64::MAX));
+            let now_ms = self.record.elapsed_ms();
+            self.record.first_ms.get_or_insert(now_ms);
             let read = self.reader.as_mut().is_none_or(|reader| {
                 let read = reader.push(bytes).is_ok();
                 // What it says is no concern here.
@@ -297,7 +304,10 @@ mod tests {
             let renamed = renamed(&Bytes::copy_from_slice(body.as_bytes()), "wire\"1");
             assert_eq!(std::str::from_utf8(&renamed).unwrap(), expect);
         };
-        check(r#"{ "messages": [{"model": "x"}], "model" : "a/b" , "n":1.0 }"#, r#"{ "messages": [{"model": "x"}], "model" : "wire\"1" , "n":1.0 }"#);
+        check(
+            r#"{ "messages": [{"model": "x"}], "model" : "a/b" , "n":1.0 }"#,
+            r#"{ "messages": [{"model": "x"}], "model" : "wire\"1" , "n":1.0 }"#,
+        );
         check(r#"{"model":"a\u002fb"}"#, r#"{"model":"wire\"1"}"#);
         check(r#"{"n": 1}"#, r#"{"n": 1}"#);
         check("[", "[");
@@ -314,6 +324,8 @@ mod tests {
         check(r#"{"model": ""}"#, Err("a model is needed"));
         check(r#"{"model": 5}"#, Err("a model is needed"));
         check("{}", Err("a model is needed"));
+        check(&format!(r#"{{"model": "{}"}}"#, "m".repeat(257)), Err("a model is needed"));
+        assert!(model_of(b"{\"model\": \"m\", \"x\": \"\xff\"}").unwrap_err().contains("not text"));
         check("[]", Err("not what it should be"));
         check("", Err("not what it should be"));
         check(&"[".repeat(100_000), Err("not what it should be"));

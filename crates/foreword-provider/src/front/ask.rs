@@ -77,7 +77,8 @@ pub struct NotUnderstood {
 
 impl NotUnderstood {
     pub(super) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: place.into(), what: what.into() }
+        // What a client sent may be in it, and can be of any size.
+        Self { place: place.into(), what: what.into().chars().take(400).collect() }
     }
 }
 
@@ -145,7 +146,7 @@ impl Fields {
 
     pub(super) fn model(&mut self) -> Result<String, NotUnderstood> {
         match self.text("model")? {
-            Some(model) if !model.is_empty() => Ok(model),
+            Some(model) if (1..=256).contains(&model.len()) => Ok(model),
             _ => Err(NotUnderstood::new("model", "a model is needed; GET /v1/models lists them")),
         }
     }

@@ -39,10 +39,12 @@ impl Front {
             match goes {
                 None => along.ignored.push(name.clone()),
                 // Gemini has some of them in one object.
-                Some((name, Value::Object(more))) => match along.fields.entry(name).or_insert_with(|| Value::Object(Map::new())) {
-                    Value::Object(fields) => fields.extend(more),
-                    other => *other = Value::Object(more),
-                },
+                Some((name, Value::Object(more))) => {
+                    match along.fields.entry(name).or_insert_with(|| Value::Object(Map::new())) {
+                        Value::Object(fields) => fields.extend(more),
+                        other => *other = Value::Object(more),
+                    }
+                }
                 Some((name, value)) => {
                     along.fields.insert(name, value);
                 }

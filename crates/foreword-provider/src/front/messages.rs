@@ -40,7 +40,10 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
 fn is_marked(body: &Map<String, Value>) -> bool {
     fn any(blocks: Option<&Value>) -> bool {
         let mut blocks = blocks.and_then(Value::as_array).into_iter().flatten();
-        blocks.any(|block| set(block.get("cache_control")) || (block.get("type").is_some_and(|kind| kind == "tool_result") && any(block.get("content"))))
+        blocks.any(|block| {
+            set(block.get("cache_control"))
+                || (block.get("type").is_some_and(|kind| kind == "tool_result") && any(block.get("content")))
+        })
     }
     fn set(mark: Option<&Value>) -> bool {
         mark.is_some_and(|mark| !mark.is_null())

@@ -37,7 +37,8 @@ fn sent(connection: &Connection, new: &NewForwarded) -> Result<u64> {
 }
 
 fn answer(connection: &Connection, number: u64, answered: &Answered) -> Result<()> {
-    let sql = "UPDATE forwarded SET status = ?2, read = ?3, write = ?4, uncached = ?5, output = ?6, cost = ?7, cost_uncached = ?8,
+    let sql =
+        "UPDATE forwarded SET status = ?2, read = ?3, write = ?4, uncached = ?5, output = ?6, cost = ?7, cost_uncached = ?8,
                first_token_ms = ?9, total_ms = ?10 WHERE id = ?1";
     let used = &answered.usage;
     let values = params![
@@ -137,7 +138,8 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     };
     let rows: Vec<(i64, bool)> = statement.query_map([], row).and_then(Iterator::collect).map_err(&failed)?;
     let broken = rows.into_iter().filter(|(_, whole)| !whole);
-    let fault = |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "it is not as it was written".to_owned() };
+    let fault =
+        |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "it is not as it was written".to_owned() };
     Ok(broken.map(fault).collect())
 }
 

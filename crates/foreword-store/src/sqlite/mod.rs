@@ -23,7 +23,10 @@ use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
 use crate::packed::unpack;
-use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage, Write};
+use crate::row::{
+    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
+    Write,
+};
 use crate::{Lease, Result, Store, StoreError};
 
 /// A store in one file, with its locks beside it.
@@ -291,10 +294,21 @@ impl Store for Sqlite {
     }
 
     fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
-        let transaction = self.transaction("record what is passed on")?;
-        let numbers = forwarded::write(&transaction, writes)?;
-        transaction.commit().map_err(doing("record what is passed on"))?;
-        Ok(numbers)
+        let failed = doing("record what is passed on");
+        let set = |connection: &Connection, sync: &str, pages: u32| {
+            connection.pragma_update(None, "synchronous", sync)?;
+            connection.pragma_update(None, "wal_autocheckpoint", pages)
+        };
+        // Many small commits, for which nobody is to wait: seldom is the log brought into the file.
+        set(&self.connection, "NORMAL", 16_000).map_err(&failed)?;
+        let written = (|| {
+            let transaction = self.transaction("record what is passed on")?;
+            let numbers = forwarded::write(&transaction, writes)?;
+            transaction.commit().map_err(&failed)?;
+            Ok(numbers)
+        })();
+        set(&self.connection, "FULL", 1000).map_err(&failed)?;
+        written
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {

@@ -470,7 +470,8 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
             body: body(turns),
         })
     };
-    let texts = |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
+    let texts =
+        |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
     let before = texts(&store);
     let numbers = store.forward(&[new(1, None, 10), new(2, Some("s"), 11)]).unwrap();
     assert_eq!(numbers, [1, 2]);
