@@ -16,7 +16,7 @@ use foreword_engine::session::{
 };
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::answer::{Played, speaker, workbench};
@@ -154,10 +154,15 @@ impl Desk {
     }
 
     /// Tells what a client sent and takes one reply.
-    pub(crate) fn relay(&mut self, inputs: Vec<Input>, each: &mut dyn FnMut(Event<'_>)) -> Result<Option<Relayed>, Problem> {
+    pub(crate) fn relay(
+        &mut self,
+        inputs: Vec<Input>,
+        extra: Map<String, Value>,
+        each: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Relayed>, Problem> {
         self.speaker()?;
         let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
-        let reply = kept.relay(inputs, &mut **speaker, &now_ms, each);
+        let reply = kept.relay(inputs, extra, &mut **speaker, &now_ms, each);
         self.failures();
         Ok(reply?)
     }

@@ -59,8 +59,9 @@ impl App {
             runtime: tokio::runtime::Handle::current(),
         });
         let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
+        let gateway = Gateway::start(Sqlite::open(&common.root.join(STORE))?)?;
         let rate = config.limits.requests_per_s.map(Rate::new);
-        Ok(Self { config, common, hub, gateway: Gateway::default(), rate, end: watch::Sender::new(false) })
+        Ok(Self { config, common, hub, gateway, rate, end: watch::Sender::new(false) })
     }
 }
 

@@ -9,7 +9,10 @@ use std::thread;
 use foreword_core::hash::Hash;
 use serde_json::Value;
 
-use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Summary, Usage, Write};
+use crate::row::{
+    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
+    Write,
+};
 use crate::{Lease, Result, Sqlite, Store, StoreError};
 
 /// Writes that go into one transaction at most: nobody waits for an endless one.
@@ -183,6 +186,18 @@ impl Store for Shared {
 
     fn load(&mut self, dump: &Dump) -> Result<()> {
         self.alone(|store| store.load(dump))
+    }
+
+    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
+        self.alone(|store| store.forward(writes))
+    }
+
+    fn forwarded(&self) -> Result<Vec<Forwarded>> {
+        self.alone(|store| store.forwarded())
+    }
+
+    fn forwarded_body(&self, number: u64) -> Result<String> {
+        self.alone(|store| store.forwarded_body(number))
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {

@@ -17,7 +17,7 @@ use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
 use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::breaks::{Before, diagnose, on_record, unexplained};
 use super::checkpoint;
@@ -97,6 +97,8 @@ pub struct Kept {
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
     /// The provider's name for the last answer.
     pub(super) last_answer: Option<String>,
+    /// Fields of a client that go along with the request that is being made.
+    pub(super) extra: Map<String, Value>,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
@@ -436,6 +438,7 @@ impl Kept {
             cached_content: None,
             stream: true,
             compare_with: self.last_answer.clone(),
+            extra: self.extra.clone(),
         }
     }
 

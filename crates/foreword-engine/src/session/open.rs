@@ -9,7 +9,7 @@ use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::checkpoint;
 use super::chronicle::saved;
@@ -95,6 +95,7 @@ impl Kept {
             sent: past.sent(&*store, &row)?,
             before_last: None,
             last_answer: None,
+            extra: Map::new(),
             session: past.session,
             saved: saved(&row),
             counts: row.counts,

@@ -3,6 +3,7 @@
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input};
 use foreword_store::Usage;
+use serde_json::{Map, Value};
 
 use super::kept::Kept;
 use super::speak::{NoHands, Speaker};
@@ -23,10 +24,11 @@ pub struct Relayed {
 
 impl Kept {
     /// Tells what a client sent and takes one reply; none where nothing is due. Where the last request has no answer yet, nothing need
-    /// be told: it is sent again.
+    /// be told: it is sent again. `extra` goes along with the request, in its provider's words.
     pub fn relay(
         &mut self,
         told: Vec<Input>,
+        extra: Map<String, Value>,
         speaker: &mut dyn Speaker,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
@@ -41,7 +43,12 @@ impl Kept {
         self.waits = false;
         let requested = match told {
             Ok(Due::Nothing) => Ok(None),
-            Ok(_) => self.request(now()).map(Some).map_err(TurnError::from),
+            Ok(Due::Request) => {
+                self.extra = extra;
+                let made = self.request(now()).map(Some).map_err(TurnError::from);
+                self.extra = Map::new();
+                made
+            }
             Err(error) => Err(error.into()),
         };
         // What was told without a request to follow is stored by itself.

@@ -206,9 +206,7 @@ impl<'a> Run<'a> {
             previous_len: same.then_some(self.last_messages.len()).filter(|len| *len > 0),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
-            cached_content: None,
-            stream: false,
-            compare_with: None,
+            ..BodyOptions::default()
         };
         let body = self.renderer.render(&self.setup.model, &self.session.prompt(&envelope), &options);
         let used = self.cache.request(self.now_s, &body.prompt, &self.setup.model);

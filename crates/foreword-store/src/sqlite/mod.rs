@@ -2,6 +2,7 @@
 
 mod check;
 mod dump;
+mod forwarded;
 mod lineage;
 mod migrate;
 mod read;
@@ -14,7 +15,7 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreword_core::hash::Hash;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
@@ -22,7 +23,10 @@ use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
 use crate::packed::unpack;
-use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Summary, Usage, Write};
+use crate::row::{
+    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
+    Write,
+};
 use crate::shared::Job;
 use crate::{Lease, Result, Store, StoreError};
 
@@ -104,7 +108,14 @@ impl Sqlite {
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)
         };
-        open(&mut connection).map_err(doing("open the store"))?;
+        // While another process makes the file, SQLite says so at once instead of waiting.
+        let since = Instant::now();
+        while let Err(error) = open(&mut connection).map_err(doing("open the store")) {
+            if !matches!(error, StoreError::Busy { .. }) || since.elapsed().as_secs() >= PATIENCE_S {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         migrate::migrate(&mut connection, path)?;
         Ok(Self { connection, path: path.to_owned(), read_only: false })
     }
@@ -333,6 +344,32 @@ impl Store for Sqlite {
         let transaction = self.transaction("take in a session")?;
         dump::load(&transaction, dump)?;
         transaction.commit().map_err(doing("take in a session"))
+    }
+
+    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
+        let failed = doing("record what is passed on");
+        let set = |connection: &Connection, sync: &str, pages: u32| {
+            connection.pragma_update(None, "synchronous", sync)?;
+            connection.pragma_update(None, "wal_autocheckpoint", pages)
+        };
+        // Many small commits, for which nobody is to wait: seldom is the log brought into the file.
+        set(&self.connection, "NORMAL", 16_000).map_err(&failed)?;
+        let written = (|| {
+            let transaction = self.transaction("record what is passed on")?;
+            let numbers = forwarded::write(&transaction, writes)?;
+            transaction.commit().map_err(&failed)?;
+            Ok(numbers)
+        })();
+        set(&self.connection, "FULL", 1000).map_err(&failed)?;
+        written
+    }
+
+    fn forwarded(&self) -> Result<Vec<Forwarded>> {
+        forwarded::all(&self.connection)
+    }
+
+    fn forwarded_body(&self, number: u64) -> Result<String> {
+        forwarded::body(&self.connection, number)
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {
