@@ -19,6 +19,7 @@ mod listen;
 mod page;
 mod problem;
 mod rate;
+mod settings;
 mod sse;
 mod token;
 

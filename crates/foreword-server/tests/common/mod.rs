@@ -47,7 +47,7 @@ impl Running {
         let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
         let config = foreword_engine::config::Config::builtin().unwrap();
         let answers = Answers { config, is_set: |_| false, model: None, base_url: None, window: None, script: Some(file) };
-        let config = Config { vault, places, answers, servers: |_, _| Vec::new(), reach, limits };
+        let config = Config { vault, places, templates: None, answers, servers: |_, _| Vec::new(), reach, limits };
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
