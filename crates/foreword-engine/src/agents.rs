@@ -186,7 +186,9 @@ impl Catalog {
         let then = agents::load(&With { disk: &self.files, path, text }, &self.found);
         let of_file = |loaded: &Loaded| loaded.problems.iter().filter(|problem| problem.file == path).count();
         let read = match then.agent.find(id).map(|item| item.body) {
-            Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry)) if then.files.get(id).is_some_and(|file| file == path) => {
+            Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry))
+                if then.files.get(id).is_some_and(|file| file == path) =>
+            {
                 entry
             }
             _ => {
@@ -196,7 +198,10 @@ impl Catalog {
             }
         };
         if read != meant || of_file(&then) > of_file(&self.loaded) {
-            return Err(EditError::Otherwise(path.to_owned(), "its frontmatter is written in a way that is not understood".to_owned()));
+            return Err(EditError::Otherwise(
+                path.to_owned(),
+                "its frontmatter is written in a way that is not understood".to_owned(),
+            ));
         }
         Ok(())
     }

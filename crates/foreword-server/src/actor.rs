@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     pub(crate) common: Arc<Common>,
     kept: Option<Kept>,
     pub(crate) speaker: Option<Box<dyn Speaker>>,
-    hands: Option<Played>,
+    pub(crate) hands: Option<Played>,
     /// When the user is asked before a tool runs, where they said so.
     pub(crate) asking: Option<Asking>,
     /// What the summary of the fold that was asked for is to look at above all.

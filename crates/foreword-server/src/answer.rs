@@ -70,8 +70,7 @@ pub(crate) fn workbench(
     own.push(Box::new(Recall::of_session(&notes, common.root.join(STORE), session)));
     let toolbox = Toolbox::new(own, configs, asking, Box::new(Asker::new(line.clone())));
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
-    let mut played =
-        Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window), asking, withheld };
+    let mut played = Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window), asking, withheld };
     for (server, message) in played.problems() {
         line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));
     }
@@ -103,7 +102,11 @@ impl Played {
     /// What is missing, and why: a server each.
     pub(crate) fn problems(&mut self) -> Vec<(String, String)> {
         let withheld = self.withheld.iter().map(|name| {
-            (name.clone(), "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers".to_owned())
+            (
+                name.clone(),
+                "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers"
+                    .to_owned(),
+            )
         });
         withheld.chain(self.bench.toolbox().problems().into_iter().map(|problem| (problem.server, problem.message))).collect()
     }
@@ -131,6 +134,7 @@ pub(crate) fn speaker(
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
         let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+        script.heed(Arc::clone(stop));
         script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
         kept.recall_prompt()?;
         if let Some((at_ms, prompt)) = kept.last_prompt() {

@@ -35,8 +35,7 @@ pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There i
 pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
 pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "It cannot be done now");
 pub(crate) const CHANGED: Kind = (StatusCode::PRECONDITION_FAILED, "changed", "It is no longer what it was");
-pub(crate) const NO_VERSION: Kind =
-    (StatusCode::PRECONDITION_REQUIRED, "no-version", "Say which version you have seen");
+pub(crate) const NO_VERSION: Kind = (StatusCode::PRECONDITION_REQUIRED, "no-version", "Say which version you have seen");
 pub(crate) const TOO_LARGE: Kind = (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "It is too large");
 pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-budget", "It does not fit the model");
 pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once");

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use foreword_engine::config::Chosen;
 use foreword_engine::manager::policy;
+use foreword_engine::prepare::servers_of;
 use foreword_engine::session::{Agent, HistoryPolicy, Input, ItemId, Mode, Setup, embedded_file};
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
 use foreword_engine::vault::{Include, agent as load};
 
 use crate::actor::Desk;
+use crate::answer::{Played, asking_of};
 use crate::clock::now_ms;
 use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
 
@@ -29,9 +31,19 @@ impl Desk {
 
     /// Asks before tools in another way from here on, as long as the server runs.
     pub(crate) fn set_asking(&mut self, asking: Asking) -> Result<(), Problem> {
-        self.equipped()?.1.set_asking(asking);
+        self.kept()?;
         self.asking = Some(asking);
+        if let Some(hands) = &mut self.hands {
+            hands.set_asking(asking);
+        }
         Ok(())
+    }
+
+    /// When the user is asked before a tool runs. No tool server is started to find that out.
+    pub(crate) fn asking(&mut self) -> Result<Asking, Problem> {
+        let agent = self.kept()?.setup().agent.clone();
+        let usual = || asking_of(servers_of(&self.common.vault(), agent.as_deref()).unwrap_or_default().1);
+        Ok(self.hands.as_ref().map(Played::asking).or(self.asking).unwrap_or_else(usual))
     }
 
     /// Sends older messages by a template from here on, or all of them.

@@ -63,7 +63,8 @@ fn a_session_takes_its_agent_anew() {
     let id = server.begin();
     server.say(&id, "One", &[]);
     let tag = server.call("GET", ITEM, None).header("etag").unwrap().to_owned();
-    let done = server.call_with("PATCH", ITEM, &[("if-match", &tag)], Some(&json!({"include": "always", "text": "Be very brief."})));
+    let done =
+        server.call_with("PATCH", ITEM, &[("if-match", &tag)], Some(&json!({"include": "always", "text": "Be very brief."})));
     assert_eq!(done.status, 204);
     let tone = |server: &Running| -> Value {
         let items = server.get(&format!("/api/v1/sessions/{id}/items"));
@@ -84,7 +85,9 @@ fn folds_are_shown_before_they_happen_and_pins_stay() {
     let server = Running::with(LONG, Reach::Loopback, Limits::default());
     let id = server.begin();
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
-    for words in ["Remember: the tin is blue.", "And the oven?", "And the flour?", "And then?", "Is it done?", "Sure?", "Well?", "Why?"] {
+    for words in
+        ["Remember: the tin is blue.", "And the oven?", "And the flour?", "And then?", "Is it done?", "Sure?", "Well?", "Why?"]
+    {
         server.say(&id, words, &["Kitchen/Bread.md"]);
     }
     let messages = server.get(&path(""))["messages"].clone();
@@ -96,7 +99,10 @@ fn folds_are_shown_before_they_happen_and_pins_stay() {
     assert_eq!(server.get(&path("/pins"))[1]["what"], "note:Kitchen/Bread.md");
     assert_eq!(server.call("POST", &path("/pins"), Some(&json!({"what": "m999"}))).status, 404);
     let fold = server.get(&path("/fold"));
-    assert!(fold["after"].as_u64() < fold["before"].as_u64() || fold["messages"].as_array().is_some_and(|left| !left.is_empty()), "{fold}");
+    assert!(
+        fold["after"].as_u64() < fold["before"].as_u64() || fold["messages"].as_array().is_some_and(|left| !left.is_empty()),
+        "{fold}"
+    );
     assert_eq!(fold["messages"][0]["text"], "Remember: the tin is blue.");
     assert!(fold["summary"].as_str().unwrap().contains("the tin is blue"), "{fold}");
     assert_eq!(server.call("POST", &path("/fold"), Some(&json!({"focus": "the tin"}))).status, 204);
@@ -158,7 +164,10 @@ fn settings_are_checked_before_any_is_set() {
     assert_eq!((&settings["mode"], &settings["asking"], &settings["agent"]), (&json!("chat"), &json!("tool"), &json!("cook")));
     check(json!({"mode": "agent", "asking": "always", "model": "gpt-5.4"}), 200);
     let settings = server.get(&path);
-    assert_eq!((&settings["mode"], &settings["asking"], &settings["model"]), (&json!("agent"), &json!("always"), &json!("gpt-5.4")));
+    assert_eq!(
+        (&settings["mode"], &settings["asking"], &settings["model"]),
+        (&json!("agent"), &json!("always"), &json!("gpt-5.4"))
+    );
     assert_eq!(server.say(&id, "Hello", &[]).last().unwrap().0, "done");
 }
 
@@ -167,9 +176,16 @@ fn tools_templates_and_notes_are_found() {
     let server = Running::start();
     let id = server.post("/api/v1/sessions", json!({"model": "gpt-5.4", "mode": "chat"}))["id"].as_str().unwrap().to_owned();
     let tools = server.get(&format!("/api/v1/sessions/{id}/tools"));
-    assert_eq!((&tools["used"], &tools["asking"], &tools["servers"][0]["server"]), (&json!(true), &json!("tool"), &json!("foreword")));
-    let named = |name: &str| tools["servers"][0]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
-    assert_eq!((&named("writeNote")["asks"], &named("recall")["asks"], &named("readNote")["in_session"]), (&json!(true), &json!(false), &json!(true)));
+    assert_eq!(
+        (&tools["used"], &tools["asking"], &tools["servers"][0]["server"]),
+        (&json!(true), &json!("tool"), &json!("foreword"))
+    );
+    let named =
+        |name: &str| tools["servers"][0]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
+    assert_eq!(
+        (&named("writeNote")["asks"], &named("recall")["asks"], &named("readNote")["in_session"]),
+        (&json!(true), &json!(false), &json!(true))
+    );
     let templates = server.get("/api/v1/templates");
     assert_eq!(templates.as_array().unwrap().iter().filter(|template| template["default"] == true).count(), 1);
     let shown = server.get("/api/v1/templates/freeform-chat");

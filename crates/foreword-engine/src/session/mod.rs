@@ -65,12 +65,12 @@ pub(crate) use told::is_input;
 pub use turn::{Event, Mode, Question, Said, TurnError};
 pub use verify::{Verified, verify};
 
-pub use foreword_core::catalog::{Agent, Permission};
 pub use foreword_core::budget::OverBudget;
+pub use foreword_core::catalog::{Agent, Permission};
 pub use foreword_core::envelope::{FoldReason, LeftOut};
 pub use foreword_core::hash::Hash;
-pub use foreword_core::item::ItemId;
 pub use foreword_core::history::MessageId;
+pub use foreword_core::item::ItemId;
 pub use foreword_core::message::Role as Speaking;
 pub use foreword_core::session::{FoldPreview, Input, InputError, Spoken, TurnInput, TurnResult};
 pub use foreword_core::settings::HistoryPolicy;

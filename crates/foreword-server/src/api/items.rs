@@ -88,22 +88,24 @@ fn id(item: &str) -> Result<ItemId, Problem> {
 /// The version that who asks has seen.
 fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
     let given = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
-    let given = given.ok_or_else(|| Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen"))?;
+    let given = given.ok_or_else(|| {
+        Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen")
+    })?;
     // A tag that is none of ours fits no version.
     serde_json::from_value(given.trim().trim_matches('"').into())
         .map_err(|_| Problem::new(CHANGED, "the tag in `If-Match` is not one of this item"))
 }
 
-fn tagged(status: StatusCode, version: Hash) -> Response {
-    (status, [(header::ETAG, format!("\"{version}\""))]).into_response()
+fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
+    match version {
+        Some(version) => ([(header::ETAG, format!("\"{version}\""))], answer).into_response(),
+        None => answer.into_response(),
+    }
 }
 
 /// A rule or reference of an agent. Its `ETag` is what a change has to name.
 #[utoipa::path(get, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path, description = "`rule:tone`")), responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
-pub(crate) async fn show(
-    State(app): State<Arc<App>>,
-    Path((agent, item)): Path<(String, String)>,
-) -> Result<Response, Problem> {
+pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<(String, String)>) -> Result<Response, Problem> {
     let (root, id) = (app.common.root.clone(), id(&item)?);
     let (view, version) = blocking(move || {
         let catalog = Catalog::open(&root, &agent)?;
@@ -113,8 +115,7 @@ pub(crate) async fn show(
         Ok((view, version))
     })
     .await?;
-    let tag = version.map(|version| [(header::ETAG, format!("\"{version}\""))]);
-    Ok((tag.map(IntoResponse::into_response).unwrap_or_default().headers().clone(), Json(view)).into_response())
+    Ok(tagged(Json(view), version))
 }
 
 /// Makes a rule or reference of an agent.
@@ -128,7 +129,7 @@ pub(crate) async fn create(
     let NewItem { text, description, include, priority, .. } = new;
     let change = ChangedItem { text: Some(text), description, include, priority }.change()?;
     let version = blocking(move || Ok(Catalog::open(&root, &agent)?.create(&id, &change)?)).await?;
-    Ok(tagged(StatusCode::CREATED, version))
+    Ok(tagged(StatusCode::CREATED, Some(version)))
 }
 
 /// Changes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.
@@ -141,7 +142,7 @@ pub(crate) async fn edit(
 ) -> Result<Response, Problem> {
     let (root, id, seen, change) = (app.common.root.clone(), id(&item)?, seen(&headers)?, changed.change()?);
     let version = blocking(move || Ok(Catalog::open(&root, &agent)?.edit(&id, seen, &change)?)).await?;
-    Ok(tagged(StatusCode::NO_CONTENT, version))
+    Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
 /// Removes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.

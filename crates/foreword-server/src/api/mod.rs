@@ -3,8 +3,8 @@
 mod catalog;
 mod given;
 mod history;
-mod ledger;
 mod items;
+mod ledger;
 mod messages;
 mod pins;
 mod requests;

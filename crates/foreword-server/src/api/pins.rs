@@ -33,7 +33,11 @@ pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String
 
 /// Keeps a message or an item through every fold.
 #[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
-pub(crate) async fn add(State(app): State<Arc<App>>, Path(session): Path<String>, Given(pin): Given<What>) -> Answer<Vec<Pinned>> {
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Given(pin): Given<What>,
+) -> Answer<Vec<Pinned>> {
     let id = full_name(&app, session).await?;
     let pinned = app.hub.ask(&id, move |desk| {
         desk.kept()?.pin(&pin.what, now_ms())?;

@@ -44,7 +44,8 @@ pub(crate) struct SettingsView {
 
 impl SettingsView {
     fn of(desk: &mut Desk) -> Result<Self, Problem> {
-        let (kept, hands) = desk.equipped()?;
+        let asking = desk.asking()?;
+        let kept = desk.kept()?;
         let setup = kept.setup();
         let managed = is_managed(setup);
         let template = setup.template.clone().unwrap_or_else(|| DEFAULT_TEMPLATE.to_owned());
@@ -56,7 +57,7 @@ impl SettingsView {
             layout: setup.settings.layout.as_str().to_owned(),
             history: if managed { "managed" } else { "full" }.to_owned(),
             template: managed.then_some(template),
-            asking: word(hands.asking()).to_owned(),
+            asking: word(asking).to_owned(),
         })
     }
 }
@@ -89,7 +90,9 @@ pub(super) fn template(app: &App, history: Option<&str>, template: Option<&str>)
     match (history, template) {
         (None, None) | (Some("full"), None) => Ok(None),
         (None | Some("managed"), name) => Ok(Some(app.common.shelf().find(name.unwrap_or(DEFAULT_TEMPLATE))?)),
-        (Some("full"), Some(_)) => Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`")),
+        (Some("full"), Some(_)) => {
+            Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"))
+        }
         (Some(other), _) => Err(Problem::new(BAD_REQUEST, format!("{other:?} is no history: expected full or managed"))),
     }
 }

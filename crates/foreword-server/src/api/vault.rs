@@ -200,7 +200,9 @@ fn fitting(all: Vec<Completion>, begun: &str, limit: usize) -> Vec<Completion> {
         let label = completion.label.to_lowercase();
         let last = label.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let begins = last.starts_with(&begun) || last.trim_start_matches('#').starts_with(&begun) || label.starts_with(&begun);
-        if begins { Some(0) } else { label.contains(&begun).then_some(1) }
+        // Agents and chats are notes too, and rarely what is meant.
+        let own = if label.starts_with("foreword/") { 2 } else { 0 };
+        if begins { Some(own) } else { label.contains(&begun).then_some(own + 1) }
     };
     let mut ranked: Vec<(u8, Completion)> = all.into_iter().filter_map(|found| Some((rank(&found)?, found))).collect();
     ranked.sort_by_key(|(rank, _)| *rank);

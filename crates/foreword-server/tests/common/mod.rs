@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -42,11 +43,30 @@ impl Running {
         .unwrap();
         fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
         fs::write(folder.path().join("secret.md"), "outside").unwrap();
+        Self::serve(folder, script, None, reach, limits)
+    }
+
+    /// A server over a copy of a vault, whose sessions have this model.
+    pub(crate) fn over(vault: &Path, script: &str, model: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(vault, &folder.path().join("vault"));
+        Self::serve(folder, script, model, Reach::Loopback, Limits::default())
+    }
+
+    fn serve(folder: tempfile::TempDir, script: &str, model: Option<&str>, reach: Reach, limits: Limits) -> Self {
+        let vault = folder.path().join("vault");
         let file = folder.path().join("script.json");
         fs::write(&file, script).unwrap();
         let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
         let config = foreword_engine::config::Config::builtin().unwrap();
-        let answers = Answers { config, is_set: |_| false, model: None, base_url: None, window: None, script: Some(file) };
+        let answers = Answers {
+            config,
+            is_set: |_| false,
+            model: model.map(str::to_owned),
+            base_url: None,
+            window: None,
+            script: Some(file),
+        };
         let config = Config { vault, places, templates: None, answers, servers: |_, _| Vec::new(), reach, limits };
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
@@ -172,6 +192,20 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A folder with all that people wrote into it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let name = entry.file_name();
+        match entry.file_type().unwrap().is_dir() {
+            // What an earlier server kept there.
+            true if name == ".foreword" || name == "Chats" => {}
+            true => copy(&entry.path(), &to.join(name)),
+            false => drop(fs::copy(entry.path(), to.join(name)).unwrap()),
+        }
     }
 }
 
