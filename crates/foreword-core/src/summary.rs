@@ -167,6 +167,11 @@ impl RollingSummary {
         }
     }
 
+    /// The user lets go of what was pinned of a message.
+    pub fn unpin(&mut self, from: MessageId) {
+        self.pinned.retain(|pin| pin.from != from);
+    }
+
     /// What is pinned, with where it came from.
     pub fn pins(&self) -> impl Iterator<Item = (MessageId, &str)> {
         self.pinned.iter().map(|pin| (pin.from, pin.fact.text.as_str()))

@@ -1,5 +1,6 @@
 //! A conversation carried through the steps of a turn. For now its edges: what is gathered and found in a vault, and the simulator.
 
+pub mod agents;
 pub mod attach;
 pub mod catalog;
 pub mod chats;

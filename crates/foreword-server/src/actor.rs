@@ -9,21 +9,26 @@ use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::config::Chosen;
+use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
     Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput,
     Version, library_of, replace_turn, rewind, turn_of,
 };
+use foreword_engine::templates::Template;
+use foreword_engine::tools::Asking;
+use foreword_engine::vault::Agent;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::{Played, speaker, workbench};
+use crate::answer::{Played, asking_of, speaker, workbench};
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
 use crate::problem::{BAD_REQUEST, INTERNAL, Problem};
+use crate::settings::instruct;
 
 /// Something for a session's thread to do.
 pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
@@ -41,10 +46,14 @@ const SHOWN: usize = 2000;
 pub(crate) struct Desk {
     id: String,
     line: Line,
-    common: Arc<Common>,
+    pub(crate) common: Arc<Common>,
     kept: Option<Kept>,
-    speaker: Option<Box<dyn Speaker>>,
-    hands: Option<Played>,
+    pub(crate) speaker: Option<Box<dyn Speaker>>,
+    pub(crate) hands: Option<Played>,
+    /// When the user is asked before a tool runs, where they said so.
+    pub(crate) asking: Option<Asking>,
+    /// What the summary of the fold that was asked for is to look at above all.
+    focus: Option<String>,
 }
 
 /// Does what comes until the queue is gone.
@@ -79,6 +88,10 @@ pub(crate) struct Begin {
     pub(crate) chosen: Chosen,
     /// Its layout.
     pub(crate) layout: Layout,
+    /// The template by which its history is managed; else all of it is sent, as far as the budget goes.
+    pub(crate) template: Option<Template>,
+    /// When the user is asked before a tool runs; else as the agent says.
+    pub(crate) asking: Option<Asking>,
 }
 
 /// What a turn is about.
@@ -95,7 +108,7 @@ pub(crate) enum Turn {
 
 impl Desk {
     pub(crate) fn new(id: String, line: Line, common: Arc<Common>) -> Self {
-        Self { id, line, common, kept: None, speaker: None, hands: None }
+        Self { id, line, common, kept: None, speaker: None, hands: None, asking: None, focus: None }
     }
 
     fn chats(&self) -> Option<Chats> {
@@ -104,7 +117,7 @@ impl Desk {
 
     /// Begins the session: its agent and project are read, its tools made ready.
     pub(crate) fn begin(&mut self, new: Begin) -> Result<(), Problem> {
-        let Begin { agent, project, mode, chosen, layout } = new;
+        let Begin { agent, project, mode, chosen, layout, template, asking } = new;
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
         let window = chosen.model.window;
@@ -112,20 +125,29 @@ impl Desk {
         let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
         let vault = self.common.vault();
         let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &Zoned::now()))?;
-        let hands = workbench(&self.common, &self.line, prepared.servers, prepared.asking, window)?;
+        self.asking = asking;
+        let asking = asking.unwrap_or_else(|| asking_of(prepared.asking));
+        let hands = workbench(&self.common, &self.line, &self.id, (prepared.servers, asking), window)?;
         let is_embedded = chosen.client.is_none();
         let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
         setup.agent = agent;
         if let Some(search) = prepared.search {
             setup.settings.select = search;
         }
+        let mut agent = prepared.agent;
+        if let Some(template) = template {
+            instruct(&mut agent, &template);
+            setup.settings.history = policy(Some(&template), setup.settings.budget.prompt);
+            setup.template = Some(template.name);
+        }
         // The small model cannot use tools: they would only fill its window.
-        let agent = if is_embedded { prepared.agent } else { hands.equip(&prepared.agent) };
+        let agent = if is_embedded { agent } else { hands.equip(&agent) };
         setup.choose_tool_style(&agent);
         let store = Box::new(self.common.store());
         let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
+        self.manage(&mut kept);
         (self.kept, self.hands) = (Some(kept), Some(hands));
         for problem in prepared.problems {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
@@ -133,15 +155,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Carries the turns of the session in another way from here on.
-    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), Problem> {
-        self.kept()?.set_mode(mode, now_ms());
-        self.changed();
-        Ok(())
-    }
-
     /// Begins a session of a client: its chat is not written into the vault.
-    pub(crate) fn begin_apart(&mut self, agent: &foreword_engine::vault::Agent, setup: &Setup) -> Result<(), Problem> {
+    pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
         let store = Box::new(self.common.store());
         self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
@@ -175,9 +190,21 @@ impl Desk {
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
-            self.kept = Some(Kept::open(store, &self.id, Some(&models), chats)?);
+            let mut kept = Kept::open(store, &self.id, Some(&models), chats)?;
+            self.manage(&mut kept);
+            self.kept = Some(kept);
         }
         self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
+    }
+
+    /// Sees to it that the session's history is managed, where it is to be.
+    fn manage(&self, kept: &mut Kept) {
+        let (shelf, root, stop) = (self.common.shelf(), &self.common.root, self.stop());
+        let mut manager = Manager::of(kept.setup(), &shelf, Some(root), TimeZone::system(), stop);
+        if let Some(manager) = &mut manager {
+            manager.focus.clone_from(&self.focus);
+        }
+        kept.set_manager(manager);
     }
 
     /// Lets go of the session, so that its past can be changed or it can be deleted.
@@ -205,6 +232,14 @@ impl Desk {
             Ok(()) | Err(StoreError::StillThere(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Folds with the next turn; whoever writes the summary is told what to look at above all.
+    pub(crate) fn fold(&mut self, focus: Option<String>) -> Result<(), Problem> {
+        self.kept()?.fold(focus.as_deref(), now_ms())?;
+        self.focus = focus;
+        self.changed();
+        Ok(())
     }
 
     /// Tells the session something, outside of a turn.
@@ -295,11 +330,14 @@ impl Desk {
         };
         let words = question.as_ref().map(|question| question.turn.words.clone());
         let after = self.line.feed.tell("turn", &json!({"turn": number, "words": words}));
+        self.line.began.store(after, Ordering::Release);
         let _ = accepted.send(Ok(after));
         let (name, data) = self.run(question, number);
         self.failures();
         // Whoever hears of the end may begin the next turn at once.
         drop(running);
+        // The fold that it was for has come.
+        self.focus = None;
         self.line.feed.tell(name, &data);
     }
 
@@ -347,14 +385,23 @@ impl Desk {
     /// Gets ready whoever answers, and what runs the session's tools.
     fn answering(&mut self) -> Result<(), Problem> {
         self.speaker()?;
-        let Some(kept) = self.kept.as_mut() else { return Ok(()) };
+        let (kept, hands) = self.equipped()?;
+        hands.update(kept)
+    }
+
+    /// The session, and what runs its tools.
+    pub(crate) fn equipped(&mut self) -> Result<(&mut Kept, &mut Played), Problem> {
+        let (asking, common, line) = (self.asking, Arc::clone(&self.common), self.line.clone());
+        let kept = self.kept()?;
+        let (agent, id, window) = (kept.setup().agent.clone(), kept.id().to_owned(), kept.setup().model.window);
         if self.hands.is_none() {
-            let vault = self.common.vault();
             // An agent that is gone leaves its session without its tool servers.
-            let (servers, asking) = servers_of(&vault, kept.setup().agent.as_deref()).unwrap_or_default();
-            self.hands = Some(workbench(&self.common, &self.line, servers, asking, kept.setup().model.window)?);
+            let (servers, usual) = servers_of(&common.vault(), agent.as_deref()).unwrap_or_default();
+            let asking = asking.unwrap_or_else(|| asking_of(usual));
+            self.hands = Some(workbench(&common, &line, &id, (servers, asking), window)?);
         }
-        self.hands.as_ref().map_or(Ok(()), |hands| hands.update(kept))
+        let open = self.kept.as_mut().zip(self.hands.as_mut());
+        open.ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
     }
 
     fn speaker(&mut self) -> Result<(), Problem> {

@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, Scores, Script, Sources,
+    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, STORE, Scores, Script, Sources,
     Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
@@ -21,6 +22,9 @@ use crate::problem::{Problem, UNAVAILABLE};
 pub(crate) struct Played {
     outputs: Option<Outputs>,
     bench: Workbench,
+    asking: Asking,
+    /// Tool servers of the vault that the user has not let run.
+    withheld: Vec<String>,
 }
 
 impl Hands for Played {
@@ -52,29 +56,59 @@ impl Hands for Played {
 pub(crate) fn workbench(
     common: &Common,
     line: &Line,
-    servers: Vec<ServerSpec>,
-    asking: AgentAsking,
+    session: &str,
+    (servers, asking): (Vec<ServerSpec>, Asking),
     window: foreword_engine::session::Tokens,
 ) -> Result<Played, Problem> {
     let notes = common.notes()?;
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
+    let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let configs = (common.config.servers)(&common.root, servers);
-    // A vault may come from anywhere: its word alone lets nothing run unasked.
-    let asking = if asking == AgentAsking::Always { Asking::Always } else { Asking::Tool };
-    let toolbox = Toolbox::new(own_tools(&notes, outputs), configs, asking, Box::new(Asker::new(line.clone())));
-    for problem in toolbox.problems() {
-        let text = format!("tool server {}: {}", problem.server, problem.message);
-        line.feed.tell("note", &serde_json::json!({"text": text}));
-    }
+    let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();
+    let mut own = own_tools(&notes, outputs);
+    own.push(Box::new(Recall::of_session(&notes, common.root.join(STORE), session)));
+    let toolbox = Toolbox::new(own, configs, asking, Box::new(Asker::new(line.clone())));
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
-    Ok(Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window) })
+    let mut played = Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window), asking, withheld };
+    for (server, message) in played.problems() {
+        line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));
+    }
+    Ok(played)
+}
+
+/// When the user is asked where they did not say. A vault may come from anywhere: its word alone lets nothing run unasked.
+pub(crate) fn asking_of(agent: AgentAsking) -> Asking {
+    if agent == AgentAsking::Always { Asking::Always } else { Asking::Tool }
 }
 
 impl Played {
     /// An agent with the tools that are there.
     pub(crate) fn equip(&self, agent: &Agent) -> Agent {
         self.bench.equip(agent)
+    }
+
+    /// When the user is asked.
+    pub(crate) fn asking(&self) -> Asking {
+        self.asking
+    }
+
+    /// When the user is asked from here on.
+    pub(crate) fn set_asking(&mut self, asking: Asking) {
+        self.asking = asking;
+        self.bench.toolbox().set_asking(asking);
+    }
+
+    /// What is missing, and why: a server each.
+    pub(crate) fn problems(&mut self) -> Vec<(String, String)> {
+        let withheld = self.withheld.iter().map(|name| {
+            (
+                name.clone(),
+                "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers"
+                    .to_owned(),
+            )
+        });
+        withheld.chain(self.bench.toolbox().problems().into_iter().map(|problem| (problem.server, problem.message))).collect()
     }
 
     /// Tells a session of tools that came or went since it was last told.
@@ -100,6 +134,7 @@ pub(crate) fn speaker(
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
         let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+        script.heed(Arc::clone(stop));
         script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
         kept.recall_prompt()?;
         if let Some((at_ms, prompt)) = kept.last_prompt() {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::session::{Client, ClientConfig, Embedded, STORE, Script, Shared, Sqlite};
+use foreword_engine::templates::Shelf;
 use foreword_engine::tools::Desk as Notes;
 use foreword_engine::vault::{Vault, open};
 use jiff::Zoned;
@@ -94,6 +95,11 @@ impl Common {
             *looked = Instant::now();
         }
         Arc::clone(vault)
+    }
+
+    /// Where templates are looked for.
+    pub(crate) fn shelf(&self) -> Shelf {
+        Shelf::new(Some(&self.root), self.config.templates.as_deref())
     }
 
     /// The notes and what finds them, shared by all sessions.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use foreword_engine::tools::{Approval, Approve, Decision};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::hub::Line;
 
@@ -20,22 +20,30 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What waits for an answer, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
-    waiting: Mutex<(u64, BTreeMap<u64, SyncSender<Decision>>)>,
+    waiting: Mutex<(u64, BTreeMap<u64, (Value, SyncSender<Decision>)>)>,
 }
 
 impl Approvals {
-    fn add(&self, answer: SyncSender<Decision>) -> u64 {
+    /// Takes a question in under a number, which it is told with.
+    fn add(&self, mut question: Value, answer: SyncSender<Decision>) -> (u64, Value) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.0 += 1;
         let number = waiting.0;
-        waiting.1.insert(number, answer);
-        number
+        question["approval"] = json!(number);
+        waiting.1.insert(number, (question.clone(), answer));
+        (number, question)
+    }
+
+    /// What waits.
+    pub(crate) fn waiting(&self) -> Vec<Value> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.1.values().map(|(question, _)| question.clone()).collect()
     }
 
     /// Answers; whether anybody had asked.
     pub(crate) fn answer(&self, number: u64, decision: Decision) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
-        waiting.is_some_and(|waiting| waiting.send(decision).is_ok())
+        waiting.is_some_and(|(_, waiting)| waiting.send(decision).is_ok())
     }
 }
 
@@ -53,9 +61,8 @@ impl Asker {
 impl Approve for Asker {
     fn ask(&mut self, approval: &Approval<'_>) -> Decision {
         let (answer, answered) = sync_channel(1);
-        let number = self.line.approvals.add(answer);
-        let question =
-            json!({"approval": number, "tool": approval.tool, "arguments": approval.arguments, "preview": approval.preview});
+        let question = json!({"tool": approval.tool, "arguments": approval.arguments, "preview": approval.preview});
+        let (number, question) = self.line.approvals.add(question, answer);
         self.line.feed.tell("approval", &question);
         let until = Instant::now() + PATIENCE;
         let decision = loop {
@@ -91,9 +98,11 @@ mod tests {
             let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
             asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some("+a") })
         });
-        while !line.approvals.answer(1, Decision::Session) {
+        while line.approvals.waiting().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
+        assert_eq!(line.approvals.waiting()[0]["tool"], "tool:foreword/writeNote");
+        assert!(line.approvals.answer(1, Decision::Session));
         assert_eq!(waiting.join().unwrap(), Decision::Session);
         assert!(!line.approvals.answer(1, Decision::Once));
         assert!(!line.approvals.answer(7, Decision::Once));

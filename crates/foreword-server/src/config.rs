@@ -19,6 +19,8 @@ pub struct Config {
     pub vault: PathBuf,
     /// Where things are kept outside of it.
     pub places: Places,
+    /// Templates of the user's own.
+    pub templates: Option<PathBuf>,
     /// Who answers.
     pub answers: Answers,
     /// Of the tool servers that a vault's agents name, those that the user lets run, ready to be started.

@@ -84,6 +84,11 @@ impl Feed {
         Next::Events(ring.events.iter().skip(skipped).cloned().collect())
     }
 
+    /// An event, as a stream names it.
+    pub(crate) fn id(&self, number: u64) -> String {
+        format!("{}-{number}", self.name)
+    }
+
     /// The number of the last event.
     pub(crate) fn last(&self) -> u64 {
         self.ring().last

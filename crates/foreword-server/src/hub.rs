@@ -1,7 +1,7 @@
 //! The sessions that are open here, each with its thread, its queue and its feed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -30,17 +30,28 @@ pub(crate) struct Line {
     pub(crate) running: Arc<AtomicBool>,
     /// What it asks before it does it.
     pub(crate) approvals: Arc<Approvals>,
+    /// The event with which the turn that runs began; 0 before there is one.
+    pub(crate) began: Arc<AtomicU64>,
 }
 
 impl Line {
     pub(crate) fn new(feed: Arc<Feed>) -> Self {
-        Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default() }
+        Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default(), began: Arc::default() }
     }
 
     /// Begins a turn, unless one runs already.
     pub(crate) fn begin(&self) -> Option<Running> {
         let begun = !self.running.swap(true, Ordering::AcqRel);
+        if begun {
+            self.began.store(0, Ordering::Release);
+        }
         begun.then(|| Running(Arc::clone(&self.running)))
+    }
+
+    /// The event behind which the turn that runs is told, as a stream takes it.
+    pub(crate) fn turn_event(&self) -> Option<String> {
+        let began = self.began.load(Ordering::Acquire);
+        (began > 0 && self.running.load(Ordering::Acquire)).then(|| self.feed.id(began))
     }
 }
 

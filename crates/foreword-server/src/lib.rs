@@ -20,6 +20,7 @@ mod listen;
 mod page;
 mod problem;
 mod rate;
+mod settings;
 mod sse;
 mod token;
 

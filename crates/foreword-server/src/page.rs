@@ -11,17 +11,19 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 19] = [
+const FILES: [(&str, &str, &str); 23] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
     ("/icon.svg", "image/svg+xml", include_str!("../web/icon.svg")),
     ("/api.js", SCRIPT, include_str!("../web/api.js")),
+    ("/catalog.js", SCRIPT, include_str!("../web/catalog.js")),
     ("/chat.js", SCRIPT, include_str!("../web/chat.js")),
     ("/composer.js", SCRIPT, include_str!("../web/composer.js")),
     ("/context.js", SCRIPT, include_str!("../web/context.js")),
     ("/dom.js", SCRIPT, include_str!("../web/dom.js")),
     ("/figures.js", SCRIPT, include_str!("../web/figures.js")),
+    ("/fold.js", SCRIPT, include_str!("../web/fold.js")),
     ("/layers.js", SCRIPT, include_str!("../web/layers.js")),
     ("/ledger.js", SCRIPT, include_str!("../web/ledger.js")),
     ("/main.js", SCRIPT, include_str!("../web/main.js")),
@@ -30,6 +32,8 @@ const FILES: [(&str, &str, &str); 19] = [
     ("/picture.js", SCRIPT, include_str!("../web/picture.js")),
     ("/request.js", SCRIPT, include_str!("../web/request.js")),
     ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
+    ("/settings.js", SCRIPT, include_str!("../web/settings.js")),
+    ("/sheet.js", SCRIPT, include_str!("../web/sheet.js")),
     ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
 ];
 

@@ -3,9 +3,11 @@
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use foreword_engine::agents::EditError;
 use foreword_engine::attach::WebError;
 use foreword_engine::prepare::PrepareError;
-use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, SetupError, StoreError, TurnError};
+use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError};
+use foreword_engine::templates::NoTemplate;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,6 +34,8 @@ pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", 
 pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
 pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
 pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "It cannot be done now");
+pub(crate) const CHANGED: Kind = (StatusCode::PRECONDITION_FAILED, "changed", "It is no longer what it was");
+pub(crate) const NO_VERSION: Kind = (StatusCode::PRECONDITION_REQUIRED, "no-version", "Say which version you have seen");
 pub(crate) const TOO_LARGE: Kind = (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "It is too large");
 pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-budget", "It does not fit the model");
 pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once");
@@ -95,7 +99,41 @@ impl From<SetupError> for Problem {
 
 impl From<InputError> for Problem {
     fn from(error: InputError) -> Self {
-        let kind = if matches!(error, InputError::UnknownItem(_)) { NOT_FOUND } else { CONFLICT };
+        let gone = matches!(error, InputError::UnknownItem(_) | InputError::NotPinned(_));
+        let kind = if gone { NOT_FOUND } else { CONFLICT };
+        Self::new(kind, error)
+    }
+}
+
+impl From<PinError> for Problem {
+    fn from(error: PinError) -> Self {
+        match error {
+            PinError::Input(error) => error.into(),
+            error => Self::new(NOT_FOUND, error),
+        }
+    }
+}
+
+impl From<NoTemplate> for Problem {
+    fn from(error: NoTemplate) -> Self {
+        let kind = match error {
+            NoTemplate::NotFound(..) => NOT_FOUND,
+            NoTemplate::NotAName(_) => BAD_REQUEST,
+            NoTemplate::Unreadable(..) => UNAVAILABLE,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl From<EditError> for Problem {
+    fn from(error: EditError) -> Self {
+        let kind = match error {
+            EditError::NoAgent(_) | EditError::NoItem(_) => NOT_FOUND,
+            EditError::Name(_) | EditError::Kind(_) | EditError::Write(_) => BAD_REQUEST,
+            EditError::Changed(_) => CHANGED,
+            EditError::OneFile(..) | EditError::Exists(_) | EditError::Otherwise(..) => CONFLICT,
+            EditError::Unreadable(..) => UNAVAILABLE,
+        };
         Self::new(kind, error)
     }
 }

@@ -206,8 +206,13 @@ fn the_description_names_every_route() {
     assert!(paths.len() > 20, "{}", paths.len());
     // Every route that is described is there.
     for (path, methods) in paths {
-        let address =
-            path.replace("{session}", "nobody").replace("{turn}", "1").replace("{request}", "0").replace("{agent}", "nobody");
+        let address = path
+            .replace("{session}", "nobody")
+            .replace("{turn}", "1")
+            .replace("{request}", "0")
+            .replace("{agent}", "nobody")
+            .replace("{item}", "rule:x")
+            .replace("{template}", "nothing");
         for method in methods.as_object().unwrap().keys() {
             let status = server.call(&method.to_uppercase(), &address, (method != "get").then(|| json!({})).as_ref()).status;
             assert!(status != 405 && status != 0, "{method} {path}: {status}");

@@ -35,8 +35,8 @@ function askToken() {
   return Boolean(token);
 }
 
-async function call(method, path, body, again = true) {
-  const options = { method, headers: headers(body === undefined ? {} : { "content-type": "application/json" }) };
+async function call(method, path, body, more = {}, again = true) {
+  const options = { method, headers: headers(body === undefined ? more : { "content-type": "application/json", ...more }) };
   if (body !== undefined) options.body = JSON.stringify(body);
   let response;
   try {
@@ -44,7 +44,7 @@ async function call(method, path, body, again = true) {
   } catch {
     throw new Problem({ status: 0, detail: "The server cannot be reached. Is it still running?" });
   }
-  if (response.status === 401 && again && askToken()) return call(method, path, body, false);
+  if (response.status === 401 && again && askToken()) return call(method, path, body, more, false);
   if (!response.ok) throw await problemOf(response);
   const type = response.headers.get("content-type") ?? "";
   return type.includes("json") ? response.json() : response.text();
@@ -53,8 +53,8 @@ async function call(method, path, body, again = true) {
 export const get = (path) => call("GET", path);
 export const post = (path, body = {}) => call("POST", path, body);
 export const put = (path, body) => call("PUT", path, body);
-export const patch = (path, body) => call("PATCH", path, body);
-export const del = (path) => call("DELETE", path);
+export const patch = (path, body, more) => call("PATCH", path, body, more);
+export const del = (path, more) => call("DELETE", path, undefined, more);
 export const at = (...parts) => "/" + parts.map((part) => encodeURIComponent(part)).join("/");
 
 /** Listens to the events of a session until `stop` of what it gives back is called. A lost connection is taken up again. */

@@ -4,20 +4,23 @@ import { at, get, listen, post, put } from "./api.js";
 import { Composer } from "./composer.js";
 import { showRequest } from "./request.js";
 import { fill, h, icon, toast } from "./dom.js";
+import { pin, pinsOf, unpin } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { openNote } from "./note.js";
 import { amount, money, share } from "./figures.js";
 
 export class Chat {
-  constructor({ changed, began }) {
+  constructor({ changed, began, chose }) {
     this.changed = changed;
     this.began = began;
     this.session = null;
     this.running = false;
     this.log = h("div.log", { role: "log", "aria-live": "off" });
     this.scroller = h("div.scroller", {}, this.log);
-    this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null });
-    this.node = h("section.chat", { "aria-label": "Chat" }, this.scroller, this.composer.node);
+    this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null, chose });
+    this.lost = h("p.offline", { role: "status", hidden: true }, "The connection to the server is lost; trying again.");
+    this.pins = new Set();
+    this.node = h("section.chat", { "aria-label": "Chat" }, this.scroller, this.lost, this.composer.node);
     this.scroller.addEventListener("scroll", () => {
       const { scrollTop, scrollHeight, clientHeight } = this.scroller;
       this.follow = scrollHeight - scrollTop - clientHeight < 80;
@@ -37,14 +40,58 @@ export class Chat {
   open(session) {
     this.stream?.stop();
     this.session = session;
+    this.pins = new Set();
     this.setRunning(session.running);
     this.draw(session.messages);
     this.composer.reset();
     this.composer.focus();
     this.follow = true;
     this.scroll();
-    this.listen(null);
+    if (session.running) this.join(session);
+    else this.listen(null);
     this.loadUsage();
+    this.loadPins();
+  }
+
+  /** Takes up a turn that runs: what it said so far is told again, and what waits for a word is shown. */
+  async join(session) {
+    this.log.querySelector(".unanswered")?.remove();
+    this.pending();
+    this.listen(session.event);
+    if (session.event) return;
+    for (const waiting of await get(at("sessions", session.id, "approvals")).catch(() => [])) this.happened("approval", waiting);
+  }
+
+  /** Which messages are kept through every fold. */
+  async loadPins() {
+    const id = this.session?.id;
+    const pins = id && !this.running && (await pinsOf(id));
+    if (!pins || this.session?.id !== id) return;
+    this.pins = new Set(pins.map((one) => one.what));
+    for (const button of this.log.querySelectorAll("[data-pin]")) mark(button, this.pins.has(button.dataset.pin));
+  }
+
+  async togglePin(button) {
+    const { id } = this.session;
+    const what = button.dataset.pin;
+    const pinned = this.pins.has(what);
+    try {
+      await (pinned ? unpin : pin)(id, what);
+      if (pinned) this.pins.delete(what);
+      else this.pins.add(what);
+      mark(button, !pinned);
+    } catch (problem) {
+      toast(problem.message, "error");
+    }
+  }
+
+  /** The button that pins a message. */
+  pinButton(message) {
+    if (!message.id) return null;
+    const button = action("pin", "", () => this.togglePin(button));
+    button.dataset.pin = message.id;
+    mark(button, this.pins.has(message.id));
+    return button;
   }
 
   listen(from) {
@@ -54,7 +101,10 @@ export class Chat {
     });
   }
 
-  draw(messages) {
+  draw(all) {
+    // The turn that runs is told by its events.
+    const asked = all.findLastIndex((message) => message.role === "user");
+    const messages = this.running ? all.slice(0, asked + 1) : all;
     fill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
     const end = messages.at(-1);
     if (end?.role === "user" && !this.running) this.log.append(this.unanswered());
@@ -68,7 +118,17 @@ export class Chat {
     this.setRunning(session.running);
     this.draw(session.messages);
     this.loadUsage();
+    this.loadPins();
     this.scroll();
+    return session;
+  }
+
+  /** Reads the session again, and takes up the turn that runs, if one does. */
+  async resume() {
+    const session = await this.reload();
+    if (!session?.running) return;
+    this.stream?.stop();
+    this.join(session);
   }
 
   /** What each answer used, below it. */
@@ -82,8 +142,9 @@ export class Chat {
       if (!node) continue;
       const used = bar.usage;
       const prompt = used ? used.read + used.write + used.uncached : bar.tokens;
-      fill(node, amount(prompt), " tokens", used && used.read > 0 ? [" · ", share(used.read, prompt), " from the cache"] : null,
-        used?.cost > 0 ? [" · ", money(used.cost)] : null, used?.first_token_ms ? ` · ${(used.first_token_ms / 1000).toFixed(1)} s to the first word` : null);
+      fill(node, amount(prompt), " tokens", used && used.read > 0 ? [" · ", share(used.read, prompt), " cached"] : null,
+        used?.cost > 0 ? [" · ", money(used.cost)] : null, used?.first_token_ms >= 100 ? ` · ${(used.first_token_ms / 1000).toFixed(1)} s` : null);
+      node.title = "what was sent, how much of it came from the provider's cache, its price, and the time to the first word";
     }
     this.scroll();
   }
@@ -92,7 +153,7 @@ export class Chat {
     if (message.role === "user") {
       const node = h("article.message.user", { dataset: { turn: message.turn } });
       fill(node, h("div.bubble", {}, message.text), attachments(message.attached),
-        h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copy(message.text))));
+        h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copy(message.text)), this.pinButton(message)));
       return node;
     }
     const body = h("div.words", {}, markdown(message.text, openNote));
@@ -102,7 +163,7 @@ export class Chat {
         message.request !== null && h("button.view-context", { type: "button", onclick: () => showRequest(this.session.id, message.request) }, icon("layers"), "View context"),
         action("copy", "Copy", () => copy(message.text)),
         isLast && action("again", "Answer anew", () => this.again(at("sessions", this.session.id, "regenerate"))),
-        action("fork", "Fork from here", () => this.fork(message.turn)),
+        action("fork", "Fork from here", () => this.fork(message.turn)), this.pinButton(message),
         message.request !== null && h("span.usage", { dataset: { usage: message.request } })));
   }
 
@@ -112,6 +173,7 @@ export class Chat {
   }
 
   async send(words, attach) {
+    this.beginning = true;
     try {
       if (!this.session) {
         const session = await post("/sessions", this.composer.choices());
@@ -129,6 +191,8 @@ export class Chat {
     } catch (problem) {
       toast(problem.message, "error");
       return false;
+    } finally {
+      this.beginning = false;
     }
   }
 
@@ -144,23 +208,24 @@ export class Chat {
 
   pending() {
     this.text = "";
-    this.words = h("div.words", { "aria-live": "polite", "aria-busy": "true" }, h("span.thinking", {}, "reading", h("i"), h("i"), h("i")));
+    this.words = h("div.words", { "aria-live": "polite", "aria-busy": "true" }, h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
     this.steps = h("div.steps");
     this.log.append(h("article.message.assistant.running", {}, this.steps, this.words));
   }
 
   async again(path, body) {
+    this.beginning = true;
     try {
       const begun = await (body ? put(path, body) : post(path));
-      await this.reload();
-      const answers = [...this.log.querySelectorAll(".message.assistant")];
-      const users = [...this.log.querySelectorAll(".message.user")];
-      const last = users.at(-1);
-      for (const node of answers) if (last && last.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_FOLLOWING) node.remove();
-      this.log.querySelector(".unanswered")?.remove();
+      const session = await get(at("sessions", this.session.id));
+      this.session = session;
+      this.setRunning(true);
+      this.draw(session.messages);
       this.start(begun.event);
     } catch (problem) {
       toast(problem.message, "error");
+    } finally {
+      this.beginning = false;
     }
   }
 
@@ -203,18 +268,18 @@ export class Chat {
   }
 
   happened(name, data) {
+    this.lost.hidden = name !== "offline";
     switch (name) {
       case "turn":
-        if (!this.running) {
-          this.reload().then(() => {
-            this.setRunning(true);
-            this.log.querySelector(".unanswered")?.remove();
-            this.pending();
-          });
-        }
+        // Another window began it.
+        if (!this.running && !this.beginning) this.resume().catch(() => {});
         break;
       case "request":
         this.setRunning(true);
+        if (!this.words?.isConnected) this.pending();
+        this.words.querySelector(".thinking b")?.replaceChildren(`reading ${amount(data.tokens)} tokens`);
+        // What is sent is on record before it is sent, so it can be looked at now.
+        this.changed();
         break;
       case "part":
         if (!this.words?.isConnected) this.pending();
@@ -236,6 +301,7 @@ export class Chat {
       }
       case "approval":
         if (!this.words?.isConnected) this.pending();
+        if (this.log.querySelector(`[data-approval="${data.approval}"]`)) break;
         this.steps.append(this.approval(data));
         this.scroll();
         break;
@@ -257,7 +323,7 @@ export class Chat {
         this.changed();
         break;
       case "lost":
-        this.reload();
+        this.resume().catch(() => {});
         break;
     }
   }
@@ -272,7 +338,7 @@ export class Chat {
       }
     };
     const shown = data.preview ?? JSON.stringify(data.arguments, null, 2);
-    const lines = shown.split("\n").map((line) => h("span", { class: data.preview && line.startsWith("+") ? "plus" : data.preview && line.startsWith("-") ? "minus" : "" }, `${line}\n`));
+    const lines = shown.split("\n").map((line) => h("span", { class: (data.preview && /^([+-])(?!\1\1 )/.exec(line)?.[1].replace("+", "plus").replace("-", "minus")) ?? "" }, `${line}\n`));
     return h("div.approval", { role: "alertdialog", "aria-label": "A tool waits for you", dataset: { approval: data.approval } },
       h("p", {}, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
       h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
@@ -306,6 +372,14 @@ export class Chat {
   }
 }
 
+/** Shows whether a message is pinned. */
+function mark(button, pinned) {
+  const label = pinned ? "Unpin: folds may take it" : "Pin: keep it through every fold";
+  button.setAttribute("aria-pressed", String(pinned));
+  button.setAttribute("aria-label", label);
+  button.title = label;
+}
+
 function action(drawing, label, onclick) {
   return h("button.action", { type: "button", onclick, title: label, "aria-label": label }, icon(drawing));
 }
@@ -335,13 +409,23 @@ async function tries() {
   const known = [["Why was the loaf flat?", "Kitchen/Bread.md"], ["What should I practise this week?", "Piano Lessons/Practice plan.md"]];
   const fitting = known.filter(([, path]) => notes.some((note) => note.attach === path));
   const own = notes.slice(0, 2).map((note) => [`What is most important in ${note.label.split("/").pop()}?`, note.attach]);
-  return [...(fitting.length ? fitting : own), ["What did I write lately?", "since:7d"]];
+  return [...(fitting.length ? fitting : own), ["What did I write lately?", "since:7d", "notes of the last 7 days"]];
+}
+
+/** Who answers, and where what is said goes. */
+async function answerer() {
+  const model = (await get("/models").catch(() => [])).find((one) => one.default);
+  if (!model) return "";
+  if (!model.provider) return `${model.name} answers, on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; \`--model\` names another one.`;
+  return `${model.name} answers, at ${model.provider}: what you ask and attach is sent there.`;
 }
 
 function welcome(put) {
   const list = h("div.tries");
-  tries().then((all) => fill(list, all.map(([words, attach]) => h("button.try", { type: "button", onclick: () => put(words, [attach]) }, h("b", {}, words), h("span", {}, attach.replace(/\.md$/, ""))))));
+  tries().then((all) => fill(list, all.map(([words, attach, label]) => h("button.try", { type: "button", onclick: () => put(words, [attach]) }, h("b", {}, words), h("span", {}, label ?? attach.replace(/\.md$/, ""))))));
+  const who = h("p.who-answers");
+  answerer().then((text) => fill(who, text));
   return h("div.welcome", {}, h("h1", {}, "Ask your notes"),
     h("p", {}, "Write a question. Type ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what the model was given, and why."),
-    list);
+    list, who);
 }

@@ -3,16 +3,18 @@
 import { at, get, post } from "./api.js";
 import { fill, h, icon, iconButton } from "./dom.js";
 import { amount, money, share } from "./figures.js";
+import { attaching } from "./note.js";
+import { histories } from "./settings.js";
 
 export class Composer {
-  constructor({ send, stop, session }) {
+  constructor({ send, stop, session, chose }) {
     this.onsend = send;
     this.onstop = stop;
     this.session = session;
     this.attach = [];
     this.running = false;
     this.field = h("textarea", {
-      id: "composer", rows: 1, placeholder: "Ask something — [[ note, # tag, @ anything", "aria-label": "Your message",
+      id: "composer", rows: 1, placeholder: matchMedia("(min-width: 761px)").matches ? "Ask something: [[ note, # tag, @ anything" : "Ask something", "aria-label": "Your message",
       role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
       oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => this.closeList(), 150),
     });
@@ -22,23 +24,27 @@ export class Composer {
     this.next = h("div.next", { "aria-live": "off" });
     this.model = h("select", { "aria-label": "Model of the new session" });
     this.layout = h("select", { "aria-label": "Layout of the new session", title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
-    this.agent = h("select", { "aria-label": "Agent of the new session" }, h("option", { value: "" }, "plain agent"));
+    this.agent = h("select", { "aria-label": "Agent of the new session", onchange: chose }, h("option", { value: "" }, "plain agent"));
     const modes = [["", "usual mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
     this.mode = h("select", { "aria-label": "Mode of the new session" }, modes.map(([value, label]) => h("option", { value }, label)));
-    this.options = h("div.options", {}, this.agent, this.model, this.mode, this.layout);
+    this.endless = h("select", { "aria-label": "What is sent of older messages", title: "Endless: a checked summary stands for older messages, so a session can go on for ever." }, h("option", { value: "" }, "full history"));
+    this.options = h("div.options", {}, this.agent, this.model, this.mode, this.endless, this.layout);
     this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.insert("@")), this.field, this.button)),
       h("div.under", {}, this.options, this.next));
+    attaching((what) => this.add(what));
     this.loadChoices();
   }
 
-  async loadChoices() {
-    const [agents, models] = await Promise.all([get("/agents").catch(() => []), get("/models").catch(() => [])]);
-    this.agent.append(...agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "" }, agent.name)));
+  async loadChoices(wanted = null) {
+    const [agents, models, history] = await Promise.all([get("/agents").catch(() => []), get("/models").catch(() => []), histories()]);
+    const chosen = wanted ?? this.agent.value;
+    fill(this.agent, h("option", { value: "" }, "plain agent"), agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "", selected: agent.name === chosen }, agent.name)));
+    fill(this.endless, history.options.map(([value, label]) => h("option", { value, title: history.about(value) ?? "" }, label)));
     fill(this.model, models.map((model) => h("option", { value: model.default ? "" : model.name, selected: model.default }, model.name)));
   }
 
   choices() {
-    const given = { model: this.model.value, agent: this.agent.value, layout: this.layout.value, mode: this.mode.value };
+    const given = { model: this.model.value, agent: this.agent.value, layout: this.layout.value, mode: this.mode.value, template: this.endless.value };
     return Object.fromEntries(Object.entries(given).filter(([, value]) => value));
   }
 
@@ -52,6 +58,14 @@ export class Composer {
     this.attach = [...attach];
     this.drawChips();
     this.typed();
+    this.field.focus();
+  }
+
+  /** Attaches one thing more. */
+  add(what) {
+    if (!this.attach.includes(what)) this.attach.push(what);
+    this.drawChips();
+    this.preview();
     this.field.focus();
   }
 
@@ -93,6 +107,8 @@ export class Composer {
       }
       if (event.key === "Enter" || event.key === "Tab") {
         event.preventDefault();
+        // Who types faster than the list comes gets what they typed.
+        if (this.begun()?.name !== this.listed?.name) return this.complete().then(() => this.list.hidden || this.key(event));
         return options[Math.max(at, 0)]?.dispatchEvent(new Event("pointerdown"));
       }
       if (event.key === "Escape") {
@@ -115,6 +131,7 @@ export class Composer {
   typed() {
     this.field.style.height = "auto";
     this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
+    this.field.style.overflowY = this.field.scrollHeight > 240 ? "auto" : "hidden";
     this.complete();
     this.preview();
   }
@@ -132,6 +149,9 @@ export class Composer {
     const begun = this.begun();
     if (!begun) return this.closeList();
     if (begun.sign === "@" && /^https?:\/\/\S+/.test(begun.name)) return this.show([{ kind: "page", label: begun.name, attach: begun.name }], begun);
+    // @Kitchen/Bread.md:3-7 names lines of a note.
+    const lines = begun.sign === "@" && /^(\S+?)(?:#L|:)(\d+)-L?(\d+)$/.exec(begun.name);
+    if (lines) return this.show([{ kind: "lines", label: `${lines[1]}, lines ${lines[2]} to ${lines[3]}`, attach: `${lines[1]}#L${lines[2]}-L${lines[3]}` }], begun);
     const wanted = { "[[": ["note"], "#": ["tag"], "@": ["note", "tag", "folder"] }[begun.sign];
     const found = await get(`/vault/complete?limit=100&q=${encodeURIComponent(begun.name)}`).catch(() => []);
     const now = this.begun();
@@ -145,6 +165,7 @@ export class Composer {
       role: "option", id: `completion-${index}`, "aria-selected": String(index === 0),
       onpointerdown: (event) => { event.preventDefault(); this.take(one, begun); },
     }, h("span.kind", {}, one.kind), h("span.label", {}, one.label), one.notes > 1 && h("span.count", {}, `${one.notes} notes`))));
+    this.listed = begun;
     this.list.hidden = false;
     this.field.setAttribute("aria-expanded", "true");
     this.pick(0);

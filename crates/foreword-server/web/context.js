@@ -1,43 +1,110 @@
-// The items of a session in three columns: what is in, what could be, and taking it in or out.
+// The items of a session in three columns: what is in, what could be, taking it in or out, and editing it.
 
 import { at, del, get, post } from "./api.js";
+import { itemForm, newAgent, newItem } from "./catalog.js";
 import { fill, h, iconButton, toast } from "./dom.js";
 
+const LABEL = { always: "Always", manual: "Manual", agent: "Agent" };
+const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
+
 export class ContextPanel {
-  constructor() {
+  /** `agent` tells the agent that a new session would have, `made` is told of a new one. */
+  constructor({ agent, made }) {
+    this.chosen = agent;
+    this.made = made;
+    this.open = new Set();
+    this.asked = 0;
     this.node = h("div.context");
   }
 
-  async show(session) {
+  async show(session, running = false) {
+    const same = this.session === session && this.node.firstChild;
+    // What a person is writing is not taken from under their hands.
+    if (same && this.node.querySelector("form[data-begun]")) return;
     this.session = session;
-    if (!session) return fill(this.node, h("p.empty", {}, "The rules, references and tools of a session stand here once it has begun. Choose an agent below the message field to begin with its items."));
-    let items;
+    this.asked += 1;
+    const { asked } = this;
+    // While it answers, nothing can be changed; what is shown stays.
+    if (running) return same || fill(this.node, h("p.empty", {}, "The items stand here when the answer is there."));
     try {
-      items = await get(at("sessions", session, "items"));
+      const view = session ? await this.ofSession(session) : await this.ofAgent(this.chosen());
+      if (this.asked === asked) fill(this.node, view);
     } catch (problem) {
-      // While it answers, nothing can be changed; what is shown stays.
-      if (problem.status !== 409) fill(this.node, h("p.empty", {}, problem.message));
-      return;
+      if (this.asked === asked) fill(this.node, h("p.empty", {}, problem.message));
     }
-    if (this.session !== session) return;
-    const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
-    const byServer = (a, b) => (a.server ?? "").localeCompare(b.server ?? "") || a.name.localeCompare(b.name);
-    const column = (name, kind, order) => {
-      const all = items.filter((item) => item.kind === kind).sort(order);
-      return h("section", {}, h("h3", {}, name, h("span.count", {}, `${all.filter((item) => item.in_session).length} of ${all.length}`)), all.length ? all.map((item) => this.item(item)) : h("p.none", {}, "none"));
-    };
-    fill(this.node, h("div.columns.narrow", {}, column("Rules", "rule", byPriority), column("References", "reference", byPriority), column("Tools", "tool", byServer)),
-      !items.length && h("p.empty", {}, "This session has a plain agent without rules, references or tools. Agents are folders in Foreword/Agents of the vault."));
   }
 
-  item(item) {
+  async ofSession(session) {
+    const [items, tools, settings] = await Promise.all([get(at("sessions", session, "items")), get(at("sessions", session, "tools")), get(at("sessions", session, "settings"))]);
+    return [
+      h("p.sub.panel-about", {}, settings.agent ? ["Agent ", h("b", {}, settings.agent), ". What you change takes effect with the next question."] : this.plain()),
+      h("div.columns", {}, this.column("Rules", "rule", items, settings.agent), this.column("References", "reference", items, settings.agent), this.tools(tools)),
+    ];
+  }
+
+  async ofAgent(agent) {
+    if (!agent) return [h("p.empty", {}, "Rules, references and tools stand here: what the model may be given besides your words."), h("p.sub.panel-about", {}, this.plain())];
+    const found = await get(at("agents", agent));
+    return [h("p.sub.panel-about", {}, "Agent ", h("b", {}, agent), ": a new session begins with what is marked Always."),
+      found.problems.length > 0 && h("ul.remarks.warn", {}, found.problems.map((problem) => h("li", {}, problem))),
+      h("div.columns", {}, this.column("Rules", "rule", found.items, agent), this.column("References", "reference", found.items, agent))];
+  }
+
+  plain() {
+    return ["The plain agent has no rules, references or servers of its own. ",
+      h("button.plain", { type: "button", onclick: () => newAgent((name) => { toast(`The agent ${name} is there for new sessions.`); this.made(name); }) }, "Make an agent")];
+  }
+
+  column(name, kind, items, agent) {
+    const all = items.filter((item) => item.kind === kind).sort(byPriority);
+    const many = this.session ? `${all.filter((item) => item.in_session).length} of ${all.length}` : String(all.length);
+    return h("section", { dataset: { kind } }, h("h3", {}, name, h("span.count", {}, many), agent && iconButton("plus", `New ${kind}`, () => newItem(agent, kind, () => this.changed()), { class: "right" })),
+      all.length ? all.map((item) => this.item(item, agent)) : h("p.none", {}, "none"));
+  }
+
+  item(item, agent) {
     const mode = item.in_session ?? item.include;
-    const label = { always: "Always", manual: "Manual", agent: "Agent" }[mode];
-    const toggle = item.in_session ? iconButton("close", `Remove ${item.name}`, () => this.tell(() => del(`${at("sessions", this.session, "items")}?item=${encodeURIComponent(item.item)}`))) : iconButton("plus", `Add ${item.name}`, () => this.tell(() => post(at("sessions", this.session, "items"), { item: item.item })));
-    return h("details.item", { class: item.in_session ? "in" : "out" }, h("summary.item-head", {},
-      item.priority !== null && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
-      h("span.item-name", {}, item.name), h("span.badge", { class: mode, title: item.in_session ? "in this session" : "may come in" }, label), toggle),
-      item.server && h("p.server", {}, item.server), item.description && h("p", {}, item.description), h("pre", {}, item.text));
+    const editable = agent && item.version;
+    const body = h("div.item-body");
+    const node = h("details.item", { class: this.session && !item.in_session ? "out" : "in", open: this.open.has(item.item), dataset: { item: item.item } }, h("summary.item-head", {},
+      item.priority !== null && h("span.priority", { title: "priority: 000 comes first" }, String(item.priority).padStart(3, "0")),
+      h("span.item-name", {}, item.name), badge(mode, item.in_session ? "in this session" : "how it may come in"), this.session && this.toggle(item)),
+      item.description && h("p.about", {}, item.description), body);
+    const draw = () => {
+      if (node.open) this.open.add(item.item);
+      else this.open.delete(item.item);
+      if (node.open && !body.firstChild) fill(body, editable ? itemForm(agent, item, () => this.changed()) : h("pre", {}, item.text));
+    };
+    node.addEventListener("toggle", draw);
+    if (node.open) draw();
+    return node;
+  }
+
+  toggle(item) {
+    const path = at("sessions", this.session, "items");
+    // A button in a summary must not open it too.
+    const tell = (what) => (event) => {
+      event.preventDefault();
+      this.tell(what);
+    };
+    return item.in_session ? iconButton("close", `Remove ${item.name}`, tell(() => del(`${path}?item=${encodeURIComponent(item.item)}`))) : iconButton("plus", `Add ${item.name}`, tell(() => post(path, { item: item.item })));
+  }
+
+  tools(found) {
+    const count = found.servers.reduce((sum, server) => sum + server.tools.length, 0);
+    return h("section", { dataset: { kind: "tool" } }, h("h3", {}, "Tools", h("span.count", {}, count)),
+      !found.used && h("p.none", {}, "The small model that comes with Foreword cannot use tools, so it is not told of them."),
+      found.problems.map((problem) => h("p.warn-box", {}, h("b", {}, problem.server), ` ${problem.message}`)),
+      found.servers.map((server) => [h("h4.server-name", {}, server.server), server.tools.map((tool) => h("details.item", { class: tool.in_session ? "in" : "out" }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
+        tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), badge(tool.include, "how it may come in"), found.used && this.toggle({ ...tool, in_session: tool.in_session ? tool.include : null })),
+        tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "only reads" : "can change things")))]));
+  }
+
+  /** The catalog changed: a session that is open takes it over. */
+  async changed() {
+    if (this.session) await post(at("sessions", this.session, "agent")).catch((problem) => toast(problem.message, "error"));
+    for (const form of this.node.querySelectorAll("form[data-begun]")) delete form.dataset.begun;
+    await this.show(this.session);
   }
 
   async tell(what) {
@@ -49,4 +116,8 @@ export class ContextPanel {
       toast(problem.message, "error");
     }
   }
+}
+
+function badge(mode, title) {
+  return h("span.badge", { class: mode, title }, LABEL[mode]);
 }

@@ -54,6 +54,9 @@ const PATHS = {
   chart: "M5 20V10M12 20V4M19 20v-7",
   trash: "M5 7h14M10 7V4h4v3M7 7l1 13h8l1-13",
   moon: "M20 14A8 8 0 1 1 10 4a7 7 0 0 0 10 10z",
+  pin: "M9 4h6l-1 6 4 4H6l4-4zM12 14v6",
+  gear: "M4 7h9M19 7h1M4 17h1M11 17h9M16 4v6M8 14v6",
+  wide: "M4 12h16M8 8l-4 4 4 4M16 8l4 4-4 4",
   search: "M11 4a7 7 0 1 1 0 14 7 7 0 0 1 0-14zM16 16l5 5",
   clip: "M19 11l-8 8a5 5 0 0 1-7-7l9-9a3.5 3.5 0 0 1 5 5l-9 9a2 2 0 0 1-3-3l8-8",
 };
@@ -71,6 +74,13 @@ export function iconButton(name, label, onclick, more = {}) {
 /** Says something for some seconds. */
 export function toast(text, kind = "note") {
   const node = h(`div.toast.${kind}`, {}, text);
-  document.getElementById("toasts").append(node);
-  setTimeout(() => node.remove(), kind === "error" ? 9000 : 4000);
+  const toasts = document.getElementById("toasts");
+  toasts.append(node);
+  // Shown anew, so that it stands above a sheet that was opened since.
+  if (toasts.matches(":popover-open")) toasts.hidePopover();
+  toasts.showPopover();
+  setTimeout(() => {
+    node.remove();
+    if (!toasts.firstChild) toasts.hidePopover();
+  }, kind === "error" ? 9000 : 4000);
 }

@@ -15,19 +15,26 @@ export const LAYERS = [
 export const layerClass = (index) => `layer-${index}`;
 
 /** One horizontal bar: what each layer takes, the cached start of it shaded, the rest of the budget empty. */
-export function strip(tokens, cached, budget) {
+export function strip(tokens, cached, budget, open = null) {
   const total = tokens.reduce((sum, part) => sum + part, 0);
-  const whole = Math.max(budget, total, 1);
+  // A budget far above the prompt would leave nothing to see: it is told instead.
+  const whole = Math.max(total * 4 < budget ? total : budget, total, 1);
   // Layers are drawn as a provider's cache reads them: tools, system, library, history, this turn, the words.
   const order = [0, 1, 2, 4, 3, 5];
   const parts = order.map((index) => {
-    const part = h("i", { class: layerClass(index), title: `${LAYERS[index][1]}: ${amount(tokens[index])} tokens` });
+    const part = h(open ? "button" : "i", { type: open ? "button" : null, "aria-label": open ? `${LAYERS[index][1]}: ${amount(tokens[index])} tokens, read its text` : null, onclick: open ? () => open(index) : null, class: layerClass(index), title: `${LAYERS[index][1]}: ${amount(tokens[index])} tokens` });
     part.style.width = `${(tokens[index] / whole) * 100}%`;
+    part.hidden = tokens[index] === 0;
     return part;
   });
   const shade = h("i.cached", { title: `${amount(cached)} tokens from the cache` });
   shade.style.width = `${(Math.min(cached, total) / whole) * 100}%`;
-  return h("div.strip", { role: "img", "aria-label": `${amount(total)} of ${amount(budget)} tokens, ${amount(cached)} from the cache` }, parts, shade);
+  return h("div.strip", { role: open ? "group" : "img", "aria-label": `${amount(total)} of ${amount(budget)} tokens, ${amount(cached)} from the cache` }, parts, shade);
+}
+
+/** What each layer is, for who sees them for the first time. */
+export function explained() {
+  return h("ul.layers-about", {}, LAYERS.map(([, name, about], index) => h("li", {}, h("i", { class: layerClass(index) }), h("b", {}, name), h("span", {}, about))));
 }
 
 export function legend() {

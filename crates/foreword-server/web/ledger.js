@@ -1,8 +1,9 @@
 // Cost and cache over all sessions.
 
 import { get } from "./api.js";
-import { h, iconButton, toast } from "./dom.js";
+import { h, toast } from "./dom.js";
 import { amount, money, share } from "./figures.js";
+import { sheet } from "./sheet.js";
 
 export async function showLedger(open) {
   let ledger;
@@ -21,13 +22,8 @@ export async function showLedger(open) {
     bar.children[1].style.height = `${(day.read / most) * 100}%`;
     return bar;
   });
-  const dialog = h("dialog.sheet.wide", { tabindex: -1, "aria-label": "Cost and cache", onclose: () => dialog.remove() },
-    h("header", {}, h("h2", {}, "Cost and cache"), iconButton("close", "Close", () => dialog.close())),
-    h("div.sheet-body", {}, h("dl.sums.large", {}, [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days),
+  const dialog = sheet("Cost and cache", { wide: true },
+    h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "Nothing was sent yet. Each request is counted here: its tokens, what the provider's cache served, what it cost."), h("dl.sums.large", {}, [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "read anew"), h("li", {}, h("i.read"), "from a cache")),
       h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, head("session"), h("tbody", {}, ledger.sessions.map((row) => h("tr", {}, h("td", {}, h("button.plain", { type: "button", onclick: () => { dialog.close(); open(row.of); } }, row.title || row.of)), cells(row))))))));
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-  document.body.append(dialog);
-  dialog.showModal();
-  dialog.focus();
 }

@@ -6,35 +6,61 @@ import { ContextPanel } from "./context.js";
 import { showLedger } from "./ledger.js";
 import { Picture } from "./picture.js";
 import { Sessions } from "./sessions.js";
-import { fill, h, iconButton, toast } from "./dom.js";
+import { openSettings } from "./settings.js";
+import { fill, h, icon, iconButton, toast } from "./dom.js";
 
 const state = { session: null };
 
 const sessions = new Sessions({ open, begin, remove });
-const chat = new Chat({ changed, began });
+const chat = new Chat({ changed, began, chose: () => state.session || refreshPanel() });
 const picture = new Picture();
-const context = new ContextPanel();
+const context = new ContextPanel({
+  agent: () => chat.composer.agent.value,
+  made: async (name) => {
+    await chat.composer.loadChoices(name);
+    refreshPanel();
+  },
+});
 
 const title = h("button.title", { type: "button", title: "Rename this session", onclick: rename }, "Foreword");
-const model = h("span.badge.model");
+const model = h("button.badge.model", { type: "button", "aria-label": "Settings of this session", title: "Settings of this session", onclick: settings });
 const tabs = [
   ["prompt", "Prompt", "layers", picture],
   ["context", "Context", "list", context],
 ];
 const panelBody = h("div.panel-body");
 const panelTabs = tabs.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => showPanel(name) }, label));
+const widen = iconButton("wide", "Widen the panel", toggleWide, { "aria-pressed": "false" });
 const panel = h("aside.panel", { "aria-label": "What the model is given", hidden: true },
-  h("div.panel-head", { role: "tablist" }, panelTabs, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
+  h("div.panel-head", { role: "tablist" }, panelTabs, h("span.grow"), widen, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
 
 const header = h("header.bar", {},
   iconButton("menu", "Sessions", () => document.body.classList.toggle("side-open"), { class: "menu-button" }),
   title, model, h("span.grow"),
-  tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, iconOf(drawing), h("span.label", {}, label))),
-  h("button.bar-button", { type: "button", onclick: () => showLedger(open) }, iconOf("chart"), h("span.label", {}, "Cost")),
+  tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-label": label, title: label, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, icon(drawing), h("span.label", {}, label))),
+  h("button.bar-button", { type: "button", onclick: () => showLedger(open) }, icon("chart"), h("span.label", {}, "Cost")),
   iconButton("moon", "Light or dark", toggleTheme));
 
-function iconOf(name) {
-  return iconButton(name, "", () => {}).firstChild;
+function toggleWide() {
+  const wide = document.body.classList.toggle("panel-wide");
+  widen.setAttribute("aria-pressed", String(wide));
+  widen.setAttribute("aria-label", wide ? "Narrow the panel" : "Widen the panel");
+  widen.title = widen.getAttribute("aria-label");
+}
+
+function settings() {
+  if (state.session) openSettings(state.session.id, showSettings);
+}
+
+/** Who answers and how, as it is set now; it may be another than the session began with. */
+async function showSettings() {
+  const id = state.session?.id;
+  // While it answers, nothing else is asked of a session.
+  const set = id && !chat.running ? await get(at("sessions", id, "settings")).catch(() => null) : null;
+  if (state.session?.id !== id) return;
+  if (set || !model.firstChild || model.hidden) fill(model, icon("gear"), set ? [set.model, " · ", set.mode, set.history === "managed" && " · Endless"] : state.session?.model ?? "");
+  model.hidden = !state.session;
+  refreshPanel();
 }
 
 fill(document.getElementById("app"), sessions.node, h("div.scrim", { onclick: closeSide }), h("main.main", {}, header, chat.node), panel);
@@ -43,17 +69,18 @@ function closeSide() {
   document.body.classList.remove("side-open");
 }
 
-function showPanel(name) {
+/** Opens one of the panels, or none; what a person chose is remembered. */
+function showPanel(name, chosen = true) {
   panel.hidden = !name;
   panel.dataset.name = name ?? "";
   document.body.classList.toggle("panel-open", Boolean(name));
-  localStorage.setItem("foreword-panel", name ?? "");
+  if (chosen) localStorage.setItem("foreword-panel", name ?? "");
   for (const tab of panelTabs) tab.setAttribute("aria-selected", String(tab.dataset.name === name));
   for (const button of header.querySelectorAll("[data-panel]")) button.setAttribute("aria-pressed", String(button.dataset.panel === name));
   const view = tabs.find(([tab]) => tab === name)?.[3];
   if (view) {
     fill(panelBody, view.node);
-    view.show(state.session?.id ?? null);
+    view.show(state.session?.id ?? null, chat.running);
   }
 }
 
@@ -67,11 +94,9 @@ async function open(id) {
     history.replaceState(null, "", `#/${session.id}`);
     title.textContent = session.title || "New session";
     document.title = `${session.title || "New session"} · Foreword`;
-    fill(model, session.model);
-    model.title = `${session.provider}, layout ${session.layout}`;
     sessions.mark(session.id);
     chat.open(session);
-    refreshPanel();
+    showSettings();
   } catch (problem) {
     if (problem.status === 404) return begin();
     toast(problem.message, "error");
@@ -84,7 +109,7 @@ function begin() {
   history.replaceState(null, "", location.pathname);
   title.textContent = "New session";
   document.title = "Foreword";
-  fill(model);
+  model.hidden = true;
   sessions.mark(null);
   chat.begin();
   refreshPanel();
@@ -95,7 +120,8 @@ async function began(session) {
   state.session = session;
   localStorage.setItem("foreword-session", session.id);
   history.replaceState(null, "", `#/${session.id}`);
-  fill(model, session.model);
+  fill(model, icon("gear"), session.model);
+  model.hidden = false;
   await sessions.load();
   sessions.mark(session.id);
 }
@@ -108,12 +134,12 @@ async function changed() {
     title.textContent = known.title || "New session";
     document.title = `${known.title || "New session"} · Foreword`;
   }
-  refreshPanel();
+  showSettings();
 }
 
 function refreshPanel() {
   const view = tabs.find(([name]) => name === panel.dataset.name)?.[3];
-  view?.show(state.session?.id ?? null);
+  view?.show(state.session?.id ?? null, chat.running);
 }
 
 async function rename() {
@@ -175,5 +201,7 @@ if (theme) document.documentElement.dataset.theme = theme;
 await sessions.load();
 const named = /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1];
 await (named ? open(named) : begin());
-const wide = matchMedia("(min-width: 1100px)").matches;
-showPanel(wide ? (localStorage.getItem("foreword-panel") ?? "prompt") || null : null);
+const wide = matchMedia("(min-width: 1100px)");
+const usualPanel = () => showPanel(wide.matches ? (localStorage.getItem("foreword-panel") ?? "prompt") || null : null, false);
+wide.addEventListener("change", usualPanel);
+usualPanel();

@@ -1,30 +1,58 @@
-// A note, to read.
+// A note, to read, and to attach whole or in part.
 
 import { get } from "./api.js";
-import { h, iconButton, toast } from "./dom.js";
+import { fill, h, toast } from "./dom.js";
 import { markdown } from "./markdown.js";
+import { sheet } from "./sheet.js";
+
+let attachTo = null;
+
+/** Who takes what is attached from a note. */
+export function attaching(to) {
+  attachTo = to;
+}
 
 /** Opens a note by its path or by the name a link has. */
 export async function openNote(name) {
   if (/^https?:/.test(name)) return void window.open(name, "_blank", "noopener,noreferrer");
   const path = name.split("#")[0].split("|")[0].trim();
   try {
-    let note = await get(`/vault/note?path=${encodeURIComponent(path)}`).catch(() => null);
-    if (!note) {
-      const found = await get(`/vault/complete?limit=20&q=${encodeURIComponent(path.replace(/\.md$/, ""))}`);
-      const hit = found.find((one) => one.kind === "note");
-      if (!hit) return toast(`There is no note “${path}” in this vault`);
-      note = await get(`/vault/note?path=${encodeURIComponent(hit.attach)}`);
-    }
-    const body = note.text.replace(/^---\n[\s\S]*?\n---\n/, "");
-    const dialog = h("dialog.sheet", { tabindex: -1, "aria-label": note.path, onclose: () => dialog.remove() },
-      h("header", {}, h("h2", {}, note.path), iconButton("close", "Close", () => dialog.close())),
-      h("div.sheet-body.words", {}, markdown(body, (link) => { dialog.close(); openNote(link); })));
-    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    document.body.append(dialog);
-    dialog.showModal();
-    dialog.focus();
+    // A link may leave out folders and the ending.
+    const bare = path.replace(/\.md$/, "").toLowerCase();
+    const found = (await get(`/vault/complete?limit=50&q=${encodeURIComponent(bare)}`)).filter((one) => one.kind === "note");
+    const hit = found.find((one) => one.label.toLowerCase() === bare) ?? found.find((one) => one.label.toLowerCase().endsWith(`/${bare}`)) ?? found[0];
+    if (!hit) return toast(`There is no note “${path}” in this vault`);
+    show(await get(`/vault/note?path=${encodeURIComponent(hit.attach)}`));
   } catch (problem) {
     toast(problem.message, "error");
+  }
+}
+
+function show(note) {
+  const read = note.text.replace(/^---\n[\s\S]*?\n---\n/, "");
+  const body = h("div.sheet-body");
+  let act = () => pick();
+  const take = (what) => {
+    dialog.close();
+    attachTo?.(what);
+  };
+  const lines = h("button.plain", { type: "button", onclick: () => act() }, "Choose lines");
+  const dialog = sheet(note.path, {}, h("div.sheet-tools", {}, h("button.primary", { type: "button", onclick: () => take(note.path) }, "Attach"), lines), body);
+  fill(body, h("div.words", {}, markdown(read, (link) => { dialog.close(); openNote(link); })));
+
+  /** The lines with their numbers: a click takes one, a second one the lines between. */
+  function pick() {
+    let from = null;
+    const rows = note.text.replace(/\n$/, "").split("\n").slice(0, 5000).map((text, index) => h("button.line", { type: "button", "aria-pressed": "false", "aria-label": `Line ${index + 1}: ${text}`, onclick: () => choose(index) }, h("span.number", {}, index + 1), h("span", {}, text || " ")));
+    const choose = (index) => {
+      const [first, last] = from === null ? [index, index] : [Math.min(from, index), Math.max(from, index)];
+      from = from === null ? index : null;
+      rows.forEach((row, at) => row.setAttribute("aria-pressed", String(at >= first && at <= last)));
+      fill(lines, first === last ? `Attach line ${first + 1}` : `Attach lines ${first + 1} to ${last + 1}`);
+      act = () => take(`${note.path}#L${first + 1}-L${last + 1}`);
+    };
+    act = () => {};
+    fill(lines, "Click the first and the last line");
+    fill(body, h("div.lines", {}, rows));
   }
 }

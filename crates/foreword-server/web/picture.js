@@ -1,9 +1,10 @@
 // The prompt as a picture: a stacked bar for each request, the cached part shaded, the budget as a line, breaks marked.
 
-import { at, get, post, del } from "./api.js";
+import { at, del, get } from "./api.js";
 import { fill, h, svg, toast } from "./dom.js";
 import { amount, money, share, short } from "./figures.js";
-import { LAYERS, layerClass, legend } from "./layers.js";
+import { LAYERS, explained, layerClass, legend } from "./layers.js";
+import { openFold, openSummaries, pinList, pinsOf } from "./fold.js";
 import { showRequest } from "./request.js";
 
 const HEIGHT = 190;
@@ -17,13 +18,13 @@ export class Picture {
     this.node = h("div.picture");
   }
 
-  async show(session) {
-    if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."));
-    const bars = await get(at("sessions", session, "requests")).catch(() => null);
+  async show(session, running = false) {
+    if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."), explained());
+    const [bars, pins] = await Promise.all([get(at("sessions", session, "requests")).catch(() => null), running ? null : pinsOf(session)]);
     if (!bars) return fill(this.node, h("p.empty", {}, "The requests of this session cannot be read."));
     if (!bars.length) return fill(this.node, h("p.empty", {}, "Nothing was sent yet."));
     const last = bars.at(-1);
-    fill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session" }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.folds(session));
+    fill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session" }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
     const chart = this.node.querySelector(".chart");
     chart.scrollLeft = chart.scrollWidth;
   }
@@ -55,7 +56,7 @@ export class Picture {
       let below = 0;
       const parts = ORDER.map((layer) => {
         const tokens = bar.layers[layer];
-        const part = tokens > 0 && svg("rect", { class: layerClass(layer), x, width: BAR, y: y(below + tokens), height: Math.max(0.5, y(below) - y(below + tokens)) });
+        const part = tokens > 0 && svg("rect", { class: layerClass(layer), onclick: (event) => { event.stopPropagation(); showRequest(session, bar.request, "text", layer); }, x, width: BAR, y: y(below + tokens), height: Math.max(0.5, y(below) - y(below + tokens)) });
         below += tokens;
         return part;
       });
@@ -76,7 +77,7 @@ export class Picture {
 
   latest(session, bar) {
     return h("section.latest", {}, h("h3", {}, `Last request, turn ${bar.turn}`), h("p.sub", {}, `${amount(bar.tokens)} of ${amount(bar.budget)} tokens`),
-      h("ul.layer-list", {}, ORDER.map((index) => h("li", {}, h("button", { type: "button", title: LAYERS[index][2], onclick: () => showRequest(session, bar.request, "text") }, h("i", { class: layerClass(index) }), h("span", {}, LAYERS[index][1]), h("span.count", {}, amount(bar.layers[index])))))));
+      h("ul.layer-list", {}, ORDER.map((index) => h("li", {}, h("button", { type: "button", title: LAYERS[index][2], onclick: () => showRequest(session, bar.request, "text", index) }, h("i", { class: layerClass(index) }), h("span", {}, LAYERS[index][1]), h("span.count", {}, amount(bar.layers[index])))))));
   }
 
   breaks(session, bars) {
@@ -85,17 +86,13 @@ export class Picture {
     return h("section", {}, h("h3", {}, "What broke the cache"), h("ul.breaks", {}, broken.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
   }
 
-  folds(session) {
-    const tell = (what, done) => async () => {
-      try {
-        await what();
-        toast(done);
-      } catch (problem) {
-        toast(problem.message, "error");
-      }
-    };
-    return h("div.fold", {}, h("button.plain", { type: "button", onclick: tell(() => post(at("sessions", session, "fold")), "The next question folds: old runs become the summary.") }, "Fold with the next question"),
-      h("button.plain", { type: "button", onclick: tell(() => del(at("sessions", session, "fold")), "The last fold is taken back with the next question.") }, "Undo the last fold"));
+  history(session, pins) {
+    const again = () => this.show(session);
+    const undo = () => del(at("sessions", session, "fold")).then(() => toast("The last fold is taken back with the next question."), (problem) => toast(problem.message, "error"));
+    const summaries = async () => openSummaries(session, (await get(at("sessions", session)).catch(() => ({ messages: [] }))).messages);
+    return h("section.history", {}, h("h3", {}, "History"),
+      h("div.fold", {}, h("button.plain", { type: "button", onclick: () => openFold(session, again) }, "Fold…"), h("button.plain", { type: "button", onclick: undo }, "Undo the last fold"), h("button.plain", { type: "button", onclick: summaries }, "Summary and its sources")),
+      pins && pinList(session, pins, again));
   }
 }
 

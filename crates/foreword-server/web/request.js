@@ -2,16 +2,18 @@
 
 import { at, get } from "./api.js";
 import { fill, h, iconButton, toast } from "./dom.js";
+import { pin, pinsOf, unpin } from "./fold.js";
 import { amount, money, share } from "./figures.js";
 import { LAYERS, layerClass, legend, strip } from "./layers.js";
 import { openNote } from "./note.js";
+import { sheet } from "./sheet.js";
 
 const WHY = {
-  over_budget: "no room in the budget", below_floor: "too little like the question", not_chosen: "others fit better", next_turn: "comes with the next turn",
-  removed: "taken out by you",
+  over_budget: "no room in the budget", below_floor: "too little like the question", outside_top_k: "others fit better", outside_top_n: "others fit better",
+  next_turn: "comes with the next turn", unused: "folded away: no recent question asked for it", removed: "taken out by you", image_not_active: "its pictures come only with the note that is open",
 };
 
-export async function showRequest(session, number, tab = "context") {
+export async function showRequest(session, number, tab = "context", layer = null) {
   let found;
   try {
     found = await get(at("sessions", session, "requests", number));
@@ -22,39 +24,62 @@ export async function showRequest(session, number, tab = "context") {
   const names = [["context", "Context"], ["text", "Prompt text"], ["diff", "Difference"], ["wire", "Bytes sent"]];
   const buttons = names.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => turnTo(name) }, label));
   const used = found.usage;
-  const dialog = h("dialog.sheet.wide", { tabindex: -1, "aria-label": "What the model was given", onclose: () => dialog.remove() },
-    h("header", {}, h("div", {}, h("h2", {}, "What the model was given"),
-      h("p.sub", {}, `turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
-        found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`))),
-      iconButton("close", "Close", () => dialog.close())),
-    h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens), used?.read ?? 0, found.budget),
+  sheet("What the model was given", { wide: true, sub: [`turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
+    found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`)] },
+    h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens), used?.read ?? 0, found.budget, (layer) => turnTo("text", layer)),
       h("p", {}, h("b", {}, amount(found.tokens)), ` of ${amount(found.budget)} tokens`,
         used && used.read > 0 && [" · ", h("b", {}, share(used.read, used.read + used.write + used.uncached)), " from the cache"],
         used?.cost > 0 && [" · ", h("b", {}, money(used.cost)), used.cost_uncached > used.cost && ` instead of ${money(used.cost_uncached)}`],
-        used?.broke && h("span.badge.break", {}, `cache broken: ${String(used.broke.cause ?? "").replaceAll("_", " ")}, ${amount(used.broke.tokens_lost ?? 0)} tokens`)),
+        used?.broke && h("span.badge.break", {}, `cache broken: ${String(used.broke.cause ?? "").replaceAll("_", " ")}, ${amount(used.broke.tokens_lost ?? 0)} tokens${used.broke.cost_lost > 0 ? `, ${money(used.broke.cost_lost)}` : ""}`)),
       legend()),
     h("div.tabs", { role: "tablist" }, buttons), body);
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 
-  async function turnTo(name) {
+  async function turnTo(name, layer = null) {
     for (const button of buttons) button.setAttribute("aria-selected", String(button.dataset.name === name));
     try {
-      if (name === "context") fill(body, contextView(found));
-      else if (name === "text") fill(body, textView(await get(at("sessions", session, "requests", number, "layers"))));
+      if (name === "context") fill(body, contextView(found, new Pins(session, (await pinsOf(session)) ?? [])));
+      else if (name === "text") {
+        fill(body, textView(await get(at("sessions", session, "requests", number, "layers")), layer));
+        if (layer !== null) body.querySelectorAll(".layer")[layer]?.scrollIntoView({ block: "start" });
+      }
       else if (name === "wire") fill(body, wireView(found, await get(at("sessions", session, "requests", number, "wire"))));
       else fill(body, number > 0 ? diffView(await get(at("sessions", session, "requests", number, "diff"))) : h("p.empty", {}, "This is the first request; there is nothing before it."));
     } catch (problem) {
       fill(body, h("p.empty", {}, problem.message));
     }
   }
-  document.body.append(dialog);
-  dialog.showModal();
-  dialog.focus();
-  await turnTo(tab);
+  await turnTo(tab, layer);
 }
 
-/** The three columns, then notes and pages, then what was left out. */
-function contextView(found) {
+/** What of a request's items is pinned. */
+class Pins {
+  constructor(session, pins) {
+    this.session = session;
+    this.names = new Set(pins.map((one) => one.what));
+  }
+
+  /** A button that pins or unpins a note or a page. */
+  button(item) {
+    const label = () => (this.names.has(item) ? `Unpin ${item}` : `Pin ${item}: keep it through every fold`);
+    const button = iconButton("pin", label(), async () => {
+      const pinned = this.names.has(item);
+      try {
+        await (pinned ? unpin : pin)(this.session, item);
+        if (pinned) this.names.delete(item);
+        else this.names.add(item);
+        button.setAttribute("aria-pressed", String(!pinned));
+        button.setAttribute("aria-label", label());
+        button.title = label();
+      } catch (problem) {
+        toast(problem.message, "error");
+      }
+    }, { "aria-pressed": String(this.names.has(item)) });
+    return button;
+  }
+}
+
+/** Notes and pages, the three columns, and what was left out. */
+function contextView(found, pins) {
   const told = (entry) => ({ ...found.items[entry.item], ...entry });
   const all = found.context.map(told);
   const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
@@ -63,8 +88,8 @@ function contextView(found) {
   const columns = [["Rules", of("rule", byPriority)], ["References", of("reference", byPriority)], ["Tools", of("tool", byServer)]];
   const rest = all.filter((item) => !["rule", "reference", "tool"].includes(item.kind));
   return [
-    h("div.columns", {}, columns.map(([name, items]) => h("section", {}, h("h3", {}, name, h("span.count", {}, items.length)), items.length ? items.map(card) : h("p.none", {}, "none")))),
-    h("section", {}, h("h3", {}, "Notes, pages and other material", h("span.count", {}, rest.length)), rest.length ? h("div.cards", {}, rest.map(card)) : h("p.none", {}, "Nothing was attached.")),
+    h("section", {}, h("h3", {}, "Notes, pages and other material", h("span.count", {}, rest.length)), rest.length ? h("div.cards", {}, rest.map((item) => card(item, ["note", "url"].includes(item.kind) && pins.button(item.item)))) : h("p.none", {}, "Nothing was attached.")),
+    h("div.columns", {}, columns.map(([name, items]) => h("section", {}, h("h3", {}, name, h("span.count", {}, items.length)), items.length ? items.map((item) => card(item)) : h("p.none", {}, "none")))),
     h("section", {}, h("h3", {}, "Left out", h("span.count", {}, found.left_out.length)),
       found.left_out.length ? h("div.cards", {}, found.left_out.map((entry) => {
         const item = told(entry);
@@ -76,23 +101,23 @@ function contextView(found) {
 }
 
 /** An item as it stood in the request. */
-export function card(item) {
+function card(item, more = null) {
   const layer = LAYERS.findIndex(([id]) => id === item.layer);
   return h("div.item", {}, h("div.item-head", {},
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
-    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", {}, item.kind === "output" ? `tool output ${item.name.slice(0, 8)}` : item.name),
+    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.kind === "output" ? "what a tool gave back" : item.name),
     h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent" }[item.include]),
-    item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2))),
-    item.server && h("p.server", {}, item.server), item.description && h("p", {}, item.description),
+    item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2)), more),
+    item.server && h("p.server", {}, item.server), item.description && h("p.about", {}, item.description),
     h("p.where", {}, layer >= 0 && h("i", { class: layerClass(layer) }), layer >= 0 ? LAYERS[layer][1] : item.layer, ` · ${FORM[item.form] ?? item.form} · ${amount(item.tokens)} tokens`));
 }
 
 const FORM = { full: "full text", reference: "a reference to its text above", stub: "a line in its place", diff: "what changed" };
 
-function textView(layers) {
+function textView(layers, wanted) {
   return layers.map((layer, index) => {
     const sum = layer.segments.reduce((all, segment) => all + segment.tokens, 0);
-    return h("details.layer", { open: index > 0 && layer.segments.length > 0 }, h("summary", {}, h("i", { class: layerClass(index) }), h("b", {}, LAYERS[index][1]), h("span.sub", {}, LAYERS[index][2]), h("span.count", {}, layer.segments.length ? `${amount(sum)} tokens` : "empty")),
+    return h("details.layer", { open: layer.segments.length > 0 && (wanted === null ? index > 0 : index === wanted) }, h("summary", {}, h("i", { class: layerClass(index) }), h("b", {}, LAYERS[index][1]), h("span.sub", {}, LAYERS[index][2]), h("span.count", {}, layer.segments.length ? `${amount(sum)} tokens` : "empty")),
       layer.segments.map((segment) => h("div.segment", {}, h("div.segment-head", {}, segment.id, h("span", {}, segment.tokens ? `${amount(segment.tokens)} tokens` : "")), h("pre", {}, segment.text))));
   });
 }

@@ -57,6 +57,11 @@ impl Draft {
         self.path.as_str()
     }
 
+    /// What the note holds before the change; nothing where it is new.
+    pub fn before(&self) -> Option<&str> {
+        self.old.as_deref()
+    }
+
     /// Whether the note is a new one.
     pub fn is_new(&self) -> bool {
         self.old.is_none()
@@ -73,9 +78,24 @@ impl Draft {
             return Err(WriteError::Changed { path: self.path.to_string() });
         }
         self.path.make_folders(&self.root)?;
-        undo::keep(&self.root, &self.path, self.old.as_deref(), &self.new)?;
+        undo::keep(&self.root, &self.path, self.old.as_deref(), Some(&self.new))?;
         replace(&self.root, &self.path, self.old.is_some(), &self.new)
     }
+}
+
+/// Removes the note at `path`, unless it no longer holds `old`. It can be undone.
+pub fn remove(root: &Path, path: &str, old: &str) -> Result<(), WriteError> {
+    let path = NotePath::parse(path)?;
+    match path.read(root)? {
+        None => return Err(WriteError::Missing { path: path.to_string() }),
+        Some(now) if now != old => return Err(WriteError::Changed { path: path.to_string() }),
+        Some(_) => {}
+    }
+    undo::keep(root, &path, Some(old), None)?;
+    let target = path.under(root);
+    fs::remove_file(&target).map_err(|error| WriteError::io("remove", &path, &error))?;
+    sync_folder(target.parent().unwrap_or(root));
+    Ok(())
 }
 
 /// Puts `text` in the place of the note in one step: whoever reads sees all of the old text or all of the new one, also after a crash.

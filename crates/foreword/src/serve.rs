@@ -16,6 +16,7 @@ use crate::config;
 use crate::model::ModelArgs;
 use crate::paint::{Paint, note, shown};
 use crate::places::places;
+use crate::templates;
 use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
@@ -80,7 +81,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     };
     let gateway = if args.pass_through { GatewayMode::PassThrough } else { GatewayMode::Session };
     let servers = if args.trust_servers { all_servers } else { known_servers };
-    let config = Config { vault, places: places()?, answers, servers, reach, limits, gateway };
+    let templates = templates::user_folder();
+    let config = Config { vault, places: places()?, templates, answers, servers, reach, limits, gateway };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {

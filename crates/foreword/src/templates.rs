@@ -67,7 +67,7 @@ enum What {
 }
 
 /// Templates of the user's own, beside the configuration.
-fn user_folder() -> Option<PathBuf> {
+pub(crate) fn user_folder() -> Option<PathBuf> {
     let (config, _) = config_file().ok()?;
     Some(config.parent()?.join("templates"))
 }

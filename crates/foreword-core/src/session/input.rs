@@ -104,6 +104,8 @@ pub enum Input {
     },
     /// The user wants something to be kept.
     Pin(Pin),
+    /// The user lets go of what was to be kept.
+    Unpin(Unpin),
     /// Seconds pass.
     Idle(u64),
     /// The user stops the run.
@@ -136,6 +138,16 @@ pub enum Pin {
         /// The words.
         text: String,
     },
+}
+
+/// What folds need not keep any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unpin {
+    /// An item.
+    Item(ItemId),
+    /// All that was pinned of a message.
+    Message(MessageId),
 }
 
 /// Whether a request is due after an input.
@@ -172,6 +184,9 @@ pub enum InputError {
     /// An item nobody knows.
     #[error("{0} is neither in the agent nor in the session")]
     UnknownItem(ItemId),
+    /// It is not pinned.
+    #[error("{0} is not pinned")]
+    NotPinned(String),
     /// Too much is pinned.
     #[error("what is pinned would take {0} tokens of each prompt, and {1} is the most: pin a shorter passage")]
     PinTooLarge(Tokens, Tokens),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Session;
 use super::draft::call_text;
-use super::input::{Input, InputError, Pin};
+use super::input::{Input, InputError, Pin, Unpin};
 use crate::budget::OverBudget;
 use crate::envelope::{Envelope, FoldReason, LayerSum, LeftOut};
 use crate::history::{MessageId, Unit};
@@ -134,6 +134,28 @@ impl Session {
                 if size > most { Err(InputError::PinTooLarge(size, most)) } else { Ok(()) }
             }
         }
+    }
+
+    pub(super) fn unpin(&mut self, unpin: &Unpin) {
+        match unpin {
+            Unpin::Item(id) => {
+                self.pinned.remove(id);
+            }
+            Unpin::Message(from) => self.summary.unpin(*from),
+        }
+    }
+
+    pub(super) fn check_unpin(&self, unpin: &Unpin) -> Result<(), InputError> {
+        let (is_pinned, name) = match unpin {
+            Unpin::Item(id) => (self.pinned.contains(id), id.to_string()),
+            Unpin::Message(from) => (self.summary.pins().any(|(pinned, _)| pinned == *from), from.to_string()),
+        };
+        if is_pinned { Ok(()) } else { Err(InputError::NotPinned(name)) }
+    }
+
+    /// Sends older messages in another way from here on. What stands in the prompt stays until it is laid out anew.
+    pub fn change_history(&mut self, history: HistoryPolicy) {
+        self.settings.history = history;
     }
 
     /// The unit a message is in.

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
-pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult};
+pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult, Unpin};
 pub use self::managed::{Aside, FoldPreview, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
@@ -256,6 +256,10 @@ impl Session {
                 self.pin(&pin);
                 Due::Nothing
             }
+            Input::Unpin(unpin) => {
+                self.unpin(&unpin);
+                Due::Nothing
+            }
             Input::Idle(seconds) => {
                 self.idle_s = self.idle_s.saturating_add(seconds);
                 Due::Nothing
@@ -302,6 +306,7 @@ impl Session {
             }
             Input::Agent(agent) => Ok(agent.check()?),
             Input::Pin(pin) => self.check_pin(pin),
+            Input::Unpin(unpin) => self.check_unpin(unpin),
             Input::Past(_) | Input::Library(_) if self.turn.is_some() || self.requests > 0 => Err(InputError::TooLate),
             _ => Ok(()),
         }

@@ -10,7 +10,7 @@ use foreword_core::history::MessageId;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::{Message, Opaque, Slot, ToolCall};
 use foreword_core::prompt::{CachePrices, ToolStyle};
-use foreword_core::session::{Due, Input, Pin, Session, TurnInput, TurnResult};
+use foreword_core::session::{Due, Input, Pin, Session, TurnInput, TurnResult, Unpin};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Chars, Tokens};
 use foreword_core::version::Version;
@@ -66,6 +66,7 @@ pub(crate) enum Event {
     UndoFold,
     Managed(usize, usize),
     Pin(usize),
+    Unpin(usize),
     Fork(usize),
     Model(usize),
 }
@@ -103,6 +104,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::UndoFold),
         1 => (0..3_usize, 0..30_usize).prop_map(|(text, covers)| Event::Managed(text, covers)),
         1 => (0..4_usize).prop_map(Event::Pin),
+        1 => (0..4_usize).prop_map(Event::Unpin),
         1 => (0..4_usize).prop_map(Event::Fork),
         1 => (0..8_usize).prop_map(Event::Model),
     ]
@@ -314,6 +316,10 @@ fn input(event: &Event, from: &str) -> Option<Input> {
                 from: MessageId::of_input(*at as u64),
                 text: ["", "Keep this.", "Keep </conversation_summary> this.", "Long words to keep. "][*at].repeat(*at * *at),
             },
+        }),
+        Event::Unpin(at) => Input::Unpin(match at {
+            0 => Unpin::Item("note:a.md".parse().unwrap()),
+            at => Unpin::Message(MessageId::of_input(*at as u64)),
         }),
         Event::Fork(_) | Event::Model(_) => return None,
     })

@@ -1,5 +1,6 @@
 //! From the log to the transcript: what a person would read.
 
+use foreword_core::history::MessageId;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::session::Input;
 use foreword_store::{Logged, SessionRow, Store, StoreError};
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::told::Told;
+use super::told::{Told, is_input};
 use crate::chats::Saved;
 
 /// A message of a transcript, as it is stored where no input tells of it.
@@ -94,7 +95,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
                 answer.text.push_str(list);
             }
         }
-        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::Model(_) | Told::Ended => {}
+        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::History(_) | Told::Model(_) | Told::Ended => {}
     }
 }
 
@@ -125,26 +126,49 @@ pub(super) fn entries(store: &dyn Store, session: &str) -> Result<Vec<Entry>, St
 /// The messages as they were before an input.
 pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Result<Vec<Entry>, StoreError> {
     let mut entries = Vec::new();
-    for Logged { number, kind, body, at_ms, cut_off, .. } in store.log_packed(session, 0)? {
-        if number >= end {
-            break;
-        }
-        let told = match kind.as_str() {
-            "turn" => {
-                let words = store.unpack(body.get("words").cloned().unwrap_or_default())?;
-                let attached = body.get("attached").and_then(Value::as_array).into_iter().flatten();
-                let items: Vec<ItemId> = attached.filter_map(|version| version.get("id")?.as_str()?.parse().ok()).collect();
-                let entry = Entry::new(Role::User, words.as_str().unwrap_or_default());
-                entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
-                continue;
-            }
-            "assistant" | "tool_result" | "imported" | "edited" | "cited" => Told::read(&kind, store.unpack(body)?),
-            _ => continue,
-        };
-        let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;
-        add(&mut entries, &told, at_ms, cut_off);
+    for logged in store.log_packed(session, 0)?.into_iter().take_while(|logged| logged.number < end) {
+        read(&mut entries, store, session, logged)?;
     }
     Ok(entries)
+}
+
+/// The messages of a session, each with its lasting name; one that a person changed in the session's file has none.
+pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<(Entry, Option<MessageId>)>, StoreError> {
+    let (mut entries, mut ids, mut inputs) = (Vec::new(), Vec::new(), 0);
+    for logged in store.log_packed(session, 0)? {
+        let is_input = is_input(&logged.kind);
+        let edited = (logged.kind == "edited").then(|| entries.clone());
+        read(&mut entries, store, session, logged)?;
+        if let Some(before) = edited {
+            let same = before.iter().zip(&entries).take_while(|(before, now)| before.text == now.text).count();
+            ids.truncate(same);
+            ids.resize(entries.len(), None);
+        }
+        let new = entries.len().saturating_sub(ids.len());
+        ids.extend((0..).take(new).map(|line| Some(MessageId { input: inputs, line })));
+        inputs += u64::from(is_input);
+    }
+    Ok(entries.into_iter().zip(ids).collect())
+}
+
+/// Adds what an entry of the log says to the messages.
+fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logged) -> Result<(), StoreError> {
+    let Logged { kind, body, at_ms, cut_off, .. } = logged;
+    let told = match kind.as_str() {
+        "turn" => {
+            let words = store.unpack(body.get("words").cloned().unwrap_or_default())?;
+            let attached = body.get("attached").and_then(Value::as_array).into_iter().flatten();
+            let items: Vec<ItemId> = attached.filter_map(|version| version.get("id")?.as_str()?.parse().ok()).collect();
+            let entry = Entry::new(Role::User, words.as_str().unwrap_or_default());
+            entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
+            return Ok(());
+        }
+        "assistant" | "tool_result" | "imported" | "edited" | "cited" => Told::read(&kind, store.unpack(body)?),
+        _ => return Ok(()),
+    };
+    let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;
+    add(entries, &told, at_ms, cut_off);
+    Ok(())
 }
 
 /// A session as its file would tell it.

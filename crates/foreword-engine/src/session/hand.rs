@@ -3,9 +3,12 @@
 use foreword_core::history::MessageId;
 use foreword_core::item::ItemId;
 use foreword_core::message::Role;
-use foreword_core::session::{Input, InputError, Pin};
+use foreword_core::session::{Input, InputError, Pin, Unpin};
+use foreword_core::settings::HistoryPolicy;
+use serde::Serialize;
 
 use super::kept::Kept;
+use super::told::{History, Told};
 
 /// Why something cannot be pinned.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +24,41 @@ pub enum PinError {
     Input(#[from] InputError),
 }
 
+/// Something that is kept through every fold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pinned {
+    /// A message (`m12`), or an item by its id.
+    pub what: String,
+    /// The words that are kept of a message.
+    pub text: Option<String>,
+}
+
 impl Kept {
+    /// Sends older messages in another way from here on, by a template where they are managed. Who manages them is to be set anew.
+    pub fn change_history(&mut self, policy: HistoryPolicy, template: Option<String>, at_ms: i64) {
+        let told = Told::History(History { policy: policy.clone(), template: template.clone() });
+        self.store_told(&told, at_ms, false, Vec::new());
+        self.session.change_history(policy.clone());
+        self.setup.settings.history = policy;
+        self.setup.template = template;
+    }
+
+    /// What is pinned: messages, then items.
+    pub fn pins(&self) -> Vec<Pinned> {
+        let (texts, items) = self.session.pins();
+        let texts = texts.into_iter().map(|(from, text)| Pinned { what: from.to_string(), text: Some(text) });
+        texts.chain(items.into_iter().map(|id| Pinned { what: id.to_string(), text: None })).collect()
+    }
+
+    /// Lets go of what was pinned of a message (`m12`), or of an item by its id.
+    pub fn unpin(&mut self, what: &str, at_ms: i64) -> Result<(), PinError> {
+        let message = what.trim().parse().map(Unpin::Message).ok();
+        let unpin = message.or_else(|| what.trim().parse().map(Unpin::Item).ok());
+        let unpin = unpin.ok_or_else(|| PinError::Nothing(what.chars().filter(|c| !c.is_control()).take(80).collect()))?;
+        self.tell(Input::Unpin(unpin), at_ms)?;
+        Ok(())
+    }
+
     /// Asks for a fold with the next turn. Whoever writes the summary is told what to look at above all.
     pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), InputError> {
         if let Some(manager) = &mut self.manager {

@@ -16,7 +16,7 @@ use super::chronicle::saved;
 use super::inspect;
 use super::kept::{Kept, Pending, Sent};
 use super::setup::{Setup, SetupError};
-use super::told::{ENDED, Told};
+use super::told::{ENDED, History, Told};
 use super::turn::Mode;
 use crate::chats::Chats;
 
@@ -183,6 +183,11 @@ impl Past {
             match &told {
                 Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
                 Told::Mode(mode) => self.mode = *mode,
+                Told::History(History { policy, template }) => {
+                    self.session.change_history(policy.clone());
+                    self.setup.settings.history = policy.clone();
+                    self.setup.template.clone_from(template);
+                }
                 _ => {}
             }
             let built = match told {

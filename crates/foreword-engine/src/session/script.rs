@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::kept::Outgoing;
+use super::models::Stop;
 use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
 
 /// Replies in order, and what tools give back.
@@ -29,6 +31,9 @@ pub struct Script {
     next: usize,
     #[serde(skip)]
     cache: CacheSim,
+    /// Ends a reply, where somebody can.
+    #[serde(skip)]
+    stop: Option<Stop>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,6 +85,11 @@ impl Script {
         Whole(self)
     }
 
+    /// Ends a reply between two words when it is told to.
+    pub fn heed(&mut self, stop: Stop) {
+        self.stop = Some(stop);
+    }
+
     /// Begins with a later reply; behind the last comes the first again.
     pub fn skip(&mut self, replies: usize) {
         self.next += replies;
@@ -113,18 +123,23 @@ impl Speaker for Script {
             return Err(SpeakError(error.clone()));
         }
         let used = self.cache.request(seconds(request.at_ms), &request.body.prompt, &request.model);
-        for word in line.text.split_inclusive(' ') {
+        let stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let mut said = 0;
+        for word in line.text.split_inclusive(' ').take_while(|_| !stopped()) {
             thread::sleep(Duration::from_millis(line.delay_ms));
             part(word);
+            said += word.len();
         }
-        let calls = line.calls.iter().enumerate().map(|(at, call)| ToolCall {
+        let cut_off = said < line.text.len();
+        let text = line.text.get(..said).unwrap_or_default().to_owned();
+        let calls = line.calls.iter().take_while(|_| !cut_off).enumerate().map(|(at, call)| ToolCall {
             // Ids are unique in a conversation, and a script comes round.
             id: if self.next > self.replies.len() { format!("{}-{}-{at}", call.id, self.next) } else { call.id.clone() },
             name: call.name.clone(),
             arguments: call.arguments.clone(),
         });
-        let spent = Spent { prompt: used, output: Chars::FOUR.count(&line.text).0 };
-        Ok(Reply { text: line.text.clone(), calls: calls.collect(), spent: Some(spent), ..Reply::default() })
+        let spent = Spent { prompt: used, output: Chars::FOUR.count(&text).0 };
+        Ok(Reply { text, calls: calls.collect(), spent: Some(spent), cut_off, ..Reply::default() })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What stands in the log: what a session was told, and what only its transcript needs.
 
 use foreword_core::session::{Input, Said, TurnInput};
+use foreword_core::settings::HistoryPolicy;
 use foreword_store::Usage;
 use foreword_vault::transcript::Role;
 use serde::{Deserialize, Serialize};
@@ -27,10 +28,21 @@ pub(super) enum Told {
     Aside(Box<Aside>),
     /// How turns are carried from here on.
     Mode(Mode),
+    /// What is sent of older messages from here on.
+    History(History),
     /// The turn ended although a request was due: the task is done, or the user wants no more.
     Ended,
     /// The engine put this list of sources under the last answer.
     Cited(String),
+}
+
+/// What is sent of older messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct History {
+    pub(super) policy: HistoryPolicy,
+    /// By which it is managed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) template: Option<String>,
 }
 
 /// What the model was asked beside the conversation, and what came of it.
@@ -51,6 +63,7 @@ const EDITED: &str = "edited";
 const ASKED: &str = "asked";
 const ASIDE: &str = "aside";
 const MODE: &str = "mode";
+const HISTORY: &str = "history";
 const CITED: &str = "cited";
 /// The kind of [`Told::Ended`], which is asked for before it is read.
 pub(super) const ENDED: &str = "ended";
@@ -58,7 +71,7 @@ const MODEL: &str = "model";
 
 /// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
 pub(crate) fn is_input(kind: &str) -> bool {
-    ![EDITED, ASKED, ASIDE, MODE, ENDED, CITED, MODEL].contains(&kind)
+    ![EDITED, ASKED, ASIDE, MODE, HISTORY, ENDED, CITED, MODEL].contains(&kind)
 }
 
 impl Told {
@@ -70,6 +83,7 @@ impl Told {
             Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
             Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
             Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
+            Self::History(history) => (HISTORY.to_owned(), serde_json::to_value(history)?),
             Self::Ended => (ENDED.to_owned(), Value::Null),
             Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
             Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
@@ -89,6 +103,7 @@ impl Told {
             ASKED => Self::Asked(serde_json::from_value(body)?),
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
+            HISTORY => Self::History(serde_json::from_value(body)?),
             ENDED => Self::Ended,
             CITED => Self::Cited(serde_json::from_value(body)?),
             MODEL => Self::Model(serde_json::from_value(body)?),
@@ -101,9 +116,14 @@ impl Told {
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
-            Self::Edited(_) | Self::Asked(_) | Self::Aside(_) | Self::Mode(_) | Self::Ended | Self::Cited(_) | Self::Model(_) => {
-                None
-            }
+            Self::Edited(_)
+            | Self::Asked(_)
+            | Self::Aside(_)
+            | Self::Mode(_)
+            | Self::History(_)
+            | Self::Ended
+            | Self::Cited(_)
+            | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
@@ -169,6 +189,7 @@ mod tests {
             Told::Aside(Box::new(aside)),
             Told::Model(Box::new(setup)),
             Told::Mode(Mode::Agent),
+            Told::History(History { policy: HistoryPolicy::Full, template: Some("freeform-chat".to_owned()) }),
             Told::Ended,
             Told::Cited("\n\n[^1]: [[a]]".to_owned()),
         ];

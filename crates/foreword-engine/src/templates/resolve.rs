@@ -91,6 +91,11 @@ impl Shelf {
 
     /// The template of that name. `.md` may be left out.
     pub fn find(&self, name: &str) -> Result<Template, NoTemplate> {
+        self.read(name).map(|(template, _)| template)
+    }
+
+    /// The template of that name, and its text as it is written.
+    pub fn read(&self, name: &str) -> Result<(Template, String), NoTemplate> {
         let bare = name.trim().strip_suffix(".md").unwrap_or(name.trim());
         if !is_name(bare) {
             return Err(NoTemplate::NotAName(shown(name)));
@@ -105,11 +110,11 @@ impl Shelf {
                 .read_bytes(&path, MOST_BYTES)
                 .map(|bytes| foreword_vault::folder::Text::decode(bytes).text)
                 .map_err(|error| NoTemplate::Unreadable(shown(&path), error.to_string()))?;
-            return Ok(template(bare, place.origin, Some(path), &text));
+            return Ok((template(bare, place.origin, Some(path), &text), text));
         }
         let alike = |name: &str| name.to_lowercase().replace(['_', ' '], "-");
         let builtin = BUILTIN.iter().find(|(name, _)| alike(name) == alike(bare));
-        builtin.map(|(name, text)| template(name, Origin::Builtin, None, text)).ok_or_else(|| {
+        builtin.map(|(name, text)| (template(name, Origin::Builtin, None, text), (*text).to_owned())).ok_or_else(|| {
             let near = self.list().into_iter().find(|listed| alike(&listed.name).contains(&alike(bare)));
             NoTemplate::NotFound(shown(name), near.map(|near| format!("; did you mean {:?}?", near.name)).unwrap_or_default())
         })

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use foreword_engine::session::Input;
-use foreword_engine::vault::{Agent, AgentInfo, CatalogBody, Catalogued, Include, ItemId, agent as load, agents as all_agents};
+use foreword_engine::agents::Catalog;
+use foreword_engine::session::{Hash, Input};
+use foreword_engine::vault::{Agent, AgentInfo, CatalogBody, Catalogued, Include, ItemId, agents as all_agents};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -15,7 +16,7 @@ use super::given::{Asked, Given};
 use super::history::tell;
 use super::sessions::full_name;
 use crate::app::{App, blocking};
-use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
+use crate::problem::{BAD_REQUEST, Problem};
 
 /// What a person is told of an item.
 #[derive(Clone, Serialize, ToSchema)]
@@ -62,15 +63,18 @@ pub(crate) struct ItemView {
     in_session: Option<Include>,
     /// What the model is told; of a tool, its schema.
     text: String,
+    /// The version of its file, which a change has to name; none where it has no file of its own.
+    #[schema(value_type = Option<String>)]
+    version: Option<Hash>,
 }
 
 impl ItemView {
-    fn new(agent: &Agent, item: &Catalogued<'_>, in_session: Option<Include>) -> Self {
+    pub(super) fn new(agent: &Agent, item: &Catalogued<'_>, in_session: Option<Include>, version: Option<Hash>) -> Self {
         let text = match item.body {
             CatalogBody::Rule(entry) | CatalogBody::Reference(entry) => entry.text.clone(),
             CatalogBody::Tool(tool) => serde_json::to_string_pretty(&tool.schema()).unwrap_or_default(),
         };
-        Self { item: item.id.to_string(), told: told(agent, &item.id), include: item.include, in_session, text }
+        Self { item: item.id.to_string(), told: told(agent, &item.id), include: item.include, in_session, text, version }
     }
 }
 
@@ -99,12 +103,10 @@ pub(crate) struct AgentView {
 pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer<AgentView> {
     let root = app.common.root.clone();
     let view = blocking(move || {
-        let Some((agent, problems)) = load(&root, Some(&name)) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault")));
-        };
-        let items = agent.items().iter().map(|item| ItemView::new(&agent, item, None)).collect();
-        let problems = problems.iter().map(ToString::to_string).collect();
-        Ok(AgentView { name, items, problems, system_prompt: agent.system_prompt })
+        let catalog = Catalog::open(&root, &name)?;
+        let agent = catalog.agent();
+        let items = agent.items().iter().map(|item| ItemView::new(agent, item, None, catalog.version(&item.id))).collect();
+        Ok(AgentView { name, items, problems: catalog.problems(), system_prompt: agent.system_prompt.clone() })
     });
     view.await.map(Json)
 }
@@ -113,11 +115,15 @@ pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>)
 #[utoipa::path(get, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), responses((status = 200, body = [ItemView]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<ItemView>> {
     let id = full_name(&app, session).await?;
-    let items = app.hub.ask(&id, |desk| {
-        let session = desk.kept()?.session();
+    let root = app.common.root.clone();
+    let items = app.hub.ask(&id, move |desk| {
+        let kept = desk.kept()?;
+        let catalog = kept.setup().agent.as_deref().and_then(|name| Catalog::open(&root, name).ok());
+        let version = |id: &ItemId| catalog.as_ref().and_then(|catalog| catalog.version(id));
+        let session = kept.session();
         let member = |id: &ItemId| session.included().iter().find(|(member, _)| member == id).map(|(_, include)| *include);
         let agent = session.agent();
-        Ok(agent.items().iter().map(|item| ItemView::new(agent, item, member(&item.id))).collect())
+        Ok(agent.items().iter().map(|item| ItemView::new(agent, item, member(&item.id), version(&item.id))).collect())
     });
     items.await.map(Json)
 }

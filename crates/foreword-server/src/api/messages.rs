@@ -10,6 +10,7 @@ use axum::response::Response;
 use foreword_engine::session::Preview;
 use foreword_engine::tools::Decision;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Answer;
@@ -56,7 +57,7 @@ const MOST_ATTACHED: usize = 200;
 async fn begin(app: &App, session: String, turn: Turn) -> Accepted {
     let session = full_name(app, session).await?;
     let (line, after) = app.hub.turn(&session, turn).await?;
-    Ok((StatusCode::ACCEPTED, Json(Begun { session, event: format!("{}-{after}", line.feed.name) })))
+    Ok((StatusCode::ACCEPTED, Json(Begun { session, event: line.feed.id(after) })))
 }
 
 fn said(words: &str) -> Result<(), Problem> {
@@ -145,6 +146,13 @@ pub(crate) async fn approve(
     let session = full_name(&app, session).await?;
     let line = app.hub.known(&session).filter(|line| line.approvals.answer(approval, decision));
     line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "nothing waits for this answer any more"))
+}
+
+/// The tools that wait for an answer, as their `approval` events told.
+#[utoipa::path(get, path = "/sessions/{session}/approvals", tag = "tools", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem)))]
+pub(crate) async fn approvals(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Value>> {
+    let session = full_name(&app, session).await?;
+    Ok(Json(app.hub.known(&session).map(|line| line.approvals.waiting()).unwrap_or_default()))
 }
 
 /// What happens in a session, as server-sent events: `turn`, `request`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`

@@ -3,10 +3,14 @@
 mod catalog;
 mod given;
 mod history;
+mod items;
 mod ledger;
 mod messages;
+mod pins;
 mod requests;
 mod sessions;
+mod settings;
+mod templates;
 mod vault;
 
 use std::sync::Arc;
@@ -45,8 +49,10 @@ fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(health))
         .routes(routes!(ready))
-        .routes(routes!(catalog::agents))
+        .routes(routes!(catalog::agents, items::create_agent))
         .routes(routes!(catalog::agent))
+        .routes(routes!(items::create))
+        .routes(routes!(items::show, items::edit, items::remove))
         .routes(routes!(catalog::models))
         .routes(routes!(sessions::list, sessions::create))
         .routes(routes!(sessions::search))
@@ -54,13 +60,22 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(catalog::items, catalog::add, catalog::remove))
         .routes(routes!(history::fork))
         .routes(routes!(history::rewind))
-        .routes(routes!(history::fold, history::undo_fold))
+        .routes(routes!(history::preview_fold, history::fold, history::undo_fold))
+        .routes(routes!(history::summaries))
+        .routes(routes!(pins::list, pins::add, pins::remove))
+        .routes(routes!(settings::show, settings::set))
+        .routes(routes!(settings::take_agent))
+        .routes(routes!(settings::tools))
+        .routes(routes!(templates::list))
+        .routes(routes!(templates::check))
+        .routes(routes!(templates::show))
         .routes(routes!(messages::send))
         .routes(routes!(messages::preview))
         .routes(routes!(messages::edit))
         .routes(routes!(messages::regenerate))
         .routes(routes!(messages::resume))
         .routes(routes!(messages::stop))
+        .routes(routes!(messages::approvals))
         .routes(routes!(messages::approve))
         .routes(routes!(messages::events))
         .routes(routes!(requests::list))
@@ -72,6 +87,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(vault::tree))
         .routes(routes!(vault::note))
         .routes(routes!(vault::complete))
+        .routes(routes!(vault::search))
 }
 
 /// Whether the server is well.

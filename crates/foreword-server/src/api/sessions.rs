@@ -9,15 +9,17 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
-use foreword_engine::session::{Point, SessionRow, Sqlite, Store, new_session_id, transcript};
+use foreword_engine::session::{Point, SessionRow, Sqlite, Store, named_messages, new_session_id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::given::{Asked, Given};
+use super::settings;
 use crate::actor::{Begin, Desk};
 use crate::app::App;
+use crate::hub::Line;
 use crate::problem::{BAD_REQUEST, Problem};
 
 /// The longest title, in characters.
@@ -46,6 +48,8 @@ pub(crate) struct SessionView {
     requests: u64,
     /// Whether it is answering.
     running: bool,
+    /// The event behind which the turn that runs is told.
+    event: Option<String>,
 }
 
 impl SessionView {
@@ -62,6 +66,7 @@ impl SessionView {
             provider: text("/dialect"),
             layout: text("/settings/layout"),
             requests: row.counts.requests,
+            event: line.as_ref().and_then(Line::turn_event),
             running: line.is_some_and(|line| line.running.load(Ordering::Relaxed)),
         }
     }
@@ -79,6 +84,8 @@ pub(crate) struct SessionDetail {
 /// A message.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MessageView {
+    /// Its name: `m12`; none where a person changed it in the session's file.
+    id: Option<String>,
     /// `user` or `assistant`.
     #[schema(value_type = String)]
     role: Role,
@@ -142,6 +149,12 @@ pub(crate) struct NewSession {
     project: Option<String>,
     /// How turns are carried: `chat`, `qa`, `plan` or `agent`; as configured where it is left out, else `chat`, and `qa` with the small model.
     mode: Option<String>,
+    /// What is sent of older messages: `full` (as far as the budget goes) or `managed` (a summary by a template, and the last runs).
+    history: Option<String>,
+    /// The template of a managed history.
+    template: Option<String>,
+    /// When the person is asked before a tool runs: `always`, `tool` or `never`; else as the agent says.
+    asking: Option<String>,
 }
 
 /// Begins a session.
@@ -155,10 +168,12 @@ pub(crate) async fn create(
         Some("library") => Layout::Library,
         Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
     };
-    let mode = new.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
+    let mode = new.mode.as_deref().map(settings::mode).transpose()?;
+    let asking = new.asking.as_deref().map(settings::asking).transpose()?;
+    let template = settings::template(&app, new.history.as_deref(), new.template.as_deref())?;
     let id = new_session_id()?;
     let chosen = app.config.answers.choose(new.model.as_deref())?;
-    let begin = Begin { agent: new.agent, project: new.project, mode, chosen, layout };
+    let begin = Begin { agent: new.agent, project: new.project, mode, chosen, layout, template, asking };
     app.hub.ask(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
     let row = app.common.with_store(move |store| Ok(store.session(&id)?)).await?;
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
@@ -194,7 +209,7 @@ fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Proble
         requests.entry(request.run + 1).or_default().push(request.number);
     }
     let (mut turn, mut step) = (0, 0);
-    let entries = transcript(store, row)?.messages.into_iter().map(|entry| {
+    let entries = named_messages(store, &row.id)?.into_iter().map(|(entry, id)| {
         let request = match entry.role {
             Role::User => {
                 (turn, step) = (turn + 1, 0);
@@ -208,6 +223,7 @@ fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Proble
         let calls =
             entry.calls.into_iter().map(|call| CallView { name: call.name, arguments: call.arguments, result: call.result });
         MessageView {
+            id: id.map(|id| id.to_string()),
             role: entry.role,
             text: entry.text,
             at_ms: entry.time.map(jiff::Timestamp::as_millisecond),
@@ -226,32 +242,22 @@ fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Proble
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
     /// What the session is about.
-    #[serde(default)]
-    title: Option<String>,
-    /// How its turns are carried from here on.
-    #[serde(default)]
-    mode: Option<String>,
+    title: String,
 }
 
-/// Calls a session something else, or carries its turns in another way.
+/// Calls a session something else.
 #[utoipa::path(patch, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), request_body = Change, responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,
     Given(change): Given<Change>,
 ) -> Result<StatusCode, Problem> {
-    let mode = change.mode.as_deref().map(str::parse).transpose().map_err(|error: String| Problem::new(BAD_REQUEST, error))?;
-    let one_line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect::<String>();
-    let title = change.title.map(one_line);
-    if title.as_deref() == Some("") {
+    let title: String = change.title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
+    if title.is_empty() {
         return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
     }
     let id = full_name(&app, session).await?;
-    let job = move |desk: &mut Desk| {
-        mode.map_or(Ok(()), |mode| desk.set_mode(mode))?;
-        title.map_or(Ok(()), |title| desk.rename(&title))
-    };
-    app.hub.ask(&id, job).await?;
+    app.hub.ask(&id, move |desk| desk.rename(&title)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use foreword_engine::search::Kind;
+use foreword_engine::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES};
 use foreword_engine::vault::{Show, Tree};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -12,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use super::given::Asked;
 use crate::app::{App, blocking};
-use crate::problem::{NOT_FOUND, Problem};
+use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 
 /// Which part of the vault.
 #[derive(Deserialize, IntoParams)]
@@ -63,6 +65,81 @@ pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQu
         Ok(NoteView { path, text })
     });
     note.await.map(Json)
+}
+
+/// What to look for.
+#[derive(Deserialize, IntoParams)]
+pub(crate) struct FindQuery {
+    /// A question, or words. A time in it (`last week`) narrows the search.
+    q: String,
+    /// How many at most.
+    #[param(maximum = 20)]
+    limit: Option<usize>,
+    /// Only these kinds, with commas between them: `note`, `rule`, `reference`.
+    kinds: Option<String>,
+}
+
+/// Something that speaks to a question.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SourceView {
+    /// What it is called.
+    title: String,
+    /// Where it is in the vault; of what is no file, its item.
+    path: String,
+    /// The headings above the part.
+    heading: String,
+    /// The part.
+    text: String,
+    /// How well it fits, from 0 to 1.
+    score: f64,
+}
+
+/// What was found.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FoundView {
+    /// The best first.
+    results: Vec<SourceView>,
+    /// What should be known about the search.
+    remarks: Vec<String>,
+}
+
+/// The longest question, in bytes.
+const MOST_QUESTION: usize = 4 << 10;
+
+/// Finds what answers a question, by words and by meaning, as far as the embedding model is here.
+#[utoipa::path(get, path = "/vault/search", tag = "vault", params(FindQuery), responses((status = 200, body = FoundView), (status = 400, body = Problem)))]
+pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<FindQuery>) -> Answer<FoundView> {
+    if query.q.trim().is_empty() || query.q.len() > MOST_QUESTION {
+        return Err(Problem::new(BAD_REQUEST, format!("a question has 1 to {MOST_QUESTION} bytes")));
+    }
+    let kinds = query.kinds.as_deref().unwrap_or("note").split(',').map(|kind| match kind.trim() {
+        "note" => Ok(Kind::Note),
+        "rule" => Ok(Kind::Rule),
+        "reference" => Ok(Kind::Reference),
+        other => Err(Problem::new(BAD_REQUEST, format!("{other:?} is not searched: expected note, rule or reference"))),
+    });
+    let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
+    let common = Arc::clone(&app.common);
+    let found = blocking(move || {
+        let notes = common.notes()?;
+        let found = notes.find(&Query {
+            text: &query.q,
+            period: None,
+            today: notes.now().date(),
+            limit: query.limit.unwrap_or(DEFAULT_LIMIT),
+            kinds: &kinds,
+            source_bytes: SOURCE_BYTES,
+        });
+        let results = found.sources.into_iter().map(|source| SourceView {
+            title: source.title,
+            path: source.path,
+            heading: source.heading,
+            text: source.text,
+            score: source.score,
+        });
+        Ok(FoundView { results: results.collect(), remarks: found.remarks })
+    });
+    found.await.map(Json)
 }
 
 /// What was begun.
@@ -123,7 +200,9 @@ fn fitting(all: Vec<Completion>, begun: &str, limit: usize) -> Vec<Completion> {
         let label = completion.label.to_lowercase();
         let last = label.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         let begins = last.starts_with(&begun) || last.trim_start_matches('#').starts_with(&begun) || label.starts_with(&begun);
-        if begins { Some(0) } else { label.contains(&begun).then_some(1) }
+        // Agents and chats are notes too, and rarely what is meant.
+        let own = if label.starts_with("foreword/") { 2 } else { 0 };
+        if begins { Some(own) } else { label.contains(&begun).then_some(own + 1) }
     };
     let mut ranked: Vec<(u8, Completion)> = all.into_iter().filter_map(|found| Some((rank(&found)?, found))).collect();
     ranked.sort_by_key(|(rank, _)| *rank);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,6 +22,13 @@ pub(crate) struct Running {
 }
 
 pub(crate) const SCRIPT: &str = r#"{"replies": [{"text": "The starter was **too young**."}, {"text": "Slowly now", "delay_ms": 60}, {"text": "And again."}]}"#;
+
+/// Who answers: a script, or else the providers of a configuration.
+struct Answered<'a> {
+    script: Option<&'a str>,
+    config: &'a str,
+    model: Option<&'a str>,
+}
 
 impl Running {
     pub(crate) fn start() -> Self {
@@ -47,12 +55,27 @@ impl Running {
         .unwrap();
         fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
         fs::write(folder.path().join("secret.md"), "outside").unwrap();
+        Self::serve(folder, Answered { script, config, model: None }, reach, limits, gateway)
+    }
+
+    /// A server over a copy of a vault, whose sessions have this model.
+    pub(crate) fn over(vault: &Path, script: &str, model: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy(vault, &folder.path().join("vault"));
+        let answered = Answered { script: Some(script), config: "", model };
+        Self::serve(folder, answered, Reach::Loopback, Limits::default(), GatewayMode::Session)
+    }
+
+    fn serve(folder: tempfile::TempDir, answered: Answered<'_>, reach: Reach, limits: Limits, gateway: GatewayMode) -> Self {
+        let vault = folder.path().join("vault");
         let file = folder.path().join("script.json");
-        let script = script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
+        let script = answered.script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
         let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
-        let config = foreword_engine::config::Config::read(config).unwrap();
-        let answers = Answers { config, is_set: |_| false, model: None, base_url: None, window: None, script };
-        let config = Config { vault, places, answers, servers: |_, _| Vec::new(), reach, limits, gateway };
+        let config = foreword_engine::config::Config::read(answered.config).unwrap();
+        let model = answered.model.map(str::to_owned);
+        let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };
+        let servers = |_: &Path, _| Vec::new();
+        let config = Config { vault, places, templates: None, answers, servers, reach, limits, gateway };
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -177,6 +200,20 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A folder with all that people wrote into it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let name = entry.file_name();
+        match entry.file_type().unwrap().is_dir() {
+            // What an earlier server kept there.
+            true if name == ".foreword" || name == "Chats" => {}
+            true => copy(&entry.path(), &to.join(name)),
+            false => drop(fs::copy(entry.path(), to.join(name)).unwrap()),
+        }
     }
 }
 

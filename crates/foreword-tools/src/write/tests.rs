@@ -197,6 +197,18 @@ fn changes_are_undone_one_by_one() {
 }
 
 #[test]
+fn a_note_that_was_removed_comes_back() {
+    let root = vault(&[("f/a.md", "one\n")]);
+    prepare(root.path(), "f/a.md", &Change::Append("two")).unwrap().apply().unwrap();
+    assert!(matches!(remove(root.path(), "f/a.md", "one\n"), Err(WriteError::Changed { .. })));
+    assert!(matches!(remove(root.path(), "f/b.md", ""), Err(WriteError::Missing { .. })));
+    assert!(matches!(remove(root.path(), "../a.md", ""), Err(WriteError::Path { .. })));
+    assert_eq!((remove(root.path(), "f/a.md", "one\ntwo\n"), read(&root, "f/a.md")), (Ok(()), None));
+    assert_eq!((undo(root.path(), "f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\ntwo\n")));
+    assert_eq!((undo(root.path(), "f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
+}
+
+#[test]
 fn what_somebody_else_wrote_is_not_undone() {
     let root = vault(&[("a.md", "one\n")]);
     prepare(root.path(), "a.md", &Change::Append("two")).unwrap().apply().unwrap();
@@ -210,7 +222,7 @@ fn a_record_of_a_write_that_never_happened_is_passed_over() {
     let root = vault(&[("a.md", "one\n")]);
     prepare(root.path(), "a.md", &Change::Append("two")).unwrap().apply().unwrap();
     // As if the process had been killed between the record and the note.
-    undo::keep(root.path(), &NotePath::parse("a.md").unwrap(), Some("one\ntwo\n"), "three").unwrap();
+    undo::keep(root.path(), &NotePath::parse("a.md").unwrap(), Some("one\ntwo\n"), Some("three")).unwrap();
     assert_eq!((undo(root.path(), "a.md"), read(&root, "a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
 }
 

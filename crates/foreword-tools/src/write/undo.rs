@@ -1,6 +1,6 @@
 //! Taking a change back. Before a note is written, what it held is kept under `.foreword/undo` of its root, a few changes deep.
 //!
-//! A record is one file: a line of JSON (the note's path, the hash of the text before and after), then the text before. It is there before
+//! A record is one file: a line of JSON (the note's path, the hash of the text before and after; none where there was no note), then the text before. It is there before
 //! the note changes, so a crash leaves at worst a record of something that did not happen; its hashes tell.
 
 use std::fs::{self, File};
@@ -35,7 +35,8 @@ struct Record {
     file: PathBuf,
     /// The hash of the text before; nothing where there was no note.
     before: Option<String>,
-    after: String,
+    /// The same of the text after.
+    after: Option<String>,
     text: String,
 }
 
@@ -50,9 +51,9 @@ pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
     }
     for file in records(&folder(root, &path).map_err(failed)?).map_err(failed)?.into_iter().rev() {
         let Some(record) = read(file, &path).map_err(failed)? else { continue };
-        if now_hash.as_ref() == Some(&record.after) {
+        if now_hash == record.after {
             let undone = if record.before.is_some() {
-                replace(root, &path, true, &record.text)?;
+                replace(root, &path, now.is_some(), &record.text)?;
                 Undone::Restored
             } else {
                 fs::remove_file(path.under(root)).map_err(failed)?;
@@ -71,12 +72,12 @@ pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
 }
 
 /// Keeps what a note holds before it changes.
-pub(super) fn keep(root: &Path, path: &NotePath, old: Option<&str>, new: &str) -> Result<(), WriteError> {
+pub(super) fn keep(root: &Path, path: &NotePath, old: Option<&str>, new: Option<&str>) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError::io("keep the old text of", path, &error);
     let folder = folder(root, path).map_err(failed)?;
     let files = records(&folder).map_err(failed)?;
     let number = files.last().and_then(|file| file.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0) + 1;
-    let head = json!({"path": path.as_str(), "before": old.map(hash), "after": hash(new)});
+    let head = json!({"path": path.as_str(), "before": old.map(hash), "after": new.map(hash)});
     let mut record = temporary(&folder).map_err(failed)?;
     write!(record, "{head}\n{}", old.unwrap_or_default()).map_err(failed)?;
     record.as_file().sync_all().map_err(failed)?;
@@ -123,12 +124,9 @@ fn read(file: PathBuf, path: &NotePath) -> io::Result<Option<Record>> {
     let field = |name: &str| head.get(name).and_then(Value::as_str).map(ToOwned::to_owned);
     let (before, after) = (field("before"), field("after"));
     let whole = before.as_ref().is_none_or(|before| *before == hash(text));
-    Ok(after.filter(|_| whole && field("path").as_deref() == Some(path.as_str())).map(|after| Record {
-        file,
-        before,
-        after,
-        text: text.to_owned(),
-    }))
+    // What was removed has no text after; what was made has none before.
+    let is_change = head.get("after").is_some() && before != after && whole && field("path").as_deref() == Some(path.as_str());
+    Ok(is_change.then(|| Record { file, before, after, text: text.to_owned() }))
 }
 
 fn hash(text: &str) -> String {

@@ -3,6 +3,7 @@
 use std::io;
 
 use foreword_core::catalog::Entry;
+use foreword_core::item::{ItemId, Kind};
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
@@ -14,8 +15,8 @@ const MAX_ENTRIES: usize = 1_000;
 pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
     let mut loaded = Loaded { name: found.name.clone(), ..Loaded::default() };
     describe(files, &found.path, &mut loaded);
-    loaded.agent.rules = entries(files, &format!("{}/rules", found.path), &mut loaded);
-    loaded.agent.references = entries(files, &format!("{}/references", found.path), &mut loaded);
+    loaded.agent.rules = entries(files, &format!("{}/rules", found.path), Kind::Rule, &mut loaded);
+    loaded.agent.references = entries(files, &format!("{}/references", found.path), Kind::Reference, &mut loaded);
 
     let path = format!("{}/mcp.json", found.path);
     let mut problems = Problems::of(&path);
@@ -103,7 +104,7 @@ fn take<T: DeserializeOwned>(table: &mut Table, key: &str, problems: &mut Proble
     }
 }
 
-fn entries(files: &dyn Files, folder: &str, loaded: &mut Loaded) -> Vec<Entry> {
+fn entries(files: &dyn Files, folder: &str, kind: Kind, loaded: &mut Loaded) -> Vec<Entry> {
     let mut found = Vec::new();
     let listed = files.list(folder).unwrap_or_default();
     let named = listed.iter().filter(|entry| !entry.folder && !entry.name.starts_with('.'));
@@ -117,7 +118,10 @@ fn entries(files: &dyn Files, folder: &str, loaded: &mut Loaded) -> Vec<Entry> {
             break;
         }
         if let Some(entry) = read(files, &path, &mut problems).and_then(|text| entry(stem, &text, &mut problems)) {
-            add(&mut found, entry, &mut problems);
+            let id = ItemId::new(kind, &entry.name);
+            if add(&mut found, entry, &mut problems) {
+                loaded.files.insert(id, path);
+            }
         }
         loaded.problems.extend(problems.list);
     }

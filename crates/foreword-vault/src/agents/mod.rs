@@ -10,9 +10,10 @@ mod import;
 mod servers;
 mod tsagent;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use foreword_core::catalog::{Agent, Entry};
+use foreword_core::item::ItemId;
 use foreword_core::select::Select;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -123,6 +124,8 @@ pub struct Loaded {
     pub agent: Agent,
     /// How the servers are started.
     pub servers: Vec<ServerSpec>,
+    /// The file of each rule and reference that has one of its own.
+    pub files: BTreeMap<ItemId, String>,
     /// Rules that belong to some files only.
     pub scopes: Vec<Scope>,
     /// What could not be used.
@@ -205,11 +208,13 @@ impl Problems {
     }
 }
 
-/// Adds `entry` unless its name is taken.
-fn add(list: &mut Vec<Entry>, entry: Entry, problems: &mut Problems) {
+/// Adds `entry` unless its name is taken; whether it was added.
+fn add(list: &mut Vec<Entry>, entry: Entry, problems: &mut Problems) -> bool {
     if list.iter().any(|known| known.name == entry.name) {
         problems.push(format!("the name {} is taken already; this one was left out", entry.name));
+        false
     } else {
         list.push(entry);
+        true
     }
 }

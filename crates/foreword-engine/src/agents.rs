@@ -1,0 +1,214 @@
+//! Changing the rules and references of an agent. Each is a markdown file in the vault that people edit too: what is not understood in it
+//! stays, a file that somebody changed meanwhile is left alone, and nothing is written that would not read back as it was meant.
+
+mod file;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use foreword_core::catalog::{Agent, CatalogBody, Entry};
+use foreword_core::hash::Hash;
+use foreword_core::item::{ItemId, Kind};
+use foreword_tools::write::{Change as Written, WriteError, prepare, remove};
+use foreword_vault::agents::{self, FOLDER, Files as _, Form, Found, Loaded, OnDisk};
+
+pub use file::Change;
+pub use foreword_core::catalog::{Include, Priority};
+
+use file::{With, edited};
+
+/// The longest description, in characters.
+const MOST_DESCRIPTION: usize = 1_000;
+
+/// Why an agent's items were not changed. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum EditError {
+    /// No such agent.
+    #[error("there is no agent {0:?} in {FOLDER} of this vault")]
+    NoAgent(String),
+    /// It is one file.
+    #[error("the agent {0:?} is one file, {1}: change its items there")]
+    OneFile(String, String),
+    /// A name that no file can have.
+    #[error("{0:?} cannot be a name: it is one line that can be the name of a file")]
+    Name(String),
+    /// Not a rule or reference.
+    #[error("{0} is no rule or reference; tools are set in the agent's mcp.json")]
+    Kind(ItemId),
+    /// No such item.
+    #[error("the agent has no {0} in a file of its own")]
+    NoItem(ItemId),
+    /// It is there already.
+    #[error("there is {0} already; change that one, or choose another name")]
+    Exists(String),
+    /// Somebody else changed it.
+    #[error("{0} was changed by somebody else since it was read; read it again, then decide anew")]
+    Changed(String),
+    /// It would say something else.
+    #[error("{0} would not read back as it was meant: {1}. Change the file by hand")]
+    Otherwise(String, String),
+    /// It cannot be read.
+    #[error("{0} cannot be read: {1}")]
+    Unreadable(String, io::Error),
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(WriteError),
+}
+
+impl From<WriteError> for EditError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Changed { path } | WriteError::Missing { path } => Self::Changed(path),
+            WriteError::Exists { existing, .. } => Self::Exists(existing),
+            error => Self::Write(error),
+        }
+    }
+}
+
+/// An agent of a vault, to be changed.
+pub struct Catalog {
+    root: PathBuf,
+    files: OnDisk,
+    found: Found,
+    loaded: Loaded,
+}
+
+/// Begins an agent: a folder with what the model is told first.
+pub fn create_agent(root: &Path, name: &str, system_prompt: &str) -> Result<(), EditError> {
+    let is_name = !name.contains('/') && name.trim() == name;
+    let taken = Catalog::open(root, name).is_ok() || root.join(FOLDER).join(name).exists();
+    match (is_name, taken) {
+        (false, _) => Err(EditError::Name(name.to_owned())),
+        (_, true) => Err(EditError::Exists(format!("an agent {name:?}"))),
+        _ => Ok(prepare(root, &format!("{FOLDER}/{name}/prompt.md"), &Written::Create(system_prompt.trim()))?.apply()?),
+    }
+}
+
+impl Catalog {
+    /// The agent of that name.
+    pub fn open(root: &Path, name: &str) -> Result<Self, EditError> {
+        let none = || EditError::NoAgent(name.chars().filter(|c| !c.is_control()).take(80).collect());
+        let files = OnDisk::new(root).map_err(|_| none())?;
+        let found = agents::list(&files).into_iter().find(|found| found.name == name).ok_or_else(none)?;
+        let loaded = agents::load(&files, &found);
+        Ok(Self { root: root.to_owned(), files, found, loaded })
+    }
+
+    /// What it brings.
+    pub fn agent(&self) -> &Agent {
+        &self.loaded.agent
+    }
+
+    /// What could not be used in its files.
+    pub fn problems(&self) -> Vec<String> {
+        self.loaded.problems.iter().map(|problem| format!("{}: {}", problem.file, problem.what)).collect()
+    }
+
+    /// The hash of an item's file as it is now; none where it has no file of its own.
+    pub fn version(&self, id: &ItemId) -> Option<Hash> {
+        self.files.read(self.loaded.files.get(id)?).ok().map(Hash::of)
+    }
+
+    /// Makes an item and gives back the hash of its file.
+    pub fn create(&self, id: &ItemId, change: &Change) -> Result<Hash, EditError> {
+        let folder = self.folder(id)?;
+        if id.name().contains('/') || id.name().trim() != id.name() {
+            return Err(EditError::Name(id.name().to_owned()));
+        }
+        if self.agent().find(id).is_some() {
+            return Err(EditError::Exists(id.to_string()));
+        }
+        let path = format!("{folder}/{}.md", id.name());
+        let new = Entry {
+            name: id.name().to_owned(),
+            description: None,
+            text: String::new(),
+            priority: Priority::DEFAULT,
+            include: Include::Manual,
+        };
+        let (text, meant) = edited("", &new, &bounded(change));
+        let draft = prepare(&self.root, &path, &Written::Create(&text))?;
+        self.check(id, &path, &text, &meant)?;
+        draft.apply()?;
+        Ok(Hash::of(&text))
+    }
+
+    /// Changes an item whose file still has this hash, and gives back the new one.
+    pub fn edit(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
+        let (path, old) = self.read(id, version)?;
+        let entry = match self.agent().find(id).map(|item| item.body) {
+            Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry)) => entry,
+            _ => return Err(EditError::NoItem(id.clone())),
+        };
+        let (text, meant) = edited(&old, entry, &bounded(change));
+        if text == old {
+            return Ok(version);
+        }
+        let draft = prepare(&self.root, path, &Written::Replace(&text))?;
+        if draft.before() != Some(old.as_str()) {
+            return Err(EditError::Changed(path.to_owned()));
+        }
+        self.check(id, path, &text, &meant)?;
+        draft.apply()?;
+        Ok(Hash::of(&text))
+    }
+
+    /// Removes an item whose file still has this hash.
+    pub fn remove(&self, id: &ItemId, version: Hash) -> Result<(), EditError> {
+        let (path, old) = self.read(id, version)?;
+        Ok(remove(&self.root, path, &old)?)
+    }
+
+    /// The file of an item, if it still has this hash.
+    fn read(&self, id: &ItemId, version: Hash) -> Result<(&str, String), EditError> {
+        self.folder(id)?;
+        let path = self.loaded.files.get(id).ok_or_else(|| EditError::NoItem(id.clone()))?;
+        let text = self.files.read(path).map_err(|error| EditError::Unreadable(path.clone(), error))?;
+        if Hash::of(&text) == version { Ok((path, text)) } else { Err(EditError::Changed(path.clone())) }
+    }
+
+    /// The folder for items of that kind.
+    fn folder(&self, id: &ItemId) -> Result<String, EditError> {
+        if self.found.form != Form::Folder {
+            return Err(EditError::OneFile(self.found.name.clone(), self.found.path.clone()));
+        }
+        match id.kind() {
+            Kind::Rule => Ok(format!("{}/rules", self.found.path)),
+            Kind::Reference => Ok(format!("{}/references", self.found.path)),
+            _ => Err(EditError::Kind(id.clone())),
+        }
+    }
+
+    /// Whether the file, written so, says what was meant and nothing else of the agent changes.
+    fn check(&self, id: &ItemId, path: &str, text: &str, meant: &Entry) -> Result<(), EditError> {
+        let then = agents::load(&With { disk: &self.files, path, text }, &self.found);
+        let of_file = |loaded: &Loaded| loaded.problems.iter().filter(|problem| problem.file == path).count();
+        let read = match then.agent.find(id).map(|item| item.body) {
+            Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry))
+                if then.files.get(id).is_some_and(|file| file == path) =>
+            {
+                entry
+            }
+            _ => {
+                let why = then.problems.iter().find(|problem| problem.file == path);
+                let why = why.map_or("its name is taken", |problem| &problem.what);
+                return Err(EditError::Otherwise(path.to_owned(), why.to_owned()));
+            }
+        };
+        if read != meant || of_file(&then) > of_file(&self.loaded) {
+            return Err(EditError::Otherwise(
+                path.to_owned(),
+                "its frontmatter is written in a way that is not understood".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// One line, and not a long one.
+fn bounded(change: &Change) -> Change {
+    let line = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_DESCRIPTION).collect();
+    Change { description: change.description.as_ref().map(line), ..change.clone() }
+}

@@ -1,0 +1,158 @@
+//! The catalog of an agent: making, changing and removing its rules and references. Each has a file, and who changes it says which version of
+//! it they have seen.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use foreword_engine::agents::{Catalog, Change, Priority, create_agent as begin};
+use foreword_engine::session::Hash;
+use foreword_engine::vault::{Include, ItemId};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::catalog::ItemView;
+use super::given::Given;
+use crate::app::{App, blocking};
+use crate::problem::{BAD_REQUEST, CHANGED, NO_VERSION, NOT_FOUND, Problem};
+
+/// A new agent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewAgent {
+    /// What it is called by: a name that a folder can have.
+    name: String,
+    /// What the model is told first.
+    system_prompt: String,
+}
+
+/// Begins an agent: a folder in `Foreword/Agents` of the vault.
+#[utoipa::path(post, path = "/agents", tag = "catalog", request_body = NewAgent, responses((status = 201), (status = 400, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn create_agent(State(app): State<Arc<App>>, Given(new): Given<NewAgent>) -> Result<StatusCode, Problem> {
+    if new.system_prompt.trim().is_empty() {
+        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+    }
+    let root = app.common.root.clone();
+    blocking(move || Ok(begin(&root, &new.name, &new.system_prompt)?)).await?;
+    Ok(StatusCode::CREATED)
+}
+
+/// A rule or reference to be made.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewItem {
+    /// Its item: `rule:tone` or `reference:prices`.
+    item: String,
+    /// What the model is told.
+    text: String,
+    /// What it is about.
+    #[serde(default)]
+    description: Option<String>,
+    /// How it may come in: `always`, `manual` (where it is left out) or `agent`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    include: Option<Include>,
+    /// Its place in the order, 0 to 999; 500 where it is left out.
+    #[serde(default)]
+    priority: Option<u16>,
+}
+
+/// What to change of a rule or reference. What is left out stays as it is.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ChangedItem {
+    /// What the model is told.
+    text: Option<String>,
+    /// What it is about; an empty one is none.
+    description: Option<String>,
+    /// How it may come in: `always`, `manual` or `agent`.
+    #[schema(value_type = Option<String>)]
+    include: Option<Include>,
+    /// Its place in the order, 0 to 999.
+    priority: Option<u16>,
+}
+
+impl ChangedItem {
+    fn change(self) -> Result<Change, Problem> {
+        let priority = self.priority.map(Priority::try_from).transpose().map_err(|error| Problem::new(BAD_REQUEST, error))?;
+        Ok(Change { text: self.text, description: self.description, include: self.include, priority })
+    }
+}
+
+fn id(item: &str) -> Result<ItemId, Problem> {
+    item.parse().map_err(|error| Problem::new(BAD_REQUEST, format!("{error}")))
+}
+
+/// The version that who asks has seen.
+fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
+    let given = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
+    let given = given.ok_or_else(|| {
+        Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen")
+    })?;
+    // A tag that is none of ours fits no version.
+    serde_json::from_value(given.trim().trim_matches('"').into())
+        .map_err(|_| Problem::new(CHANGED, "the tag in `If-Match` is not one of this item"))
+}
+
+fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
+    match version {
+        Some(version) => ([(header::ETAG, format!("\"{version}\""))], answer).into_response(),
+        None => answer.into_response(),
+    }
+}
+
+/// A rule or reference of an agent. Its `ETag` is what a change has to name.
+#[utoipa::path(get, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path, description = "`rule:tone`")), responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
+pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<(String, String)>) -> Result<Response, Problem> {
+    let (root, id) = (app.common.root.clone(), id(&item)?);
+    let (view, version) = blocking(move || {
+        let catalog = Catalog::open(&root, &agent)?;
+        let version = catalog.version(&id);
+        let view = catalog.agent().find(&id).map(|item| ItemView::new(catalog.agent(), &item, None, version));
+        let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("the agent {agent:?} has no {id}")))?;
+        Ok((view, version))
+    })
+    .await?;
+    Ok(tagged(Json(view), version))
+}
+
+/// Makes a rule or reference of an agent.
+#[utoipa::path(post, path = "/agents/{agent}/items", tag = "catalog", params(("agent" = String, Path)), request_body = NewItem, responses((status = 201), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Path(agent): Path<String>,
+    Given(new): Given<NewItem>,
+) -> Result<Response, Problem> {
+    let (root, id) = (app.common.root.clone(), id(&new.item)?);
+    let NewItem { text, description, include, priority, .. } = new;
+    let change = ChangedItem { text: Some(text), description, include, priority }.change()?;
+    let version = blocking(move || Ok(Catalog::open(&root, &agent)?.create(&id, &change)?)).await?;
+    Ok(tagged(StatusCode::CREATED, Some(version)))
+}
+
+/// Changes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.
+#[utoipa::path(patch, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path), ("if-match" = String, Header, description = "the item's ETag")), request_body = ChangedItem, responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn edit(
+    State(app): State<Arc<App>>,
+    Path((agent, item)): Path<(String, String)>,
+    headers: HeaderMap,
+    Given(changed): Given<ChangedItem>,
+) -> Result<Response, Problem> {
+    let (root, id, seen, change) = (app.common.root.clone(), id(&item)?, seen(&headers)?, changed.change()?);
+    let version = blocking(move || Ok(Catalog::open(&root, &agent)?.edit(&id, seen, &change)?)).await?;
+    Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
+}
+
+/// Removes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.
+#[utoipa::path(delete, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path), ("if-match" = String, Header, description = "the item's ETag")), responses((status = 204), (status = 404, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Path((agent, item)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let (root, id, seen) = (app.common.root.clone(), id(&item)?, seen(&headers)?);
+    blocking(move || Ok(Catalog::open(&root, &agent)?.remove(&id, seen)?)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,65 @@
+//! What a person keeps through every fold.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use foreword_engine::session::Pinned;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::given::{Asked, Given};
+use super::sessions::full_name;
+use crate::app::App;
+use crate::clock::now_ms;
+use crate::problem::Problem;
+
+/// Something to keep.
+#[derive(Deserialize, Serialize, ToSchema, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct What {
+    /// A message (`m12`), or something that was attached: `note:Path.md`, or its path.
+    what: String,
+}
+
+/// What is kept through every fold: messages, then items.
+#[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Pinned>> {
+    let id = full_name(&app, session).await?;
+    app.hub.ask(&id, |desk| Ok(desk.kept()?.pins())).await.map(Json)
+}
+
+/// Keeps a message or an item through every fold.
+#[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Given(pin): Given<What>,
+) -> Answer<Vec<Pinned>> {
+    let id = full_name(&app, session).await?;
+    let pinned = app.hub.ask(&id, move |desk| {
+        desk.kept()?.pin(&pin.what, now_ms())?;
+        desk.changed();
+        Ok(desk.kept()?.pins())
+    });
+    pinned.await.map(Json)
+}
+
+/// Lets go of it.
+#[utoipa::path(delete, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path), What), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    Path(session): Path<String>,
+    Asked(pin): Asked<What>,
+) -> Result<StatusCode, Problem> {
+    let id = full_name(&app, session).await?;
+    let unpinned = app.hub.ask(&id, move |desk| {
+        desk.kept()?.unpin(&pin.what, now_ms())?;
+        desk.changed();
+        Ok(())
+    });
+    unpinned.await?;
+    Ok(StatusCode::NO_CONTENT)
+}

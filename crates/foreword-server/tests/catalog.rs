@@ -1,0 +1,204 @@
+//! What a person changes: the items of an agent, the settings of a session, what it keeps and what it folds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
+
+mod common;
+
+use std::fs;
+
+use common::Running;
+use foreword_server::{Limits, Reach};
+use serde_json::{Value, json};
+
+const ITEM: &str = "/api/v1/agents/cook/items/rule%3Atone";
+
+#[test]
+fn an_item_is_changed_by_who_has_seen_it() {
+    let server = Running::start();
+    let file = server.folder.path().join("vault/Foreword/Agents/cook/rules/tone.md");
+    fs::write(&file, "---\nowner: me\ninclude: manual\n---\nBe brief.\n").unwrap();
+    let seen = server.call("GET", ITEM, None);
+    assert_eq!((seen.json()["text"].as_str(), seen.json()["priority"].as_u64()), (Some("Be brief."), Some(500)));
+    let tag = seen.header("etag").unwrap().to_owned();
+    let change = |headers: &[(&str, &str)], body: Value| server.call_with("PATCH", ITEM, headers, Some(&body));
+    assert_eq!(change(&[], json!({"priority": 7})).status, 428);
+    assert_eq!(change(&[("if-match", "\"x\"")], json!({"priority": 7})).status, 412);
+    assert_eq!(change(&[("if-match", &tag)], json!({"priority": 1000})).status, 400);
+    assert_eq!(change(&[("if-match", &tag)], json!({"include": "sometimes"})).status, 400);
+    let done = change(&[("if-match", &tag)], json!({"priority": 7, "include": "always"}));
+    assert_eq!(done.status, 204, "{}", done.body);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "---\nowner: me\ninclude: always\npriority: 7\n---\nBe brief.\n");
+    // Whoever has seen an older one is told, and nothing is overwritten.
+    let late = change(&[("if-match", &tag)], json!({"text": "Be long."}));
+    assert_eq!((late.status, late.json()["type"].as_str()), (412, Some("urn:foreword:problem:changed")));
+    let tag = done.header("etag").unwrap();
+    assert_eq!(server.call_with("DELETE", ITEM, &[("if-match", tag)], None).status, 204);
+    assert_eq!((server.call("GET", ITEM, None).status, file.exists()), (404, false));
+}
+
+#[test]
+fn items_and_agents_are_made() {
+    let server = Running::start();
+    let made = |path: &str, body: Value| server.call("POST", path, Some(&body)).status;
+    let items = "/api/v1/agents/cook/items";
+    assert_eq!(made(items, json!({"item": "reference:prices", "text": "Bread 4", "include": "agent", "priority": 30})), 201);
+    assert_eq!(made(items, json!({"item": "reference:prices", "text": "Bread 5"})), 409);
+    for item in ["rule:../../../secret", "rule:a/b", "rule:.x", "note:a.md", "tool:a/b", "what"] {
+        assert_eq!(made(items, json!({"item": item, "text": "x"})), 400, "{item}");
+    }
+    assert_eq!(made(items, json!({"item": "rule:empty", "text": " "})), 409);
+    assert_eq!(made("/api/v1/agents/nobody/items", json!({"item": "rule:a", "text": "x"})), 404);
+    assert_eq!(fs::read_to_string(server.folder.path().join("secret.md")).unwrap(), "outside");
+    assert_eq!(made("/api/v1/agents", json!({"name": "writer", "system_prompt": "You write."})), 201);
+    assert_eq!(made("/api/v1/agents", json!({"name": "writer", "system_prompt": "You write."})), 409);
+    assert_eq!(made("/api/v1/agents", json!({"name": "../x", "system_prompt": "You write."})), 400);
+    assert_eq!(server.get("/api/v1/agents/writer")["system_prompt"], "You write.");
+    let cook = server.get("/api/v1/agents/cook");
+    assert_eq!((&cook["items"][0]["item"], &cook["items"][0]["priority"]), (&json!("reference:prices"), &json!(30)));
+    assert!(cook["items"][0]["version"].as_str().is_some_and(|version| version.len() == 64));
+}
+
+#[test]
+fn a_session_takes_its_agent_anew() {
+    let server = Running::start();
+    let id = server.begin();
+    server.say(&id, "One", &[]);
+    let tag = server.call("GET", ITEM, None).header("etag").unwrap().to_owned();
+    let done =
+        server.call_with("PATCH", ITEM, &[("if-match", &tag)], Some(&json!({"include": "always", "text": "Be very brief."})));
+    assert_eq!(done.status, 204);
+    let tone = |server: &Running| -> Value {
+        let items = server.get(&format!("/api/v1/sessions/{id}/items"));
+        items.as_array().unwrap().iter().find(|item| item["item"] == "rule:tone").unwrap().clone()
+    };
+    assert_eq!(tone(&server)["in_session"], Value::Null);
+    assert_eq!(server.call("POST", &format!("/api/v1/sessions/{id}/agent"), Some(&json!({}))).status, 204);
+    assert_eq!((&tone(&server)["text"], tone(&server)["in_session"].is_null()), (&json!("Be very brief."), false));
+    server.say(&id, "Two", &[]);
+    let wire = server.get(&format!("/api/v1/sessions/{id}/requests/1/wire"));
+    assert!(wire.to_string().contains("Be very brief."));
+}
+
+const LONG: &str = r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye."}]}"#;
+
+#[test]
+fn folds_are_shown_before_they_happen_and_pins_stay() {
+    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let id = server.begin();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    for words in
+        ["Remember: the tin is blue.", "And the oven?", "And the flour?", "And then?", "Is it done?", "Sure?", "Well?", "Why?"]
+    {
+        server.say(&id, words, &["Kitchen/Bread.md"]);
+    }
+    let messages = server.get(&path(""))["messages"].clone();
+    let first = messages[0]["id"].as_str().unwrap().to_owned();
+    assert!(first.starts_with('m'), "{first}");
+    let pinned = server.post(&path("/pins"), json!({"what": first}));
+    assert_eq!((&pinned[0]["what"], &pinned[0]["text"]), (&json!(first), &json!("Remember: the tin is blue.")));
+    server.post(&path("/pins"), json!({"what": "Kitchen/Bread"}));
+    assert_eq!(server.get(&path("/pins"))[1]["what"], "note:Kitchen/Bread.md");
+    assert_eq!(server.call("POST", &path("/pins"), Some(&json!({"what": "m999"}))).status, 404);
+    let fold = server.get(&path("/fold"));
+    assert!(
+        fold["after"].as_u64() < fold["before"].as_u64() || fold["messages"].as_array().is_some_and(|left| !left.is_empty()),
+        "{fold}"
+    );
+    assert_eq!(fold["messages"][0]["text"], "Remember: the tin is blue.");
+    assert!(fold["summary"].as_str().unwrap().contains("the tin is blue"), "{fold}");
+    assert_eq!(server.call("POST", &path("/fold"), Some(&json!({"focus": "the tin"}))).status, 204);
+    server.say(&id, "Go on", &[]);
+    let bars = server.get(&path("/requests"));
+    assert_eq!(bars.as_array().unwrap().last().unwrap()["began"], "asked");
+    assert!(server.get(&path("/summaries"))["shown"].as_str().unwrap().contains("the tin is blue"));
+    assert_eq!(server.call("DELETE", &path("/fold"), None).status, 204);
+    assert_eq!(server.call("DELETE", &path(&format!("/pins?what={first}")), None).status, 204);
+    assert_eq!(server.call("DELETE", &path(&format!("/pins?what={first}")), None).status, 404);
+    assert_eq!(server.get(&path("/pins")).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_endless_session_has_summaries_with_their_sources() {
+    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let template = "---\npassthrough_runs: 1\ntoken_threshold: 0\nrecent_runs: 3\n---\n\n## Summary\n\nWhat was said?\n";
+    let folder = server.folder.path().join("vault/Foreword/ContextTemplates");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("short.md"), template).unwrap();
+    let new = json!({"agent": "cook", "mode": "chat", "layout": "library", "template": "short"});
+    let id = server.post("/api/v1/sessions", new)["id"].as_str().unwrap().to_owned();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    let settings = server.get(&path("/settings"));
+    assert_eq!((&settings["history"], &settings["template"]), (&json!("managed"), &json!("short")));
+    let words = "The oven stands at 240 degrees, and the flour is rye, which takes more water than wheat does. ".repeat(8);
+    for _ in 0..4 {
+        server.say(&id, &words, &[]);
+    }
+    let summaries = server.get(&path("/summaries"));
+    let views = summaries["views"].as_array().unwrap();
+    assert!(!views.is_empty(), "{summaries}");
+    assert!(views.iter().any(|view| view["summary"].as_str().is_some_and(|summary| summary.contains("[m"))), "{summaries}");
+    assert_eq!(views[0]["template"], "short");
+    // It ends, and begins again with another template.
+    let off = server.call("PATCH", &path("/settings"), Some(&json!({"history": "full"}))).json();
+    assert_eq!((&off["history"], &off["template"]), (&json!("full"), &Value::Null));
+    let on = server.call("PATCH", &path("/settings"), Some(&json!({"template": "freeform-chat"}))).json();
+    assert_eq!((&on["history"], &on["template"]), (&json!("managed"), &json!("freeform-chat")));
+}
+
+#[test]
+fn settings_are_checked_before_any_is_set() {
+    let server = Running::start();
+    let id = server.begin();
+    let path = format!("/api/v1/sessions/{id}/settings");
+    let check = |body: Value, expect: u16| {
+        let reply = server.call("PATCH", &path, Some(&body));
+        assert_eq!(reply.status, expect, "{body}: {}", reply.body);
+    };
+    check(json!({"mode": "plan", "asking": "sometimes"}), 400);
+    check(json!({"mode": "plan", "model": "nobody-knows-it"}), 404);
+    check(json!({"mode": "plan", "template": "none-such"}), 404);
+    check(json!({"mode": "plan", "template": "../x"}), 400);
+    check(json!({"mode": "plan", "history": "full", "template": "freeform-chat"}), 400);
+    check(json!({"mode": "walk"}), 400);
+    check(json!({"mood": "good"}), 400);
+    let settings = server.get(&path);
+    assert_eq!((&settings["mode"], &settings["asking"], &settings["agent"]), (&json!("chat"), &json!("tool"), &json!("cook")));
+    check(json!({"mode": "agent", "asking": "always", "model": "gpt-5.4"}), 200);
+    let settings = server.get(&path);
+    assert_eq!(
+        (&settings["mode"], &settings["asking"], &settings["model"]),
+        (&json!("agent"), &json!("always"), &json!("gpt-5.4"))
+    );
+    assert_eq!(server.say(&id, "Hello", &[]).last().unwrap().0, "done");
+}
+
+#[test]
+fn tools_templates_and_notes_are_found() {
+    let server = Running::start();
+    let id = server.post("/api/v1/sessions", json!({"model": "gpt-5.4", "mode": "chat"}))["id"].as_str().unwrap().to_owned();
+    let tools = server.get(&format!("/api/v1/sessions/{id}/tools"));
+    assert_eq!(
+        (&tools["used"], &tools["asking"], &tools["servers"][0]["server"]),
+        (&json!(true), &json!("tool"), &json!("foreword"))
+    );
+    let named =
+        |name: &str| tools["servers"][0]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
+    assert_eq!(
+        (&named("writeNote")["asks"], &named("recall")["asks"], &named("readNote")["in_session"]),
+        (&json!(true), &json!(false), &json!(true))
+    );
+    let templates = server.get("/api/v1/templates");
+    assert_eq!(templates.as_array().unwrap().iter().filter(|template| template["default"] == true).count(), 1);
+    let shown = server.get("/api/v1/templates/freeform-chat");
+    assert!(shown["text"].as_str().unwrap().contains("## "), "{shown}");
+    assert_eq!(server.call("GET", "/api/v1/templates/..%2F..%2Fsecret", None).status, 400);
+    assert_eq!(server.call("GET", "/api/v1/templates/nothing", None).status, 404);
+    let flaws = server.post("/api/v1/templates/check", json!({"text": "---\npassthrough_runs: many\n---\n\n## Summary\n\nx\n"}));
+    assert_eq!(flaws["flaws"].as_array().unwrap().len(), 1, "{flaws}");
+    let found = server.get("/api/v1/vault/search?q=starter%20doubles");
+    assert_eq!(found["results"][0]["path"], "Kitchen/Bread.md", "{found}");
+    assert!(found["results"][0]["text"].as_str().unwrap().contains("four hours"));
+    let found = server.get("/api/v1/vault/search?q=grams&kinds=rule");
+    assert_eq!(found["results"][0]["path"], "rule:units", "{found}");
+    assert_eq!(server.call("GET", "/api/v1/vault/search?q=%20", None).status, 400);
+    assert_eq!(server.call("GET", "/api/v1/vault/search?q=x&kinds=secret", None).status, 400);
+}
