@@ -108,9 +108,16 @@ impl Browser {
     }
 
     pub(crate) fn click(&self, css: &str) {
-        let element = self.element(css);
-        let done = self.on(&format!("/element/{element}/click"), &json!({}));
-        assert!(done.is_null(), "{css}: {done}");
+        let started = Instant::now();
+        loop {
+            let element = self.element(css);
+            let done = self.on(&format!("/element/{element}/click"), &json!({}));
+            if done.is_null() {
+                return;
+            }
+            // What was drawn anew between looking and clicking is looked for again.
+            assert!(started.elapsed() < Duration::from_secs(10), "{css}: {done}");
+        }
     }
 
     pub(crate) fn type_into(&self, css: &str, text: &str) {
