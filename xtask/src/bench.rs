@@ -49,7 +49,7 @@ enum Bench {
     Prefix,
     /// How fast the embedded chat model reads and writes, beside llama.cpp on the same file
     Chat,
-    /// What the gateway adds to a request, beside LiteLLM's proxy, and what a thousand streams take
+    /// What the gateway adds to a request, beside the proxy of `LiteLLM`, and what a thousand streams take
     Gateway,
 }
 

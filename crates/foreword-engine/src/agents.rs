@@ -138,9 +138,8 @@ impl Catalog {
     /// Changes an item whose file still has this hash, and gives back the new one.
     pub fn edit(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
         let (path, old) = self.read(id, version)?;
-        let entry = match self.agent().find(id).map(|item| item.body) {
-            Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry)) => entry,
-            _ => return Err(EditError::NoItem(id.clone())),
+        let Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry)) = self.agent().find(id).map(|item| item.body) else {
+            return Err(EditError::NoItem(id.clone()));
         };
         let (text, meant) = edited(&old, entry, &bounded(change));
         if text == old {
