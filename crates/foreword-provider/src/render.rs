@@ -351,7 +351,8 @@ impl Renderer {
         fields.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
         for (name, value) in &options.extra {
             // What is said of tools has to stand beside them, and they are in the cache.
-            if !is_ours(name) && !fields.0.contains_key(name.as_str()) && !(cached && name == "toolConfig") {
+            let is_set = is_ours(name) || fields.0.contains_key(name.as_str()) || (cached && name == "toolConfig");
+            if !is_set {
                 fields.value(name, value);
             }
         }

@@ -122,7 +122,7 @@ impl Desk {
         // The small model cannot use tools: they would only fill its window.
         let agent = if is_embedded { prepared.agent } else { hands.equip(&prepared.agent) };
         setup.choose_tool_style(&agent);
-        let store = Box::new(self.common.store()?);
+        let store = Box::new(self.common.store());
         let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
@@ -143,7 +143,7 @@ impl Desk {
     /// Begins a session of a client: its chat is not written into the vault.
     pub(crate) fn begin_apart(&mut self, agent: &foreword_engine::vault::Agent, setup: &Setup) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
-        let store = Box::new(self.common.store()?);
+        let store = Box::new(self.common.store());
         self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Desk {
     pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
-            let store = Box::new(self.common.store()?);
+            let store = Box::new(self.common.store());
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
@@ -188,7 +188,7 @@ impl Desk {
     /// Takes it back to the end of a turn.
     pub(crate) fn rewind(&mut self, turn: u64) -> Result<(), Problem> {
         self.close();
-        rewind(&mut self.common.store()?, &self.id, turn, now_ms())?;
+        rewind(&mut self.common.store(), &self.id, turn, now_ms())?;
         self.changed();
         Ok(())
     }
@@ -196,7 +196,7 @@ impl Desk {
     /// Forgets it.
     pub(crate) fn delete(&mut self) -> Result<(), Problem> {
         self.close();
-        let mut store = self.common.store()?;
+        let mut store = self.common.store();
         let lease = store.lease(&self.id)?;
         let deleted = store.delete(&self.id);
         drop(lease);
@@ -320,7 +320,7 @@ impl Desk {
         };
         // Whoever answers is looked for first: what is wrong with that is said before anything changes.
         self.answering()?;
-        let mut store = self.common.store()?;
+        let mut store = self.common.store();
         let before = turn_of(&store, &self.id, number)?;
         let input = match words {
             None => before,

@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, STORE, Scores, Script, Sources,
-    Speaker, Sqlite, Stop, Store as _, embedded_file,
+    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, Scores, Script, Sources, Speaker,
+    Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
@@ -57,8 +57,8 @@ pub(crate) fn workbench(
     window: foreword_engine::session::Tokens,
 ) -> Result<Played, Problem> {
     let notes = common.notes()?;
-    let store = common.root.join(STORE);
-    let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
+    let store = common.store();
+    let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let configs = (common.config.servers)(&common.root, servers);
     // A vault may come from anywhere: its word alone lets nothing run unasked.
     let asking = if asking == AgentAsking::Always { Asking::Always } else { Asking::Tool };
@@ -115,8 +115,8 @@ pub(crate) fn speaker(
         None => Ok(Box::new(embedded(common, stop)?)),
         // The session's record says how its model is spoken to, whatever the configuration has become.
         Some(client) => {
-            let client = ClientConfig { dialect, ..client };
-            Ok(Box::new(Remote::new(client, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?))
+            let client = common.client(ClientConfig { dialect, ..client })?;
+            Ok(Box::new(Remote::shared(client, common.runtime.clone(), Arc::clone(stop))))
         }
     }
 }

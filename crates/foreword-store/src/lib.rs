@@ -7,6 +7,7 @@ mod error;
 mod lease;
 mod packed;
 mod row;
+mod shared;
 mod sqlite;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ pub use row::{
     Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forward, Forwarded, Found, Interval, Logged, NewForwarded,
     NewRequest, NewSession, Request, SessionRow, Summary, Usage, Write,
 };
+pub use shared::Shared;
 pub use sqlite::Sqlite;
 
 /// What went wrong, or what came of it.

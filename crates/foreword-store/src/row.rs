@@ -100,8 +100,10 @@ pub struct NewRequest {
     pub messages: u64,
     /// Those that do not stand at the same place in the request before it: the place and the message.
     pub changed: Vec<(u64, Value)>,
-    /// All its items, each with its name.
-    pub context: Vec<(String, Value)>,
+    /// How many items it has.
+    pub items: u64,
+    /// Those that do not stand at the same place in the request before it: the place, the name and the item.
+    pub context: Vec<(u64, String, Value)>,
 }
 
 /// The envelope of a request.

@@ -40,7 +40,7 @@ pub use called::Called;
 pub use chronicle::{Line, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
 pub use diff::{DiffError, Difference, diff};
-pub use foreword_provider::client::ClientConfig;
+pub use foreword_provider::client::{Client, ClientConfig};
 pub use foreword_provider::model::Model;
 pub use foreword_store::Fork;
 pub use hand::PinError;
@@ -72,7 +72,9 @@ pub use foreword_core::item::ItemId;
 pub use foreword_core::session::{Input, InputError, TurnInput, TurnResult};
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
-pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Usage, Write, new_session_id};
+pub use foreword_store::{
+    Counts, Dump, Fault, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
+};
 pub use foreword_tools::Output;
 
 /// Where the store of a vault is.

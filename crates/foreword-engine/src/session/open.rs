@@ -105,6 +105,7 @@ impl Kept {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
+            waits: false,
             checkpoint_turns,
             failures: Vec::new(),
             manager: None,
@@ -235,7 +236,8 @@ impl Past {
         let messages = self.messages.get(..count).map(<[_]>::to_vec).unwrap_or_default();
         let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
-        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None }))
+        let context = (!own).then(Vec::new);
+        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context }))
     }
 }
 

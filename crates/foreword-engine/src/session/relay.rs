@@ -33,21 +33,24 @@ impl Kept {
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, TurnError> {
-        let mut due = if told.is_empty() && self.is_unanswered() { Due::Request } else { Due::Nothing };
+        let due = if told.is_empty() && self.is_unanswered() { Due::Request } else { Due::Nothing };
         if !told.is_empty() {
             self.pending = None;
             self.tell_idle(now())?;
         }
-        for input in told {
-            due = self.tell(input, now())?;
-        }
-        if due == Due::Nothing {
-            return Ok(None);
-        }
+        self.waits = true;
+        let told = told.into_iter().try_fold(due, |_, input| self.tell(input, now()));
+        self.waits = false;
         self.extra = extra;
-        let made = self.request(now());
+        let requested = match told {
+            Ok(Due::Nothing) => Ok(None),
+            Ok(_) => self.request(now()).map(Some).map_err(TurnError::from),
+            Err(error) => Err(error.into()),
+        };
         self.extra = Map::new();
-        let outgoing = made?;
+        // What was told without a request to follow is stored by itself.
+        self.write([]);
+        let Some(outgoing) = requested? else { return Ok(None) };
         each(Event::Request(&outgoing));
         let reply = self.hear(&outgoing, &mut Party { speaker, hands: &mut NoHands, now, each })?;
         let ledger = self.store.ledger(&self.row.id).unwrap_or_default();

@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
         let used = self.cache.request(self.now_s, &body.prompt, &self.setup.model);
         let reusable = self.earlier.reusable(&body.prompt);
         let broke = self.diagnose(&envelope, &body.prompt, used.read, cold);
-        let sha256 = body.sha256();
+        let sha256 = body.sha256().to_string();
         let cost = cost(&self.setup.model, &used);
         let totals = &mut self.report.totals;
         totals.requests += 1;

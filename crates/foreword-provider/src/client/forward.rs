@@ -129,17 +129,12 @@ impl Forwarded {
 
     async fn chunk(&mut self) -> Result<Option<Bytes>, SendError> {
         let until = self.deadline.min(Instant::now() + self.timeouts.idle);
-        match tokio::time::timeout_at(until, self.response.chunk()).await {
-            Ok(chunk) => chunk.map_err(|error| SendError::network(&self.host, &error)),
-            Err(_) => {
-                let (waited, limit) = if until == self.deadline {
-                    (Waited::Whole, self.timeouts.total)
-                } else {
-                    (Waited::Next, self.timeouts.idle)
-                };
-                Err(SendError::TooSlow { host: self.host.clone(), waited, limit })
-            }
+        if let Ok(chunk) = tokio::time::timeout_at(until, self.response.chunk()).await {
+            return chunk.map_err(|error| SendError::network(&self.host, &error));
         }
+        let (waited, limit) =
+            if until == self.deadline { (Waited::Whole, self.timeouts.total) } else { (Waited::Next, self.timeouts.idle) };
+        Err(SendError::TooSlow { host: self.host.clone(), waited, limit })
     }
 
     /// A refusal may repeat the key, which is not the client's to see.

@@ -58,7 +58,8 @@ fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
         },
         messages,
         changed: changed.iter().map(|(at, text)| (*at, json!({ "text": text }))).collect(),
-        context: context.iter().map(|item| ((*item).to_owned(), json!({ "item": item }))).collect(),
+        items: context.len() as u64,
+        context: context.iter().zip(0..).map(|(item, at)| (at, (*item).to_owned(), json!({ "item": item }))).collect(),
     }))
 }
 
@@ -460,7 +461,7 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     let place = Place::new();
     let mut store = place.store();
     begin(&mut store, "s");
-    let body = |turns: usize| (0..turns * 4000).map(|number| format!("{number:05}")).collect::<String>();
+    let body = |turns: usize| (0..turns * 4000).map(|number| format!("{number:05}")).collect::<Vec<_>>().concat();
     let new = |at_ms, session: Option<&str>, turns| {
         Forward::Sent(NewForwarded {
             at_ms,
