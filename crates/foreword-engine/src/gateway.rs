@@ -18,7 +18,7 @@ use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
 
-pub use foreword_provider::client::{Secret, SendError, SetupError};
+pub use foreword_provider::client::{Secret, SendError};
 pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
 pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
 
@@ -323,6 +323,18 @@ mod tests {
         ] {
             assert!(memory.plan(&asked(said.clone()), None, &|_| true).is_err(), "{said:?}");
         }
+    }
+
+    #[test]
+    fn answers_tell_their_session() {
+        let check = |answer: &str, expect: Option<&str>| assert_eq!(session_of(answer), expect, "{answer}");
+        check("resp_bcdfghjkmn-3", Some("bcdfghjkmn"));
+        check("resp_bcdfghjkmn-", None);
+        check("resp_-3", None);
+        check("resp_bc-df-3", None);
+        check("resp_0123456789abcdef", None);
+        check("bcdfghjkmn-3", None);
+        check("", None);
     }
 
     #[test]

@@ -351,8 +351,8 @@ impl Renderer {
         fields.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
         for (name, value) in &options.extra {
             // What is said of tools has to stand beside them, and they are in the cache.
-            let stays_out = is_ours(name) || fields.0.contains_key(name.as_str()) || (cached && name == "toolConfig");
-            if !stays_out {
+            let is_set = is_ours(name) || fields.0.contains_key(name.as_str()) || (cached && name == "toolConfig");
+            if !is_set {
                 fields.value(name, value);
             }
         }

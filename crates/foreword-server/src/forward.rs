@@ -9,14 +9,15 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, SetupError, model_of};
+use foreword_engine::config::Chosen;
+use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, model_of};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::config::Reach;
-use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem, UNAVAILABLE};
+use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem};
 
 /// Pieces of an answer that wait for a slow client.
 const WAITING: usize = 16;
@@ -73,7 +74,10 @@ fn forwarder(app: &App) -> &Forwarder {
 
 fn route(app: &App, name: &str) -> Result<Arc<Route>, Problem> {
     let answers = &app.config.answers;
-    forwarder(app).route(name, &answers.config, |name| answers.choose(name))
+    forwarder(app).route(name, &answers.config, |name| {
+        let Chosen { model, client, .. } = answers.choose(name)?;
+        Ok((model, client.map(|config| app.common.client(config)).transpose()?))
+    })
 }
 
 fn takes(app: &App, route: &Route, front: Front) -> Result<(), String> {
@@ -140,12 +144,6 @@ impl From<SendError> for Problem {
         // Another try would not find a key either.
         let kind = if matches!(error, SendError::Key(_)) { NO_TOKEN } else { NO_ANSWER };
         Self::new(kind, error)
-    }
-}
-
-impl From<SetupError> for Problem {
-    fn from(error: SetupError) -> Self {
-        Self::new(UNAVAILABLE, error)
     }
 }
 

@@ -78,8 +78,10 @@ impl Shared {
 /// Writes whatever waits, all of it at once.
 fn work(store: &mut Sqlite, jobs: &Receiver<Waiting>) {
     while let Ok(first) = jobs.recv() {
-        let (together, done): (Vec<_>, Vec<_>) =
-            std::iter::once(first).chain(jobs.try_iter().take(MOST_TOGETHER - 1)).map(|waiting| (waiting.job, waiting.done)).unzip();
+        let (together, done): (Vec<_>, Vec<_>) = std::iter::once(first)
+            .chain(jobs.try_iter().take(MOST_TOGETHER - 1))
+            .map(|waiting| (waiting.job, waiting.done))
+            .unzip();
         for (result, done) in store.together(&together).into_iter().zip(done) {
             // Whoever asked may be gone; it is stored.
             let _ = done.send(result);
@@ -232,7 +234,8 @@ mod tests {
                     let id = format!("s{thread}");
                     store.begin(&new(&id)).unwrap();
                     for number in 0..20 {
-                        let counts = store.commit(&id, &[Write::Part("p".to_owned()), turn(&format!("{thread} {number}"))]).unwrap();
+                        let counts =
+                            store.commit(&id, &[Write::Part("p".to_owned()), turn(&format!("{thread} {number}"))]).unwrap();
                         assert_eq!(counts.inputs, number + 1);
                         // Whoever has written can read it.
                         assert_eq!(store.log(&id, number).unwrap().len(), 1);

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::record::Recorder;
-use crate::config::{Chosen, Config};
+use crate::config::Config;
 
 /// Names of models that are remembered: clients choose them.
 const NAMES: usize = 256;
@@ -77,55 +77,38 @@ pub struct Given {
 #[derive(Debug)]
 pub struct Forwarder {
     recorder: Recorder,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    routes: BTreeMap<String, Arc<Route>>,
-    /// One for each provider, so that its connections are shared.
-    clients: Vec<(foreword_provider::client::ClientConfig, Arc<Client>)>,
+    /// By the name that a client has for the model.
+    routes: Mutex<BTreeMap<String, Arc<Route>>>,
 }
 
 impl Forwarder {
     /// With a recorder.
     pub fn new(recorder: Recorder) -> Self {
-        Self { recorder, known: Mutex::default() }
+        Self { recorder, routes: Mutex::default() }
     }
 
-    /// Where the requests for a model go. `choose` finds the model where its name is new.
-    pub fn route<E: From<foreword_provider::client::SetupError>>(
+    /// Where the requests for a model go. `choose` finds the model where its name is new, and who speaks to its provider.
+    pub fn route<E>(
         &self,
         name: &str,
         config: &Config,
-        choose: impl FnOnce(Option<&str>) -> Result<Chosen, E>,
+        choose: impl FnOnce(Option<&str>) -> Result<(Model, Option<Arc<Client>>), E>,
     ) -> Result<Arc<Route>, E> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(route) = known.routes.get(name) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(route) = routes.get(name) {
             return Ok(Arc::clone(route));
         }
-        let Chosen { model, client, .. } = choose(Some(name).filter(|name| !is_any_model(name)))?;
+        let (model, client) = choose(Some(name).filter(|name| !is_any_model(name)))?;
         let prefixed = name.split_once('/').filter(|(lead, _)| config.providers().any(|provider| provider.name == *lead));
         let wire = match prefixed {
             Some((_, short)) => Some(short.to_owned()),
             None => is_any_model(name).then(|| model.wire.clone()),
         };
-        let client = match client {
-            None => None,
-            Some(config) => Some(match known.clients.iter().find(|(known, _)| *known == config) {
-                Some((_, client)) => Arc::clone(client),
-                None => {
-                    let client = Arc::new(Client::new(config.clone())?);
-                    known.clients.push((config, Arc::clone(&client)));
-                    client
-                }
-            }),
-        };
         let route = Arc::new(Route { client, model, wire });
-        if known.routes.len() >= NAMES {
-            known.routes.clear();
+        if routes.len() >= NAMES {
+            routes.clear();
         }
-        known.routes.insert(name.to_owned(), Arc::clone(&route));
+        routes.insert(name.to_owned(), Arc::clone(&route));
         Ok(route)
     }
 

@@ -76,7 +76,9 @@ pub use foreword_core::session::{FoldPreview, Input, InputError, Spoken, TurnInp
 pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
-pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id};
+pub use foreword_store::{
+    Counts, Dump, Fault, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
+};
 pub use foreword_tools::Output;
 
 /// Where the store of a vault is.

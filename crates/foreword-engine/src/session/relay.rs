@@ -41,6 +41,7 @@ impl Kept {
         self.waits = true;
         let told = told.into_iter().try_fold(due, |_, input| self.tell(input, now()));
         self.waits = false;
+        self.extra = extra;
         let requested = match told {
             Ok(Due::Nothing) => Ok(None),
             Ok(Due::Request) => {
@@ -51,6 +52,7 @@ impl Kept {
             }
             Err(error) => Err(error.into()),
         };
+        self.extra = Map::new();
         // What was told without a request to follow is stored by itself.
         self.write([]);
         let Some(outgoing) = requested? else { return Ok(None) };

@@ -98,6 +98,14 @@ fn what_is_not_understood_is_named() {
     check(Front::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
     check(Front::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
     check(Front::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
+    for (name, value) in [("functions", json!([{}])), ("logprobs", json!(true)), ("modalities", json!(["text", "audio"]))] {
+        check(Front::Chat, json!({"model": "m", name: value, "messages": []}), name);
+    }
+    let old = json!([{"role": "assistant", "content": null, "function_call": {"name": "read"}}]);
+    check(Front::Chat, json!({"model": "m", "messages": old}), "messages[0].function_call");
+    check(Front::Responses, json!({"model": "m", "input": "x", "background": true}), "background");
+    check(Front::Messages, json!({"model": "m", "messages": [], "mcp_servers": [{}]}), "mcp_servers");
+    check(Front::Responses, json!({"model": "m".repeat(999), "input": 5}), "model");
     check(Front::Responses, json!({"model": "m", "input": 5}), "input");
     check(Front::Responses, json!({"model": "m", "input": [{"type": "computer_call"}]}), "input[0]");
     check(
@@ -106,6 +114,33 @@ fn what_is_not_understood_is_named() {
         "messages[0].content[0]",
     );
     check(Front::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
+}
+
+#[test]
+fn marks_of_the_clients_own() {
+    let mark = json!({"type": "ephemeral"});
+    let block = |more: Value| {
+        let mut block = json!({"type": "text", "text": "x"});
+        block["cache_control"] = more;
+        block
+    };
+    let check = |field: &str, value: Value, expect: bool| {
+        let mut body = json!({"model": "m", "messages": []});
+        body[field] = value;
+        assert_eq!(Front::Messages.read(&body).unwrap().marked, expect, "{body}");
+    };
+    let said = |block: Value| json!([{"role": "user", "content": [block]}]);
+    let result = |block: Value| json!({"type": "tool_result", "tool_use_id": "c", "content": [block]});
+    check("system", json!([block(mark.clone())]), true);
+    check("system", json!([block(Value::Null)]), false);
+    check("tools", json!([{"name": "t", "cache_control": mark}]), true);
+    check("messages", said(block(mark.clone())), true);
+    check("messages", said(result(block(mark.clone()))), true);
+    check("cache_control", mark.clone(), true);
+    // What a tool is called with is no mark.
+    let call = json!({"type": "tool_use", "id": "c", "name": "t", "input": {"cache_control": mark}});
+    check("messages", json!([{"role": "assistant", "content": [call]}]), false);
+    check("tools", json!([{"name": "t", "input_schema": {"properties": {"cache_control": mark}}}]), false);
 }
 
 /// The text, the parts it comes in, the calls, why it ended, and how a reader names that.

@@ -161,7 +161,9 @@ pub(crate) async fn streams(port: u16, count: usize) -> (usize, f64) {
                     Ok(answer) if answer.matches("word ").count() == PARTS && answer.trim_end().ends_with("[DONE]") => {
                         whole.fetch_add(1, Ordering::Relaxed);
                     }
-                    Ok(answer) if number == 0 => println!("a stream was not whole: {}", answer.chars().take(300).collect::<String>()),
+                    Ok(answer) if number == 0 => {
+                        println!("a stream was not whole: {}", answer.chars().take(300).collect::<String>())
+                    }
                     Err(error) if number == 0 => println!("a stream failed: {error}"),
                     _ => {}
                 }

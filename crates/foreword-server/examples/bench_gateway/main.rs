@@ -63,9 +63,8 @@ async fn measure(
     let mut all = Vec::new();
     for (row, connections) in CONNECTIONS.into_iter().enumerate() {
         let figures = Load { port, headers, connections, lasting }.run().await;
-        let added = |of: fn(&Figures) -> f64| {
-            direct.map_or_else(String::new, |direct| format!("{:.2}", of(&figures) - of(&direct[row])))
-        };
+        let added =
+            |of: fn(&Figures) -> f64| direct.map_or_else(String::new, |direct| format!("{:.2}", of(&figures) - of(&direct[row])));
         let times = lite.map_or_else(String::new, |lite| format!("{:.1}", figures.per_second / lite[row].per_second));
         println!(
             "{:<26} {connections:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>12.0} {times:>9}",

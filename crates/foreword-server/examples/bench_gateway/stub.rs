@@ -51,7 +51,10 @@ fn stream(slowly: bool) -> Response {
             if slowly {
                 tokio::time::sleep(APART).await;
             }
-            let chunk = format!("data: {{{},\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{part}\"}},\"finish_reason\":null}}]}}\n\n", head());
+            let chunk = format!(
+                "data: {{{},\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{part}\"}},\"finish_reason\":null}}]}}\n\n",
+                head()
+            );
             if sender.send(chunk.into()).await.is_err() {
                 return;
             }

@@ -347,20 +347,13 @@ impl Store for Sqlite {
     }
 
     fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
-        let failed = doing("record what is passed on");
-        let set = |connection: &Connection, sync: &str, pages: u32| {
-            connection.pragma_update(None, "synchronous", sync)?;
-            connection.pragma_update(None, "wal_autocheckpoint", pages)
+        // Many small commits that nobody is to wait for: the log is brought into the file seldom.
+        let pages = |connection: &Connection, pages: u32| {
+            connection.pragma_update(None, "wal_autocheckpoint", pages).map_err(doing("record what is passed on"))
         };
-        // Many small commits, for which nobody is to wait: seldom is the log brought into the file.
-        set(&self.connection, "NORMAL", 16_000).map_err(&failed)?;
-        let written = (|| {
-            let transaction = self.transaction("record what is passed on")?;
-            let numbers = forwarded::write(&transaction, writes)?;
-            transaction.commit().map_err(&failed)?;
-            Ok(numbers)
-        })();
-        set(&self.connection, "FULL", 1000).map_err(&failed)?;
+        pages(&self.connection, 16_000)?;
+        let written = self.written(true, |connection| forwarded::write(connection, writes));
+        pages(&self.connection, 1000)?;
         written
     }
 
