@@ -1,7 +1,5 @@
 //! `cargo xtask bench`: which benchmark is run, and how. What it measures is the benchmark's own affair.
 
-mod llama;
-
 use std::io::{self, Write};
 
 use anyhow::Result;
@@ -9,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::callgrind;
 use crate::cargo::{self, Cargo};
+use crate::python;
 use crate::setup;
 use crate::step::Steps;
 
@@ -50,6 +49,8 @@ enum Bench {
     Prefix,
     /// How fast the embedded chat model reads and writes, beside llama.cpp on the same file
     Chat,
+    /// What the gateway adds to a request, beside LiteLLM's proxy, and what a thousand streams take
+    Gateway,
 }
 
 impl Bench {
@@ -67,6 +68,7 @@ impl Bench {
             Self::Overhead => ("foreword-engine", "bench_overhead"),
             Self::Prefix => ("foreword-engine", "bench_prefix"),
             Self::Chat => ("foreword-models", "bench_chat"),
+            Self::Gateway => ("foreword-server", "bench_gateway"),
         }
     }
 
@@ -91,7 +93,11 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         command.env("FOREWORD_MODELS", models);
     }
     if args.bench.needs_llama() {
-        command.env("FOREWORD_LLAMA_PYTHON", llama::python(cargo, steps)?);
+        command.env("FOREWORD_LLAMA_PYTHON", python::with("llama.cpp", &python::LLAMA, steps)?);
+    }
+    if matches!(args.bench, Bench::Gateway) {
+        command.env("FOREWORD_LITELLM", python::with("litellm", &python::LITELLM, steps)?);
+        command.env("FOREWORD_BIN", setup::program(cargo, steps)?);
     }
     steps.run(&mut command)?;
     match args.bench {

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::{Cargo, is_installed};
 use crate::step::Steps;
 
-const TARGETS: [&str; 7] = ["markdown", "frontmatter", "links", "query", "transcript", "import", "session"];
+const TARGETS: [&str; 8] = ["markdown", "frontmatter", "links", "query", "transcript", "import", "session", "front"];
 
 /// What makes the compiler count which branches an input takes.
 const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \

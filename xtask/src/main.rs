@@ -3,11 +3,11 @@
 mod bench;
 mod callgrind;
 mod cargo;
-mod clients;
 mod crash;
 mod fuzz;
 mod lint;
 mod picture;
+mod python;
 mod setup;
 mod step;
 mod test;

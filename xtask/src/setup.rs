@@ -1,5 +1,5 @@
 //! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: the weights of the
-//! models and the tool servers from npm, fetched once, and a few variables.
+//! models, the tool servers from npm and a browser from the system's packages, fetched once, and a few variables.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, fs};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::cargo::Cargo;
+use crate::cargo::{self, Cargo};
 use crate::step::Steps;
 
 /// Tool servers that the tests speak to, and their version: what they answer is tested word by word.
@@ -53,6 +53,24 @@ pub(crate) fn tool_servers(steps: &mut Steps) -> Result<PathBuf> {
         steps.run(npm.args(SERVERS.map(|package| format!("{package}@{SERVERS_VERSION}"))))?;
     }
     Ok(folder)
+}
+
+/// Installs Chromium and its driver where they are not here yet (Debian's packages; elsewhere a person has to).
+pub(crate) fn browser(steps: &mut Steps) -> Result<()> {
+    if !cargo::is_installed("chromedriver") {
+        let install = ["install", "--yes", "--no-install-recommends", "chromium", "chromium-driver"];
+        steps.run(Command::new("apt-get").args(["update", "--quiet"]))?;
+        steps.run(Command::new("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive"))?;
+    }
+    Ok(())
+}
+
+/// Builds the program as people run it; where it is.
+pub(crate) fn program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
+    steps.run(&mut cargo.command(["build", "--release", "--package", "foreword"]))?;
+    let own = env::current_exe().context("cannot tell where this program is")?;
+    let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
+    Ok(target.join("release").join(if cfg!(windows) { "foreword.exe" } else { "foreword" }))
 }
 
 fn is_there(folder: &Path, package: &str) -> bool {

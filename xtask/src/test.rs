@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use anyhow::Result;
 
 use crate::cargo::Cargo;
-use crate::clients;
+use crate::python;
 use crate::setup;
 use crate::step::Steps;
 
@@ -23,8 +23,9 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }
     variables.push(("FOREWORD_NPM", setup::tool_servers(steps)?.display().to_string()));
-    clients::browser(steps)?;
-    variables.push(("FOREWORD_TEST_PYTHON", clients::python(steps)?.display().to_string()));
+    setup::browser(steps)?;
+    let python = python::with("python", &python::CLIENTS, steps)?;
+    variables.push(("FOREWORD_TEST_PYTHON", python.display().to_string()));
     let commands: &[&[&str]] = if cargo.has("nextest") {
         // nextest does not know doc tests. They go first, so that the last lines on the screen are the summary of the many.
         // Examples are benches: clippy sees that they compile, and linking them takes longer than the tests.

@@ -1,4 +1,4 @@
-//! What a request costs before and after the model: `cargo xtask bench overhead [-- TURNS…]`.
+//! What a request costs before and after the model: `cargo xtask bench overhead [-- LAYOUT… TURNS…]`.
 //!
 //! Whole turns (`Kept::send`: the question taken in, the request laid out, encoded and recorded, the reply taken in) with somebody who answers at
 //! once. In memory nothing reaches a disk, so what is left is the engine's own work; beside it a plain copy of the body's bytes. On disk the
@@ -27,12 +27,16 @@ const LIMIT: Duration = Duration::from_millis(1);
 const LIMIT_AT: usize = 100;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let given: Vec<usize> = std::env::args().skip(1).map(|arg| arg.parse()).collect::<Result<_, _>>()?;
+    let (layouts, given): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|arg| arg.starts_with('l'));
+    let given: Vec<usize> = given.iter().map(|arg| arg.parse()).collect::<Result<_, _>>()?;
     let lengths = if given.is_empty() { vec![10, LIMIT_AT, 1_000] } else { given };
     let mut good = true;
     println!("| layout | turns | a turn, ms | slowest, ms | body, kB | copying it, ms | on disk, ms | three appends, ms |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for (layout, name) in [(Layout::Log, "log"), (Layout::Library, "library")] {
+        if !layouts.is_empty() && !layouts.iter().any(|wanted| wanted == name) {
+            continue;
+        }
         for turns in &lengths {
             let turn = row(layout, name, *turns)?;
             good &= layout != Layout::Log || *turns != LIMIT_AT || turn < LIMIT;

@@ -3,6 +3,9 @@
 //! Every answer is remembered by the hash of the conversation up to it. A request that begins with a conversation that is remembered
 //! continues its session, or a fork of it; any other begins one and brings its past along.
 
+mod forward;
+mod record;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
@@ -13,9 +16,13 @@ use foreword_core::prompt::ToolStyle;
 use foreword_core::session::{Input, TurnInput, TurnResult};
 use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-pub use foreword_provider::front::{Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
+pub use foreword_provider::client::{Secret, SendError, SetupError};
+pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
+pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
+
+pub use record::Recorder;
 
 use crate::Layout;
 use crate::session::{Line, Model, Setup};
@@ -227,6 +234,21 @@ pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup
         setup.settings.budget.prompt = Tokens(setup.model.window.0.saturating_sub(reply));
     }
     setup
+}
+
+/// What of a client's other fields goes to the model of a session.
+pub fn along(front: Front, setup: &Setup, extra: &Map<String, Value>) -> Along {
+    if setup.is_embedded() {
+        return Along { fields: Map::new(), ignored: extra.keys().cloned().collect() };
+    }
+    front.along(setup.dialect, extra)
+}
+
+/// The session that an answer's name tells: `resp_SESSION-REQUEST`. None for an answer that a provider named.
+pub fn session_of(answer: &str) -> Option<&str> {
+    let (session, request) = answer.strip_prefix("resp_")?.rsplit_once('-')?;
+    let named = (1..=64).contains(&session.len()) && session.bytes().all(|byte| byte.is_ascii_alphabetic());
+    (named && !request.is_empty() && request.bytes().all(|byte| byte.is_ascii_digit())).then_some(session)
 }
 
 #[cfg(test)]

@@ -22,13 +22,14 @@ mod caches;
 mod config;
 mod error;
 mod flight;
+mod forward;
 mod key;
 mod reach;
 mod retry;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response, redirect};
 use tokio::time::Instant;
 use url::Url;
@@ -40,10 +41,13 @@ use crate::render::Body;
 use crate::reply::{Form, Reader};
 
 pub use answer::Answer;
+pub use bytes::Bytes;
 pub use caches::{Cached, ExplicitCaches};
 pub use config::{ClientConfig, Retry, Timeouts};
 pub use error::{SendError, SetupError, Waited};
+pub use forward::{Forwarded, Untouched};
 pub use key::{KeyError, KeySource, Secret};
+pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use flight::{Flight, Flights};
 use key::Key;

@@ -3,13 +3,17 @@
 
 mod ask;
 mod chat;
+mod extra;
 mod messages;
 mod responses;
 mod tell;
 #[cfg(test)]
 mod tests;
 
+use crate::dialect::Dialect;
+
 pub use ask::{Asked, NotUnderstood, Said, SaidCall};
+pub use extra::Along;
 pub use tell::{End, Teller, Told};
 
 /// The API a client speaks.
@@ -30,6 +34,24 @@ impl Front {
             Self::Chat => chat::read(body),
             Self::Responses => responses::read(body),
             Self::Messages => messages::read(body),
+        }
+    }
+
+    /// The dialect of those who speak it.
+    pub fn dialect(self) -> Dialect {
+        match self {
+            Self::Chat => Dialect::OpenAiChat,
+            Self::Responses => Dialect::OpenAiResponses,
+            Self::Messages => Dialect::Anthropic,
+        }
+    }
+
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
         }
     }
 

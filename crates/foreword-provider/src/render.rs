@@ -4,6 +4,8 @@
 mod body;
 mod marks;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foreword_core::hash::Hash;
@@ -11,7 +13,7 @@ use foreword_core::json;
 use foreword_core::message::{Message, Role};
 use foreword_core::prompt::Prompt;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::dialect::gemini::GeminiCacheRequest;
 use crate::dialect::openai_chat::{self, Flavour};
@@ -53,6 +55,37 @@ pub struct BodyOptions {
     /// The answer before, by the provider's name for it: where the cache is missed, the provider is asked what has changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_with: Option<String>,
+    /// Fields of a client that go along in the provider's own words. What the engine sets itself wins.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+/// Whether a field says what the prompt is, which model it is for or how the answer comes: nobody but the engine sets it.
+pub(crate) fn is_ours(field: &str) -> bool {
+    matches!(
+        field,
+        "cache_control"
+            | "cache_prompt"
+            | "cachedContent"
+            | "contents"
+            | "include"
+            | "input"
+            | "instructions"
+            | "max_completion_tokens"
+            | "max_output_tokens"
+            | "max_tokens"
+            | "messages"
+            | "model"
+            | "previous_response_id"
+            | "prompt_cache_key"
+            | "prompt_cache_options"
+            | "store"
+            | "stream"
+            | "stream_options"
+            | "system"
+            | "systemInstruction"
+            | "tools"
+    )
 }
 
 /// The body of one request, without a history to build on.
@@ -270,69 +303,63 @@ impl Renderer {
     /// The fields in front of the messages, behind them, and behind the system where that is a field of its own.
     fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> [Vec<u8>; 3] {
         let reply = prompt.reply_tokens;
-        let mut lead = Fields::default();
-        let mut middle = Fields::default();
-        let mut tail = Fields::default();
-        let messages = match self.dialect {
-            Dialect::OpenAiResponses => "input",
-            Dialect::Gemini => "contents",
-            Dialect::OpenAiChat | Dialect::Anthropic | Dialect::LlamaCpp => "messages",
-        };
-        match self.dialect {
+        let mut fields = Fields::default();
+        let cached = self.dialect == Dialect::Gemini && options.cached_content.is_some();
+        let (messages, system) = match self.dialect {
             Dialect::OpenAiChat | Dialect::LlamaCpp => {
                 let local = self.dialect == Dialect::LlamaCpp;
-                lead.raw_if(local, "cache_prompt", b"true");
+                fields.raw_if(local, "cache_prompt", b"true");
                 let name = if local || model.has(Capability::MaxTokens) { "max_tokens" } else { "max_completion_tokens" };
-                lead.number(name, reply.0);
-                tail.text("model", &model.wire);
-                self.cache_key(&mut tail, model, prompt);
-                tail.raw_if(options.stream, "stream", b"true");
-                tail.raw_if(options.stream, "stream_options", br#"{"include_usage":true}"#);
+                fields.number(name, reply.0);
+                fields.text("model", &model.wire);
+                self.cache_key(&mut fields, model, prompt);
+                fields.raw_if(options.stream, "stream", b"true");
+                fields.raw_if(options.stream, "stream_options", br#"{"include_usage":true}"#);
+                ("messages", "")
             }
             Dialect::OpenAiResponses => {
-                lead.raw_if(model.has(Capability::Reasoning), "include", br#"["reasoning.encrypted_content"]"#);
-                tail.number("max_output_tokens", reply.0);
-                tail.text("model", &model.wire);
-                self.cache_key(&mut tail, model, prompt);
+                fields.raw_if(model.has(Capability::Reasoning), "include", br#"["reasoning.encrypted_content"]"#);
+                fields.number("max_output_tokens", reply.0);
+                fields.text("model", &model.wire);
+                self.cache_key(&mut fields, model, prompt);
                 if let Some(id) = options.compare_with.as_ref().filter(|_| model.has(Capability::CacheDiagnostics)) {
-                    let options = json!({"comparison_response_id": id});
-                    tail.raw("prompt_cache_options", json::to_string(&options).as_bytes());
+                    fields.value("prompt_cache_options", &json!({"comparison_response_id": id}));
                 }
-                tail.raw("store", b"false");
-                tail.raw_if(options.stream, "stream", b"true");
+                fields.raw("store", b"false");
+                fields.raw_if(options.stream, "stream", b"true");
+                ("input", "")
             }
             Dialect::Anthropic => {
-                lead.number("max_tokens", reply.0);
-                middle.text("model", &model.wire);
-                middle.raw_if(options.stream, "stream", b"true");
-                if !self.system.bytes.is_empty() {
-                    middle.key("system");
-                }
+                fields.number("max_tokens", reply.0);
+                fields.text("model", &model.wire);
+                fields.raw_if(options.stream, "stream", b"true");
+                ("messages", "system")
             }
             Dialect::Gemini => {
                 if let Some(name) = &options.cached_content {
-                    lead.text("cachedContent", name);
+                    fields.text("cachedContent", name);
                 }
-                let config = format!(r#"{{"maxOutputTokens":{}}}"#, reply.0);
-                middle.raw("generationConfig", config.as_bytes());
-                if options.cached_content.is_none() && !self.system.bytes.is_empty() {
-                    middle.key("systemInstruction");
-                }
+                let mut config = options.extra.get("generationConfig").and_then(Value::as_object).cloned().unwrap_or_default();
+                config.insert("maxOutputTokens".to_owned(), reply.0.into());
+                fields.value("generationConfig", &Value::Object(config));
+                ("contents", "systemInstruction")
+            }
+        };
+        if let Some(choice) = tools::choice(self.dialect, prompt.tools) {
+            fields.value("tool_choice", &choice);
+        }
+        fields.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
+        for (name, value) in &options.extra {
+            // What is said of tools has to stand beside them, and they are in the cache.
+            if !is_ours(name) && !fields.0.contains_key(name.as_str()) && !(cached && name == "toolConfig") {
+                fields.value(name, value);
             }
         }
-        if let Some(choice) = tools::choice(self.dialect, prompt.tools) {
-            tail.raw("tool_choice", json::to_string(&choice).as_bytes());
-        }
-        let cached = self.dialect == Dialect::Gemini && options.cached_content.is_some();
-        tail.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
-        lead.key(messages);
-        let mut before = vec![b'{'];
-        before.extend_from_slice(&lead.bytes[1..]);
-        before.push(b'[');
-        [before, middle.bytes, tail.bytes]
+        let is_field = !system.is_empty() && !cached && !self.system.bytes.is_empty();
+        fields.around(messages, is_field.then_some(system))
     }
 
-    fn cache_key(&self, fields: &mut Fields, model: &Model, prompt: &Prompt<'_>) {
+    fn cache_key(&self, fields: &mut Fields<'_>, model: &Model, prompt: &Prompt<'_>) {
         if self.dialect != Dialect::LlamaCpp && model.has(Capability::PromptCacheKey) {
             fields.text("prompt_cache_key", &prompt_cache_key(prompt.session));
         }
@@ -366,36 +393,64 @@ pub(crate) fn takes_marks(dialect: Dialect, model: &Model) -> bool {
     }
 }
 
-/// Fields of an object, each with a comma in front.
+/// Fields of an object by name, each value as JSON.
 #[derive(Debug, Default)]
-struct Fields {
-    bytes: Vec<u8>,
-}
+struct Fields<'a>(BTreeMap<&'a str, Cow<'a, [u8]>>);
 
-impl Fields {
-    fn key(&mut self, name: &str) {
-        self.bytes.push(b',');
-        json::write_str(&mut self.bytes, name);
-        self.bytes.push(b':');
+impl<'a> Fields<'a> {
+    fn raw(&mut self, name: &'a str, value: &'a [u8]) {
+        self.0.insert(name, Cow::Borrowed(value));
     }
 
-    fn raw(&mut self, name: &str, value: &[u8]) {
-        self.key(name);
-        self.bytes.extend_from_slice(value);
-    }
-
-    fn raw_if(&mut self, wanted: bool, name: &str, value: &[u8]) {
+    fn raw_if(&mut self, wanted: bool, name: &'a str, value: &'a [u8]) {
         if wanted {
             self.raw(name, value);
         }
     }
 
-    fn text(&mut self, name: &str, value: &str) {
-        self.key(name);
-        json::write_str(&mut self.bytes, value);
+    fn value(&mut self, name: &'a str, value: &Value) {
+        let mut bytes = Vec::new();
+        json::write(&mut bytes, value);
+        self.0.insert(name, Cow::Owned(bytes));
     }
 
-    fn number(&mut self, name: &str, value: u64) {
-        self.raw(name, value.to_string().as_bytes());
+    fn text(&mut self, name: &'a str, value: &str) {
+        let mut bytes = Vec::new();
+        json::write_str(&mut bytes, value);
+        self.0.insert(name, Cow::Owned(bytes));
     }
+
+    fn number(&mut self, name: &'a str, value: u64) {
+        self.0.insert(name, Cow::Owned(value.to_string().into_bytes()));
+    }
+
+    /// The fields up to the bracket of the messages, those behind it up to the system where that is a field, and the rest.
+    fn around(self, messages: &str, system: Option<&str>) -> [Vec<u8>; 3] {
+        let (mut lead, mut middle, mut tail) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, value) in self.0 {
+            let part = if name < messages {
+                &mut lead
+            } else if system.is_none_or(|system| name < system) {
+                &mut middle
+            } else {
+                &mut tail
+            };
+            write_key(part, name);
+            part.extend_from_slice(&value);
+        }
+        write_key(&mut lead, messages);
+        lead.push(b'[');
+        lead[0] = b'{';
+        if let Some(system) = system {
+            write_key(&mut middle, system);
+        }
+        [lead, middle, tail]
+    }
+}
+
+/// A field's name with a comma in front.
+fn write_key(out: &mut Vec<u8>, name: &str) {
+    out.push(b',');
+    json::write_str(out, name);
+    out.push(b':');
 }

@@ -286,3 +286,44 @@ fn streaming_is_asked_for() {
         assert_eq!(json::to_string(&value), text);
     }
 }
+
+#[test]
+fn a_clients_fields_stand_in_their_order_and_ours_win() {
+    let messages = [system("Be brief.", &[]), user("x")];
+    let tools = no_tools();
+    let plain = BodyOptions { stream: true, ..BodyOptions::default() };
+    let extra = value!({
+        "a_first": [1], "temperature": 0.5, "zz_last": {"b": 1, "a": 2},
+        // None of this is a client's to say.
+        "messages": [], "input": [], "contents": [], "system": "x", "systemInstruction": "x", "instructions": "x", "tools": [],
+        "model": "other", "stream": false, "stream_options": {}, "max_tokens": 1, "max_completion_tokens": 1,
+        "max_output_tokens": 1, "cachedContent": "x", "store": true, "include": [], "previous_response_id": "x",
+        "prompt_cache_key": "x", "prompt_cache_options": {}, "cache_prompt": false,
+        "generationConfig": {"topP": 1, "maxOutputTokens": 1},
+    });
+    let Value::Object(extra) = extra else { panic!("{extra}") };
+    for dialect in Dialect::ALL {
+        let model = model(&common::default_name(dialect));
+        let prompt = prompt(&messages, &tools, 0);
+        let without = body(dialect, &model, &prompt, &plain);
+        let options = BodyOptions { extra: extra.clone(), ..plain.clone() };
+        let with = body(dialect, &model, &prompt, &options);
+        let text = String::from_utf8(with.bytes.clone()).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json::to_string(&value), text, "{dialect}");
+        let mut expect: Value = serde_json::from_slice(&without.bytes).unwrap();
+        for name in ["a_first", "temperature", "zz_last"] {
+            expect[name] = extra[name].clone();
+        }
+        match dialect {
+            Dialect::Gemini => expect["generationConfig"]["topP"] = value!(1),
+            _ => expect["generationConfig"] = extra["generationConfig"].clone(),
+        }
+        assert_eq!(value, expect, "{dialect}");
+        // The prompt is what it was, and a record brings back the same bytes.
+        assert_eq!(with.prompt.tokens(), without.prompt.tokens(), "{dialect}");
+        let stored: BodyOptions = serde_json::from_value(serde_json::to_value(&options).unwrap()).unwrap();
+        assert_eq!(body(dialect, &model, &prompt, &stored).bytes, with.bytes, "{dialect}");
+    }
+    assert!(!serde_json::to_string(&plain).unwrap().contains("extra"));
+}

@@ -191,16 +191,21 @@ fn providers_take_what_is_rendered_and_nothing_depends_on_history() {
                     ttl: if dice.roll(2) == 0 { Ttl::Short } else { Ttl::Long },
                     previous_len: previous,
                     next: if dice.roll(3) == 0 { Next::Step } else { Next::Turn },
-                    cached_content: None,
-                    compare_with: None,
                     stream: dice.roll(2) == 0 && dialect != Dialect::Gemini,
+                    extra: match dice.roll(4) {
+                        heat @ 0..2 if dialect != Dialect::Gemini => {
+                            [("temperature".to_owned(), heat.into())].into_iter().collect()
+                        }
+                        _ => serde_json::Map::new(),
+                    },
+                    ..BodyOptions::default()
                 };
                 let prompt = prompt(&all, &tools, settled);
                 let kept = renderer.render(&model, &prompt, &options);
                 let fresh = body(dialect, &model, &prompt, &options);
                 assert!(kept.bytes == fresh.bytes, "{name}, seed {seed}, step {step}");
                 if dice.roll(3) > 0 {
-                    assert_eq!(kept.sha256(), Hash::of(&kept.bytes).to_string());
+                    assert_eq!(kept.sha256(), Hash::of(&kept.bytes));
                 }
                 let same = common_prefix(&kept.prompt, &fresh.prompt);
                 assert!(same.previous.is_none() && same.current.is_none(), "{name}, seed {seed}, step {step}: {same:?}");

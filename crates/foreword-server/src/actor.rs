@@ -20,7 +20,7 @@ use foreword_engine::tools::Asking;
 use foreword_engine::vault::Agent;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::answer::{Played, asking_of, speaker, workbench};
@@ -143,7 +143,7 @@ impl Desk {
         // The small model cannot use tools: they would only fill its window.
         let agent = if is_embedded { agent } else { hands.equip(&agent) };
         setup.choose_tool_style(&agent);
-        let store = Box::new(self.common.store()?);
+        let store = Box::new(self.common.store());
         let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
@@ -158,7 +158,7 @@ impl Desk {
     /// Begins a session of a client: its chat is not written into the vault.
     pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
-        let store = Box::new(self.common.store()?);
+        let store = Box::new(self.common.store());
         self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
         Ok(())
     }
@@ -169,10 +169,15 @@ impl Desk {
     }
 
     /// Tells what a client sent and takes one reply.
-    pub(crate) fn relay(&mut self, inputs: Vec<Input>, each: &mut dyn FnMut(Event<'_>)) -> Result<Option<Relayed>, Problem> {
+    pub(crate) fn relay(
+        &mut self,
+        inputs: Vec<Input>,
+        extra: Map<String, Value>,
+        each: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Option<Relayed>, Problem> {
         self.speaker()?;
         let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
-        let reply = kept.relay(inputs, &mut **speaker, &now_ms, each);
+        let reply = kept.relay(inputs, extra, &mut **speaker, &now_ms, each);
         self.failures();
         Ok(reply?)
     }
@@ -181,7 +186,7 @@ impl Desk {
     pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
-            let store = Box::new(self.common.store()?);
+            let store = Box::new(self.common.store());
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
@@ -210,7 +215,7 @@ impl Desk {
     /// Takes it back to the end of a turn.
     pub(crate) fn rewind(&mut self, turn: u64) -> Result<(), Problem> {
         self.close();
-        rewind(&mut self.common.store()?, &self.id, turn, now_ms())?;
+        rewind(&mut self.common.store(), &self.id, turn, now_ms())?;
         self.changed();
         Ok(())
     }
@@ -218,7 +223,7 @@ impl Desk {
     /// Forgets it.
     pub(crate) fn delete(&mut self) -> Result<(), Problem> {
         self.close();
-        let mut store = self.common.store()?;
+        let mut store = self.common.store();
         let lease = store.lease(&self.id)?;
         let deleted = store.delete(&self.id);
         drop(lease);
@@ -353,7 +358,7 @@ impl Desk {
         };
         // Whoever answers is looked for first: what is wrong with that is said before anything changes.
         self.answering()?;
-        let mut store = self.common.store()?;
+        let mut store = self.common.store();
         let before = turn_of(&store, &self.id, number)?;
         let input = match words {
             None => before,

@@ -7,7 +7,7 @@ use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
     Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, STORE, Scores, Script, Sources,
-    Speaker, Sqlite, Stop, Store as _, embedded_file,
+    Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
@@ -61,8 +61,8 @@ pub(crate) fn workbench(
     window: foreword_engine::session::Tokens,
 ) -> Result<Played, Problem> {
     let notes = common.notes()?;
-    let store = common.root.join(STORE);
-    let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
+    let store = common.store();
+    let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let configs = (common.config.servers)(&common.root, servers);
     let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();
@@ -150,8 +150,8 @@ pub(crate) fn speaker(
         None => Ok(Box::new(embedded(common, stop)?)),
         // The session's record says how its model is spoken to, whatever the configuration has become.
         Some(client) => {
-            let client = ClientConfig { dialect, ..client };
-            Ok(Box::new(Remote::new(client, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?))
+            let client = common.client(ClientConfig { dialect, ..client })?;
+            Ok(Box::new(Remote::shared(client, common.runtime.clone(), Arc::clone(stop))))
         }
     }
 }

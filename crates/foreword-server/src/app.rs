@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
-use foreword_engine::session::{Embedded, STORE, Script, Sqlite};
+use foreword_engine::session::{Client, ClientConfig, Embedded, STORE, Script, Shared, Sqlite};
 use foreword_engine::templates::Shelf;
 use foreword_engine::tools::Desk as Notes;
 use foreword_engine::vault::{Vault, open};
@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::hub::Hub;
 use crate::listen::ServeError;
-use crate::problem::{INTERNAL, Problem};
+use crate::problem::{INTERNAL, Problem, UNAVAILABLE};
 use crate::rate::Rate;
 
 /// How old the list of notes may be.
@@ -52,14 +52,17 @@ impl App {
             config: Arc::clone(&config),
             root,
             vault: Mutex::new((Arc::new(vault), Instant::now())),
-            stores: Mutex::new(vec![store]),
+            store: Shared::new(store)?,
+            stores: Mutex::default(),
             notes: Mutex::default(),
             embedded: Mutex::default(),
+            clients: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
         let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
+        let gateway = Gateway::start(Sqlite::open(&common.root.join(STORE))?)?;
         let rate = config.limits.requests_per_s.map(Rate::new);
-        Ok(Self { config, common, hub, gateway: Gateway::default(), rate, end: watch::Sender::new(false) })
+        Ok(Self { config, common, hub, gateway, rate, end: watch::Sender::new(false) })
     }
 }
 
@@ -69,11 +72,14 @@ pub(crate) struct Common {
     /// The vault's folder.
     pub(crate) root: PathBuf,
     vault: Mutex<(Arc<Vault>, Instant)>,
+    store: Shared,
     stores: Mutex<Vec<Sqlite>>,
     /// The notes and what finds them, once a session needed them.
     notes: Mutex<Option<Notes>>,
     /// The model that comes with Foreword, once it was needed: its weights are read once.
     pub(crate) embedded: Mutex<Option<Embedded>>,
+    /// Providers that were spoken to, each with its connections.
+    clients: Mutex<Vec<(ClientConfig, Arc<Client>)>>,
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
@@ -110,9 +116,20 @@ impl Common {
         Ok(notes)
     }
 
-    /// A store of one's own, to open a session with.
-    pub(crate) fn store(&self) -> Result<Sqlite, Problem> {
-        Ok(Sqlite::open_existing(&self.root.join(STORE))?)
+    /// The store, to open a session with: what sessions write at the same time reaches the disk together.
+    pub(crate) fn store(&self) -> Shared {
+        self.store.clone()
+    }
+
+    /// Who speaks to a provider, for all sessions.
+    pub(crate) fn client(&self, config: ClientConfig) -> Result<Arc<Client>, Problem> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = clients.iter().find(|(known, _)| *known == config) {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(Client::new(config.clone()).map_err(|error| Problem::new(UNAVAILABLE, error))?);
+        clients.push((config, Arc::clone(&client)));
+        Ok(client)
     }
 
     /// Does something with a store, on a thread that may wait.
@@ -124,7 +141,7 @@ impl Common {
         let common = Arc::clone(self);
         blocking(move || {
             let spare = common.stores.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let mut store = spare.map_or_else(|| common.store(), Ok)?;
+            let mut store = spare.map_or_else(|| Sqlite::open_existing(&common.root.join(STORE)), Ok)?;
             let done = work(&mut store);
             let mut stores = common.stores.lock().unwrap_or_else(PoisonError::into_inner);
             if stores.len() < SPARE_STORES {

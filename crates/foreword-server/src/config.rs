@@ -29,6 +29,18 @@ pub struct Config {
     pub reach: Reach,
     /// What one client may take.
     pub limits: Limits,
+    /// What the gateway does with requests that do not say so themselves.
+    pub gateway: GatewayMode,
+}
+
+/// What becomes of a client's request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GatewayMode {
+    /// It is carried by a session; what is not understood is passed on untouched.
+    #[default]
+    Session,
+    /// It is passed on untouched, and recorded.
+    PassThrough,
 }
 
 /// Who answers in sessions.

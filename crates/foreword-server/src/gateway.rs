@@ -7,26 +7,37 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use foreword_engine::gateway::{Asked, End, Front, Memory, Plan, Teller, Told, setup};
-use foreword_engine::session::{Event, FoldReason, Fork, Relayed, Sqlite, Store as _, fork, new_session_id};
+use foreword_engine::gateway::{
+    Asked, End, Forwarder, Front, Memory, NotUnderstood, Plan, Recorder, Teller, Told, along, is_any_model, session_of, setup,
+};
+use foreword_engine::session::{Event, FoldReason, Fork, Relayed, Sqlite, Store as _, StoreError, fork, new_session_id};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::actor::Desk;
 use crate::app::{App, blocking};
 use crate::clock::now_ms;
+use crate::config::GatewayMode;
+use crate::forward::{self, forward, tell};
 use crate::hub::Running;
 use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
 use crate::sse;
 
-/// What is known of conversations.
-#[derive(Default)]
+/// What is known of conversations, and the way on for what is not carried by a session.
 pub(crate) struct Gateway {
     memory: Mutex<Memory>,
+    pub(crate) forwarder: Forwarder,
+}
+
+impl Gateway {
+    /// With a store of its own, to record what is passed on.
+    pub(crate) fn start(store: Sqlite) -> std::io::Result<Self> {
+        Ok(Self { memory: Mutex::default(), forwarder: Forwarder::new(Recorder::start(store)?) })
+    }
 }
 
 /// The routes of the gateway.
@@ -64,6 +75,8 @@ struct Begun {
     session: String,
     tokens: u64,
     fold: Option<&'static str>,
+    /// Fields that mean something to a provider and were not passed on: they are told, not swallowed.
+    ignored: String,
 }
 
 /// How an answer goes back to its client.
@@ -71,7 +84,62 @@ enum Back {
     /// As it comes.
     Stream(mpsc::Sender<Bytes>),
     /// When it is whole.
-    Whole(oneshot::Sender<Value>),
+    Whole(oneshot::Sender<Whole>),
+}
+
+/// A whole answer, and how many tokens of its prompt came from a cache.
+struct Whole {
+    body: Value,
+    cached: u64,
+}
+
+/// Names of fields that are told as ignored; a client can send any number of any size.
+const IGNORED: usize = 32;
+
+/// What is to become of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// A session, where it is understood.
+    Either,
+    /// A session, or nothing.
+    Session,
+    /// To be passed on.
+    PassThrough,
+}
+
+impl Wanted {
+    fn read(headers: &HeaderMap, usual: GatewayMode) -> Result<Self, Problem> {
+        match (headers.get("x-foreword-mode").map(|mode| mode.as_bytes()), usual) {
+            (None, GatewayMode::Session) => Ok(Self::Either),
+            (None, GatewayMode::PassThrough) | (Some(b"pass-through"), _) => Ok(Self::PassThrough),
+            (Some(b"session"), _) => Ok(Self::Session),
+            (Some(_), _) => Err(Problem::new(BAD_REQUEST, "x-foreword-mode: it can be `session` or `pass-through`")),
+        }
+    }
+}
+
+/// Why a request is not carried by a session.
+enum Unserved {
+    NotUnderstood(NotUnderstood),
+    Problem(Problem),
+}
+
+impl From<NotUnderstood> for Unserved {
+    fn from(error: NotUnderstood) -> Self {
+        Self::NotUnderstood(error)
+    }
+}
+
+impl From<Problem> for Unserved {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<StoreError> for Unserved {
+    fn from(error: StoreError) -> Self {
+        Self::Problem(error.into())
+    }
 }
 
 async fn serve(
@@ -81,9 +149,39 @@ async fn serve(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let body = body.map_err(|rejection| Problem::new(TOO_LARGE, rejection.body_text()))?;
+    let wanted = Wanted::read(headers, app.config.gateway)?;
+    if wanted == Wanted::PassThrough {
+        return forward(app, front, headers, body, None).await;
+    }
     let value: Value =
         serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
-    let asked = front.read(&value).map_err(|error| Problem::new(BAD_REQUEST, error))?;
+    let read = front.read(&value);
+    drop(value);
+    let served = match read {
+        // Whoever sets marks or asks for what is not out yet has laid its prompt out for this provider: it stays as it is.
+        Ok(asked)
+            if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
+        {
+            return forward(app, front, headers, body, None).await;
+        }
+        Ok(asked) => carry(app, front, headers, asked).await,
+        Err(error) => Err(error.into()),
+    };
+    match served {
+        Ok(response) => Ok(response),
+        Err(Unserved::Problem(problem)) => Err(problem),
+        Err(Unserved::NotUnderstood(error)) if wanted == Wanted::Session => Err(Problem::new(BAD_REQUEST, error)),
+        Err(Unserved::NotUnderstood(error)) => forward(app, front, headers, body, Some(&error)).await,
+    }
+}
+
+/// Whether a client of Anthropic's has laid its prompt out itself.
+fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
+    front == Front::Messages && (asked.marked || headers.contains_key("anthropic-beta"))
+}
+
+/// Carries a request by a session.
+async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) -> Result<Response, Unserved> {
     let Prepared { session, inputs, line } = prepare(app, headers, &asked).await?;
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
     let (start, first) = oneshot::channel();
@@ -94,21 +192,26 @@ async fn serve(
     } else {
         (Back::Whole(whole), None)
     };
-    let ignored = asked.extra.keys().map(String::as_str).collect::<Vec<_>>().join(",");
     let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(start), back };
     app.hub.post(&session, Box::new(move |desk| relay.run(desk, inputs, running)))?;
     let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
-    let mut reply = match response {
-        Some(response) => response,
-        None => Json(answer.await.map_err(|_| crate::hub::ended())?).into_response(),
-    };
-    let fold = begun.fold.unwrap_or("none").to_owned();
-    // Fields that mean something to a provider and nothing here are told, not swallowed.
-    let told = [("session", begun.session), ("tokens", begun.tokens.to_string()), ("fold", fold), ("ignored", ignored)];
-    for (name, value) in told.into_iter().filter(|(_, value)| !value.is_empty()) {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(format!("x-foreword-{name}")), HeaderValue::try_from(value)) {
-            reply.headers_mut().insert(name, value);
+    let (mut reply, cached) = match response {
+        // What a stream used is told at its end.
+        Some(response) => (response, None),
+        None => {
+            let whole = answer.await.map_err(|_| crate::hub::ended())?;
+            (Json(whole.body).into_response(), Some(whole.cached.to_string()))
         }
+    };
+    let told = [
+        ("session", begun.session),
+        ("tokens", begun.tokens.to_string()),
+        ("cached", cached.unwrap_or_default()),
+        ("fold", begun.fold.unwrap_or("none").to_owned()),
+        ("ignored", begun.ignored),
+    ];
+    for (name, value) in told {
+        tell(reply.headers_mut(), name, &value);
     }
     Ok(reply)
 }
@@ -121,12 +224,15 @@ struct Prepared {
 }
 
 /// Finds the session that a request belongs to, or begins one.
-async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<Prepared, Problem> {
-    let named = headers.get("x-foreword-session").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    // An answer's name tells its session: `resp_SESSION-REQUEST`.
-    let previous =
-        asked.previous.as_deref().map(|id| id.trim_start_matches("resp_").split('-').next().unwrap_or_default().to_owned());
-    let named = named.or(previous);
+async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<Prepared, Unserved> {
+    let mut named = forward::session(headers)?;
+    if let Some(previous) = &asked.previous {
+        let unknown = || NotUnderstood {
+            place: "previous_response_id".to_owned(),
+            what: "it names no answer of a session here".to_owned(),
+        };
+        named = named.or(Some(session_of(previous).ok_or_else(unknown)?.to_owned()));
+    }
     if let Some(session) = &named {
         let session = session.clone();
         app.common.with_store(move |store: &mut Sqlite| Ok(store.session(&session).map(drop)?)).await?;
@@ -134,7 +240,7 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<P
     let is_free = |session: &str| app.hub.known(session).is_none_or(|line| !line.running.load(Ordering::Acquire));
     let plan = {
         let memory = app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.plan(asked, named.as_deref(), &is_free).map_err(|error| Problem::new(BAD_REQUEST, error))?
+        memory.plan(asked, named.as_deref(), &is_free)?
     };
     let (session, inputs) = match plan {
         Plan::Continue(session, inputs) => (session, inputs),
@@ -148,8 +254,7 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<P
             let id = new_session_id()?;
             let (common, asked, named) = (Arc::clone(&app.common), asked.clone(), id.clone());
             let begin = move || {
-                // A client that must name a model and does not care.
-                let model = Some(asked.model.as_str()).filter(|model| !matches!(*model, "foreword" | "default"));
+                let model = Some(asked.model.as_str()).filter(|model| !is_any_model(model));
                 let chosen = common.config.answers.choose(model)?;
                 let setup = setup(&named, &asked, chosen.model, &common.config.places.models);
                 Ok((foreword_engine::gateway::agent(&asked), setup))
@@ -220,11 +325,15 @@ impl Relay {
         let stop = desk.stop();
         stop.store(false, Ordering::Relaxed);
         let agent = foreword_engine::gateway::agent(&self.asked);
+        let along = along(self.front, desk.kept()?.setup(), &self.asked.extra);
+        let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+        let names = along.ignored.iter().map(String::as_str).filter(plain);
+        told.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
         if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
             inputs.insert(0, foreword_engine::session::Input::Agent(Box::new(agent)));
         }
         let inputs = std::mem::take(inputs);
-        desk.relay(inputs, &mut |event| match event {
+        desk.relay(inputs, along.fields, &mut |event| match event {
             Event::Request(outgoing) => {
                 (told.tokens, told.fold) = (outgoing.envelope.tokens.0, outgoing.envelope.began.map(FoldReason::as_str));
                 *teller = Some(self.teller(&outgoing.number.to_string(), created_s));
@@ -274,7 +383,7 @@ impl Relay {
                 let _ = sender.blocking_send(Bytes::from(frames + &teller.end(&answer)));
             }
             Back::Whole(whole) => {
-                let _ = whole.send(teller.whole(&answer));
+                let _ = whole.send(Whole { body: teller.whole(&answer), cached: answer.cached.0 });
             }
         }
     }

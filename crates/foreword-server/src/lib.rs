@@ -12,6 +12,7 @@ mod approve;
 mod clock;
 mod config;
 mod feed;
+mod forward;
 mod gateway;
 mod guard;
 mod hub;
@@ -23,6 +24,6 @@ mod settings;
 mod sse;
 mod token;
 
-pub use config::{Answers, Config, Limits, Reach};
+pub use config::{Answers, Config, GatewayMode, Limits, Reach};
 pub use listen::{ServeError, Server};
 pub use token::{Token, TokenError};

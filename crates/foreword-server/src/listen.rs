@@ -35,6 +35,9 @@ pub enum ServeError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A thread.
+    #[error("cannot start: {0}")]
+    Thread(#[from] std::io::Error),
     /// The script.
     #[error(transparent)]
     Script(#[from] foreword_engine::session::ScriptError),
@@ -98,6 +101,7 @@ impl Server {
         app.hub.stop_all();
         let everything = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(limits.grace, room.acquire_many(everything)).await;
+        let _ = tokio::time::timeout(limits.grace, app.gateway.forwarder.flush()).await;
         let hub = Arc::clone(&app.hub);
         let _ = tokio::task::spawn_blocking(move || hub.close(limits.grace)).await;
     }

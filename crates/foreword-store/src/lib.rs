@@ -7,6 +7,7 @@ mod error;
 mod lease;
 mod packed;
 mod row;
+mod shared;
 mod sqlite;
 
 use std::path::Path;
@@ -17,9 +18,10 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use lease::Lease;
 pub use row::{
-    Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Found, Interval, Logged, NewRequest, NewSession, Request,
-    SessionRow, Summary, Usage, Write,
+    Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forward, Forwarded, Found, Interval, Logged, NewForwarded,
+    NewRequest, NewSession, Request, SessionRow, Summary, Usage, Write,
 };
+pub use shared::Shared;
 pub use sqlite::Sqlite;
 
 /// What went wrong, or what came of it.
@@ -78,6 +80,13 @@ pub trait Store: Send + std::fmt::Debug {
     fn dump(&self, session: &str) -> Result<Dump>;
     /// Takes a session in that was dumped elsewhere.
     fn load(&mut self, dump: &Dump) -> Result<()>;
+    /// Records requests that are passed on untouched and what came of them, all of it or nothing. Gives the new ones their numbers, in
+    /// order. It survives the end of the process; the last of it may be lost with the machine, so that it need not wait for the disk.
+    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>>;
+    /// All requests that were passed on, the first one first.
+    fn forwarded(&self) -> Result<Vec<Forwarded>>;
+    /// The body of one of them.
+    fn forwarded_body(&self, number: u64) -> Result<String>;
     /// The right to write to a session; it ends with the process at the latest.
     fn lease(&self, session: &str) -> Result<Lease>;
 }

@@ -100,8 +100,10 @@ pub struct NewRequest {
     pub messages: u64,
     /// Those that do not stand at the same place in the request before it: the place and the message.
     pub changed: Vec<(u64, Value)>,
-    /// All its items, each with its name.
-    pub context: Vec<(String, Value)>,
+    /// How many items it has.
+    pub items: u64,
+    /// Those that do not stand at the same place in the request before it: the place, the name and the item.
+    pub context: Vec<(u64, String, Value)>,
 }
 
 /// The envelope of a request.
@@ -199,6 +201,56 @@ pub enum Write {
     Summary(Box<Summary>),
     /// A shortcut for going on.
     Checkpoint(Checkpoint),
+}
+
+/// Something to record of requests that are passed on untouched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Forward {
+    /// One is about to be sent.
+    Sent(NewForwarded),
+    /// One was answered.
+    Answered(u64, Answered),
+}
+
+/// A request that is about to be passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewForwarded {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The API it is in.
+    pub front: String,
+    /// The model it names.
+    pub model: String,
+    /// The session it names; it is forgotten with it.
+    pub session: Option<String>,
+    /// Its bytes.
+    pub body: String,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answered {
+    /// The status of the answer; none where there was no answer.
+    pub status: Option<u16>,
+    /// What it used, as far as the provider said so.
+    pub usage: Usage,
+}
+
+/// A request that was passed on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Forwarded {
+    /// Its number.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The API it is in.
+    pub front: String,
+    /// The session it names.
+    pub session: Option<String>,
+    /// The status of its answer; none where there was none, or none yet.
+    pub status: Option<u16>,
+    /// What it used; the model it names.
+    pub usage: Usage,
 }
 
 /// A session's state after some inputs.

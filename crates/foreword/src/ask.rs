@@ -202,7 +202,7 @@ impl SessionArgs {
         }
         if self.history == Some(History::Managed) || self.template.is_some() {
             let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
-            setup.settings.history = policy(Some(&template));
+            setup.settings.history = policy(Some(&template), setup.settings.budget.prompt);
             setup.template = Some(template.name);
             if let Some(instructions) = &template.parsed.chat_instructions {
                 let own = agent.system_prompt.trim();

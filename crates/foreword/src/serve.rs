@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use foreword_engine::prepare::{ServerSpec, server_config};
 use foreword_engine::tools::ServerConfig;
-use foreword_server::{Answers, Config, Limits, Reach, Server, Token};
+use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
 
 use crate::config;
 use crate::model::ModelArgs;
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Forget the token there is and show a new one
     #[arg(long, requires = "listen")]
     new_token: bool,
+    /// Let the gateway pass every request on untouched, and only record it
+    #[arg(long)]
+    pass_through: bool,
     /// Start the vault's own tool servers without asking; only for a vault that you trust
     #[arg(long)]
     trust_servers: bool,
@@ -76,8 +79,10 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         window: args.model.window,
         script: args.model.script.clone(),
     };
+    let gateway = if args.pass_through { GatewayMode::PassThrough } else { GatewayMode::Session };
     let servers = if args.trust_servers { all_servers } else { known_servers };
-    let config = Config { vault, places: places()?, templates: templates::user_folder(), answers, servers, reach, limits };
+    let templates = templates::user_folder();
+    let config = Config { vault, places: places()?, templates, answers, servers, reach, limits, gateway };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {

@@ -38,6 +38,8 @@ pub const RECENT_RUNS: usize = 3;
 pub const PASSTHROUGH_RUNS: usize = 1;
 /// Below this size of the history nothing is managed where nobody says.
 pub const TOKEN_THRESHOLD: u64 = 4_000;
+/// And at most this part of a prompt.
+const THRESHOLD_SHARE: u64 = 16;
 /// A summary that takes longer is none.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -93,13 +95,15 @@ impl Manager {
     }
 }
 
-/// What a session with this template is set to.
-pub fn policy(template: Option<&Template>) -> HistoryPolicy {
+/// What a session with this template is set to, where a prompt may have so many tokens. A small window is full of notes and tool output
+/// long before the words alone reach the threshold, so that is a part of it at most.
+pub fn policy(template: Option<&Template>, prompt: Tokens) -> HistoryPolicy {
     let parsed = template.map(|template| &template.parsed);
+    let threshold = parsed.and_then(|parsed| parsed.token_threshold).unwrap_or(TOKEN_THRESHOLD);
     HistoryPolicy::Managed {
         summary: None,
         passthrough_runs: parsed.and_then(|parsed| parsed.passthrough_runs).map_or(PASSTHROUGH_RUNS, Runs::count),
-        token_threshold: Tokens(parsed.and_then(|parsed| parsed.token_threshold).unwrap_or(TOKEN_THRESHOLD)),
+        token_threshold: Tokens(threshold.min(prompt.0 / THRESHOLD_SHARE)),
     }
 }
 

@@ -52,14 +52,8 @@ impl Kept {
     ) -> Result<String, TurnError> {
         beside.session.apply(Input::Turn(turn))?;
         let envelope = beside.session.request()?;
-        let options = BodyOptions {
-            ttl: self.setup().ttl,
-            previous_len: None,
-            next: Next::Turn,
-            cached_content: None,
-            compare_with: None,
-            stream: true,
-        };
+        let options =
+            BodyOptions { ttl: self.setup().ttl, previous_len: None, next: Next::Turn, stream: true, ..BodyOptions::default() };
         let outgoing = Outgoing {
             number: self.counts().requests,
             at_ms: now(),

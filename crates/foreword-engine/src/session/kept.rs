@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
 use foreword_core::catalog::{Agent, Include};
-use foreword_core::envelope::{Envelope, Note};
+use foreword_core::envelope::{ContextEntry, Envelope, Note};
 use foreword_core::item::Kind;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
@@ -17,7 +17,7 @@ use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
 use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::breaks::{Before, diagnose, on_record, unexplained};
 use super::checkpoint;
@@ -66,6 +66,8 @@ pub(super) struct Sent {
     pub(super) epoch: u64,
     /// None where the session was just opened and nobody asked yet.
     pub(super) prompt: Option<PromptStream>,
+    /// Its items, likewise; empty where they are in another branch.
+    pub(super) context: Option<Vec<ContextEntry>>,
 }
 
 /// A request that has no answer yet.
@@ -95,14 +97,18 @@ pub struct Kept {
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
     /// The provider's name for the last answer.
     pub(super) last_answer: Option<String>,
+    /// Fields of a client that go along with the request that is being made.
+    pub(super) extra: Map<String, Value>,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
     /// Words that were stored and did not become a turn yet.
     pub(super) asked: Option<TurnInput>,
     pub(super) counts: Counts,
-    /// What could not be stored yet.
+    /// What is not stored yet: it could not be, or it waits for what comes next.
     pub(super) backlog: Vec<Write>,
+    /// Whether what is told may wait, because a request follows at once: both are stored together.
+    pub(super) waits: bool,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
     /// Who looks after the history.
@@ -286,7 +292,7 @@ impl Kept {
     /// Stores all of it, and what could not be stored before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.backlog.extend(writes);
-        if self.backlog.is_empty() {
+        if self.backlog.is_empty() || self.waits {
             return;
         }
         match self.store.commit(&self.row.id, &self.backlog) {
@@ -344,10 +350,12 @@ impl Kept {
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
         let context = self.session.context(&envelope);
+        let stood = self.items_of(before.as_ref());
         let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
         let written = record.to_value().and_then(|record| {
             let changed = changed(before.as_ref(), &messages)?;
-            let entries = context.iter().map(|entry| Ok((entry.item.to_string(), serde_json::to_value(entry)?)));
+            let moved = context.iter().enumerate().filter(|(at, entry)| stood.get(*at) != Some(*entry));
+            let moved = moved.map(|(at, entry)| Ok((at as u64, entry.item.to_string(), serde_json::to_value(entry)?)));
             Ok(NewRequest {
                 request: Request {
                     number,
@@ -357,14 +365,15 @@ impl Kept {
                     began: envelope.began.map(|reason| reason.as_str().to_owned()),
                     at_ms,
                     combined: envelope.combined,
-                    wire: foreword_core::hash::Hash::of(&body.bytes),
+                    wire: body.sha256(),
                     tokens: envelope.tokens.0,
                     messages: None,
                     record,
                 },
                 messages: messages.len() as u64,
                 changed,
-                context: entries.collect::<serde_json::Result<_>>()?,
+                items: context.len() as u64,
+                context: moved.collect::<serde_json::Result<_>>()?,
             })
         });
         match written {
@@ -380,8 +389,19 @@ impl Kept {
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
         let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
-        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt });
+        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context) });
         Ok(outgoing)
+    }
+
+    /// The items of a request, which are in the store where the session was just opened.
+    fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
+        let Some(sent) = sent else { return Vec::new() };
+        let stored = || {
+            let items = self.store.context(&self.row.id, sent.number).ok()?.into_iter();
+            items.map(|item| serde_json::from_value(item).ok()).collect()
+        };
+        // Where they cannot be read, all are written again.
+        sent.context.clone().or_else(stored).unwrap_or_default()
     }
 
     /// A request that is stored, to be sent once more: the same bytes. None where they need a cache that may be gone by now.
@@ -418,6 +438,7 @@ impl Kept {
             cached_content: None,
             stream: true,
             compare_with: self.last_answer.clone(),
+            extra: self.extra.clone(),
         }
     }
 

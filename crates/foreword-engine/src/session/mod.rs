@@ -40,7 +40,7 @@ pub use called::Called;
 pub use chronicle::{Line, named_messages, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
 pub use diff::{DiffError, Difference, diff};
-pub use foreword_provider::client::ClientConfig;
+pub use foreword_provider::client::{Client, ClientConfig};
 pub use foreword_provider::model::Model;
 pub use foreword_store::Fork;
 pub use hand::{PinError, Pinned};
@@ -76,7 +76,7 @@ pub use foreword_core::session::{FoldPreview, Input, InputError, Spoken, TurnInp
 pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
-pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Sqlite, Store, StoreError, Usage, Write, new_session_id};
+pub use foreword_store::{Counts, Dump, Fault, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id};
 pub use foreword_tools::Output;
 
 /// Where the store of a vault is.

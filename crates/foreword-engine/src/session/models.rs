@@ -80,9 +80,24 @@ pub struct Remote {
     client: Arc<Client>,
     dialect: Dialect,
     /// None only while it is dropped.
-    runtime: Option<tokio::runtime::Runtime>,
+    runtime: Option<Runtime>,
     stop: Stop,
     caches: Option<Caches>,
+}
+
+/// Where its requests run.
+enum Runtime {
+    Own(tokio::runtime::Runtime),
+    Shared(tokio::runtime::Handle),
+}
+
+impl Runtime {
+    fn block_on<F: Future>(&self, work: F) -> F::Output {
+        match self {
+            Self::Own(runtime) => runtime.block_on(work),
+            Self::Shared(runtime) => runtime.block_on(work),
+        }
+    }
 }
 
 /// A prefix that is kept at the provider as a resource of its own.
@@ -113,8 +128,14 @@ impl Remote {
     /// Gets ready; nothing is sent yet.
     pub fn new(config: ClientConfig, stop: Stop) -> Result<Self, RemoteError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (dialect, client) = (config.dialect, Arc::new(Client::new(config)?));
-        Ok(Self { dialect, client, runtime: Some(runtime), stop, caches: None })
+        let client = Arc::new(Client::new(config)?);
+        Ok(Self { dialect: client.dialect(), client, runtime: Some(Runtime::Own(runtime)), stop, caches: None })
+    }
+
+    /// One of many that share a client, its connections and its knowledge of which prompts are on their way. To be used on a thread
+    /// that is none of the runtime's.
+    pub fn shared(client: Arc<Client>, runtime: tokio::runtime::Handle, stop: Stop) -> Self {
+        Self { dialect: client.dialect(), client, runtime: Some(Runtime::Shared(runtime)), stop, caches: None }
     }
 
     /// Lets it keep the tools and the system of a session in a cache of its own at the provider, where that is large enough and the model's
@@ -172,29 +193,29 @@ impl Speaker for Remote {
         };
         let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
         let mut answer = Answer::default();
-        let mut id = None;
-        let talk = async {
-            let mut events = self.client.send(&request.model, &request.body, Delivery::Stream).await.map_err(failed)?;
-            while let Some(event) = events.next().await.map_err(failed)? {
-                if let Event::Text(text) = &event {
-                    part(text);
+        let mut events = None;
+        // Whoever hears a part may wait, so it is told outside of the runtime.
+        let talked = loop {
+            let next = async {
+                let events = match &mut events {
+                    Some(events) => events,
+                    None => events.insert(self.client.send(&request.model, &request.body, Delivery::Stream).await?),
+                };
+                events.next().await
+            };
+            match runtime.block_on(unless_stopped(&self.stop, next)) {
+                None => break Ok(true),
+                Some(Ok(None)) => break Ok(false),
+                Some(Err(error)) => break Err(failed(error)),
+                Some(Ok(Some(event))) => {
+                    if let Event::Text(text) = &event {
+                        part(text);
+                    }
+                    answer.add(event);
                 }
-                answer.add(event);
-            }
-            id = events.id().map(str::to_owned);
-            Ok::<(), (bool, SpeakError)>(())
-        };
-        let stopped = async {
-            while !self.stop.load(Ordering::Relaxed) {
-                tokio::time::sleep(LOOK).await;
             }
         };
-        let talked = runtime.block_on(async {
-            tokio::select! {
-                done = talk => done.map(|()| false),
-                () = stopped => Ok(true),
-            }
-        });
+        let id = events.as_ref().and_then(|events| events.id()).map(str::to_owned);
         let cut_off = match talked {
             Ok(cut_off) => cut_off,
             Err((gone, error)) => {
@@ -205,6 +226,19 @@ impl Speaker for Remote {
             }
         };
         Ok(Reply { id, ..reply(answer, request, self.dialect, cut_off) })
+    }
+}
+
+/// What comes of it, unless the user wants no more of it before.
+async fn unless_stopped<F: Future>(stop: &Stop, work: F) -> Option<F::Output> {
+    let stopped = async {
+        while !stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        done = work => Some(done),
+        () = stopped => None,
     }
 }
 

@@ -9,7 +9,7 @@ use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::checkpoint;
 use super::chronicle::saved;
@@ -95,6 +95,7 @@ impl Kept {
             sent: past.sent(&*store, &row)?,
             before_last: None,
             last_answer: None,
+            extra: Map::new(),
             session: past.session,
             saved: saved(&row),
             counts: row.counts,
@@ -104,6 +105,7 @@ impl Kept {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
+            waits: false,
             checkpoint_turns,
             failures: Vec::new(),
             manager: None,
@@ -239,7 +241,8 @@ impl Past {
         let messages = self.messages.get(..count).map(<[_]>::to_vec).unwrap_or_default();
         let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
-        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None }))
+        let context = (!own).then(Vec::new);
+        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context }))
     }
 }
 

@@ -3,6 +3,7 @@
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input};
 use foreword_store::Usage;
+use serde_json::{Map, Value};
 
 use super::kept::Kept;
 use super::speak::{NoHands, Speaker};
@@ -23,26 +24,36 @@ pub struct Relayed {
 
 impl Kept {
     /// Tells what a client sent and takes one reply; none where nothing is due. Where the last request has no answer yet, nothing need
-    /// be told: it is sent again.
+    /// be told: it is sent again. `extra` goes along with the request, in its provider's words.
     pub fn relay(
         &mut self,
         told: Vec<Input>,
+        extra: Map<String, Value>,
         speaker: &mut dyn Speaker,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, TurnError> {
-        let mut due = if told.is_empty() && self.is_unanswered() { Due::Request } else { Due::Nothing };
+        let due = if told.is_empty() && self.is_unanswered() { Due::Request } else { Due::Nothing };
         if !told.is_empty() {
             self.pending = None;
             self.tell_idle(now())?;
         }
-        for input in told {
-            due = self.tell(input, now())?;
-        }
-        if due == Due::Nothing {
-            return Ok(None);
-        }
-        let outgoing = self.request(now())?;
+        self.waits = true;
+        let told = told.into_iter().try_fold(due, |_, input| self.tell(input, now()));
+        self.waits = false;
+        let requested = match told {
+            Ok(Due::Nothing) => Ok(None),
+            Ok(Due::Request) => {
+                self.extra = extra;
+                let made = self.request(now()).map(Some).map_err(TurnError::from);
+                self.extra = Map::new();
+                made
+            }
+            Err(error) => Err(error.into()),
+        };
+        // What was told without a request to follow is stored by itself.
+        self.write([]);
+        let Some(outgoing) = requested? else { return Ok(None) };
         each(Event::Request(&outgoing));
         let reply = self.hear(&outgoing, &mut Party { speaker, hands: &mut NoHands, now, each })?;
         let ledger = self.store.ledger(&self.row.id).unwrap_or_default();

@@ -449,6 +449,9 @@ fn a_full_disk_does_not_stop_the_turn() {
         fn delete(&mut self, session: &str) -> foreword_store::Result<()> {
             self.0.delete(session)
         }
+        fn forward(&mut self, writes: &[foreword_store::Forward]) -> foreword_store::Result<Vec<u64>> {
+            self.0.forward(writes)
+        }
         fn load(&mut self, dump: &Dump) -> foreword_store::Result<()> {
             self.0.load(dump)
         }
@@ -462,6 +465,7 @@ fn a_full_disk_does_not_stop_the_turn() {
             summaries(session: &str, most: usize) -> Vec<foreword_store::Summary>; text(hash: Hash) -> String; agent(hash: Hash) -> serde_json::Value;
             checkpoint(session: &str) -> Option<foreword_store::Checkpoint>; search(words: &str, limit: usize) -> Vec<Found>;
             check() -> Vec<Fault>; backup(file: &Path) -> (); dump(session: &str) -> Dump; lease(session: &str) -> foreword_store::Lease;
+            forwarded() -> Vec<foreword_store::Forwarded>; forwarded_body(number: u64) -> String;
         }
     }
     let place = Place::new();

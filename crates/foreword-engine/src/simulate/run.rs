@@ -206,15 +206,13 @@ impl<'a> Run<'a> {
             previous_len: same.then_some(self.last_messages.len()).filter(|len| *len > 0),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
-            cached_content: None,
-            stream: false,
-            compare_with: None,
+            ..BodyOptions::default()
         };
         let body = self.renderer.render(&self.setup.model, &self.session.prompt(&envelope), &options);
         let used = self.cache.request(self.now_s, &body.prompt, &self.setup.model);
         let reusable = self.earlier.reusable(&body.prompt);
         let broke = self.diagnose(&envelope, &body.prompt, used.read, cold);
-        let sha256 = body.sha256();
+        let sha256 = body.sha256().to_string();
         let cost = cost(&self.setup.model, &used);
         let totals = &mut self.report.totals;
         totals.requests += 1;

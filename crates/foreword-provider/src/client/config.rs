@@ -10,7 +10,7 @@ use super::key::{KeySource, Secret};
 use crate::dialect::Dialect;
 
 /// A provider and how it is spoken to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientConfig {
     /// The dialect.
     pub dialect: Dialect,

@@ -25,6 +25,8 @@ pub struct Asked {
     pub reply_tokens: Option<u64>,
     /// The answer this continues, where the client names it instead of sending what was said.
     pub previous: Option<String>,
+    /// Whether the client has set cache marks of its own.
+    pub marked: bool,
     /// Fields that mean nothing here and something to the provider, as they came.
     pub extra: Map<String, Value>,
 }
@@ -75,7 +77,8 @@ pub struct NotUnderstood {
 
 impl NotUnderstood {
     pub(super) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { place: place.into(), what: what.into() }
+        // What a client sent may be in it, and can be of any size.
+        Self { place: place.into(), what: what.into().chars().take(400).collect() }
     }
 }
 
@@ -128,9 +131,22 @@ impl Fields {
         }
     }
 
+    /// Refuses what asks for something that an answer here does not have.
+    pub(super) fn refuse(&self, names: &[&str]) -> Result<(), NotUnderstood> {
+        let empty = |value: &Value| match value {
+            Value::Null | Value::Bool(false) => true,
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        match names.iter().find(|name| self.0.get(**name).is_some_and(|value| !empty(value))) {
+            Some(name) => Err(NotUnderstood::new(*name, "what it asks for is not understood here; leave it out")),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn model(&mut self) -> Result<String, NotUnderstood> {
         match self.text("model")? {
-            Some(model) if !model.is_empty() => Ok(model),
+            Some(model) if (1..=256).contains(&model.len()) => Ok(model),
             _ => Err(NotUnderstood::new("model", "a model is needed; GET /v1/models lists them")),
         }
     }

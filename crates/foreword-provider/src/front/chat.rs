@@ -16,6 +16,10 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
     if fields.number("n")?.is_some_and(|count| count > 1) {
         return Err(NotUnderstood::new("n", "one answer at a time"));
     }
+    fields.refuse(&["audio", "function_call", "functions", "logprobs", "top_logprobs", "web_search_options"])?;
+    if fields.0.get("modalities").and_then(Value::as_array).is_some_and(|kinds| kinds.iter().any(|kind| kind != "text")) {
+        return Err(NotUnderstood::new("modalities", "an answer here is text"));
+    }
     let mut system = Vec::new();
     for (at, message) in fields.list("messages")?.iter().enumerate() {
         let place = format!("messages[{at}]");
@@ -23,6 +27,9 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
         match required(&place, message, "role")? {
             "system" | "developer" => system.push(content),
             "user" => asked.said.push(Said::User(content)),
+            "assistant" if message.get("function_call").is_some_and(|call| !call.is_null()) => {
+                return Err(NotUnderstood::new(format!("{place}.function_call"), "calls are understood in `tool_calls` only"));
+            }
             "assistant" => asked.said.push(Said::Assistant { text: content, calls: calls(&place, message)? }),
             "tool" => {
                 let id = required(&place, message, "tool_call_id")?.to_owned();

@@ -8,6 +8,8 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
     let mut asked = Asked { model: fields.model()?, stream: fields.flag("stream")?, usage: true, ..Asked::default() };
     asked.reply_tokens = fields.number("max_tokens")?;
+    fields.refuse(&["container", "mcp_servers"])?;
+    asked.marked = is_marked(&fields.0);
     asked.system = text("system", fields.take("system").as_ref())?;
     for (at, message) in fields.list("messages")?.iter().enumerate() {
         let place = format!("messages[{at}]");
@@ -32,6 +34,25 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
     }
     asked.extra = fields.0;
     Ok(asked)
+}
+
+/// Whether a cache mark stands anywhere that marks can stand.
+fn is_marked(body: &Map<String, Value>) -> bool {
+    fn any(blocks: Option<&Value>) -> bool {
+        let mut blocks = blocks.and_then(Value::as_array).into_iter().flatten();
+        blocks.any(|block| {
+            set(block.get("cache_control"))
+                || (block.get("type").is_some_and(|kind| kind == "tool_result") && any(block.get("content")))
+        })
+    }
+    fn set(mark: Option<&Value>) -> bool {
+        mark.is_some_and(|mark| !mark.is_null())
+    }
+    let mut messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
+    set(body.get("cache_control"))
+        || any(body.get("system"))
+        || any(body.get("tools"))
+        || messages.any(|message| any(message.get("content")))
 }
 
 /// Results come first, each a message of its own; what is said beside them is one more.

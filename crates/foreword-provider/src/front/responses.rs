@@ -8,6 +8,7 @@ pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
     let mut asked = Asked { model: fields.model()?, stream: fields.flag("stream")?, usage: true, ..Asked::default() };
     asked.reply_tokens = fields.number("max_output_tokens")?;
+    fields.refuse(&["background", "conversation", "prompt", "top_logprobs"])?;
     asked.previous = fields.text("previous_response_id")?;
     let mut system: Vec<String> = fields.text("instructions")?.into_iter().collect();
     let input = match fields.take("input") {

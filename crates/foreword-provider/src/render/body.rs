@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use foreword_core::hash::Hash;
 use sha2::{Digest as _, Sha256};
 
 use crate::stream::PromptStream;
@@ -20,30 +21,24 @@ pub struct Body {
 }
 
 impl Body {
-    /// The sha256 of the bytes, in hex. Hashed when asked for, and from where the last hashed body of the session ended.
-    pub fn sha256(&self) -> String {
+    /// The sha256 of the bytes. Hashed when asked for, and from where the last hashed body of the session ended.
+    pub fn sha256(&self) -> Hash {
         let hashed = self.hash.value.get_or_init(|| {
             let (from, mut state) = self.hash.base.clone().unwrap_or_default();
             let at = self.hash.at.max(from);
             state.update(&self.bytes[from..at]);
             let resume = state.clone();
             state.update(&self.bytes[at..]);
-            let hex = hex(&state.finalize());
-            Hashed { hex, at, resume }
+            let hash = Hash::from(<[u8; 32]>::from(state.finalize()));
+            Hashed { hash, at, resume }
         });
-        hashed.hex.clone()
+        hashed.hash
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[derive(Debug)]
 struct Hashed {
-    hex: String,
+    hash: Hash,
     at: usize,
     resume: Sha256,
 }

@@ -7,7 +7,25 @@ use serde_json::Value;
 use super::{Endpoint, known, list, pattern, refuse, text, tool_names};
 
 pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
-    known(body, &["max_tokens", "messages", "model", "stream", "system", "tools"])?;
+    known(
+        body,
+        &[
+            "max_tokens",
+            "messages",
+            "metadata",
+            "model",
+            "service_tier",
+            "stop_sequences",
+            "stream",
+            "system",
+            "temperature",
+            "thinking",
+            "tool_choice",
+            "tools",
+            "top_k",
+            "top_p",
+        ],
+    )?;
     if !body["tools"].is_null() {
         let tools = list(body, "tools")?;
         tool_names(tools, "/name")?;

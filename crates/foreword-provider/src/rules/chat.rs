@@ -11,24 +11,39 @@ pub(super) enum Server {
     Local,
 }
 
+/// Fields that all servers know.
+const FIELDS: [&str; 23] = [
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_tokens",
+    "messages",
+    "metadata",
+    "model",
+    "n",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "reasoning_effort",
+    "response_format",
+    "seed",
+    "service_tier",
+    "stop",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "user",
+];
+
 pub(super) fn validate(body: &Value, endpoint: Endpoint, server: Server) -> Result<(), String> {
-    match server {
-        Server::OpenAi => known(
-            body,
-            &[
-                "max_completion_tokens",
-                "max_tokens",
-                "messages",
-                "model",
-                "prompt_cache_key",
-                "stream",
-                "stream_options",
-                "tool_choice",
-                "tools",
-            ],
-        )?,
-        Server::Local => known(body, &["cache_prompt", "max_tokens", "messages", "model", "stream", "stream_options", "tools"])?,
-    }
+    let own: &[&str] = match server {
+        Server::OpenAi => &["max_completion_tokens", "prompt_cache_key"],
+        Server::Local => &["cache_prompt"],
+    };
+    known(body, &[&FIELDS[..], own].concat())?;
     tools(body)?;
     let messages = list(body, "messages")?;
     if messages.is_empty() {

@@ -9,7 +9,7 @@ const POSITION: &str =
 const COUNT: &str = "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.";
 
 pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
-    known(body, &["cachedContent", "contents", "generationConfig", "systemInstruction", "tools"])?;
+    known(body, &["cachedContent", "contents", "generationConfig", "systemInstruction", "toolConfig", "tools"])?;
     let own = !body["systemInstruction"].is_null() || !body["tools"].is_null();
     if own && !body["cachedContent"].is_null() {
         return refuse(

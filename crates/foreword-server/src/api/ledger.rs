@@ -64,6 +64,8 @@ pub(crate) struct SumOf {
 pub(crate) struct Ledger {
     /// Everything.
     all: Sum,
+    /// Requests of clients that were passed on untouched.
+    forwarded: Sum,
     /// By session, the last used first.
     sessions: Vec<SumOf>,
     /// By day, the first day first.
@@ -76,6 +78,16 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
     let ledger = app.common.with_store(|store| {
         let zone = TimeZone::system();
         let (mut all, mut sessions, mut days) = (Sum::default(), Vec::new(), BTreeMap::<String, Sum>::new());
+        let day = |at_ms| {
+            let day = Timestamp::from_millisecond(at_ms).map(|time| time.to_zoned(zone.clone()).date().to_string());
+            day.unwrap_or_default()
+        };
+        let mut forwarded = Sum::default();
+        for passed in store.forwarded()? {
+            all.add(&passed.usage, false);
+            forwarded.add(&passed.usage, false);
+            days.entry(day(passed.at_ms)).or_default().add(&passed.usage, false);
+        }
         for row in store.sessions()? {
             let usage: BTreeMap<u64, Usage> = store.ledger(&row.id)?.into_iter().collect();
             let mut sum = Sum::default();
@@ -83,17 +95,16 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
             for request in store.requests(&row.id)?.iter().filter(|request| request.number >= row.taken.requests) {
                 let Some(usage) = usage.get(&request.number) else { continue };
                 let folded = request.began.is_some();
-                let day = Timestamp::from_millisecond(request.at_ms).map(|time| time.to_zoned(zone.clone()).date().to_string());
                 all.add(usage, folded);
                 sum.add(usage, folded);
-                days.entry(day.unwrap_or_default()).or_default().add(usage, folded);
+                days.entry(day(request.at_ms)).or_default().add(usage, folded);
             }
             if sum.requests > 0 {
                 sessions.push(SumOf { of: row.id, title: row.title, sum });
             }
         }
         let days = days.into_iter().map(|(of, sum)| SumOf { of, title: None, sum }).collect();
-        Ok(Ledger { all, sessions, days })
+        Ok(Ledger { all, forwarded, sessions, days })
     });
     ledger.await.map(Json)
 }

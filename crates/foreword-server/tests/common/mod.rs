@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreword_engine::places::Places;
-use foreword_server::{Answers, Config, Limits, Reach, Server};
+use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server};
 use serde_json::{Value, json};
 
 /// A running server.
@@ -29,6 +29,11 @@ impl Running {
     }
 
     pub(crate) fn with(script: &str, reach: Reach, limits: Limits) -> Self {
+        Self::made(Some(script), "", reach, limits, GatewayMode::Session)
+    }
+
+    /// Answered by a script, or else by the providers of a configuration.
+    pub(crate) fn made(script: Option<&str>, config: &str, reach: Reach, limits: Limits, gateway: GatewayMode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let vault = folder.path().join("vault");
         fs::create_dir_all(vault.join("Kitchen")).unwrap();
@@ -43,31 +48,30 @@ impl Running {
         .unwrap();
         fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
         fs::write(folder.path().join("secret.md"), "outside").unwrap();
-        Self::serve(folder, script, None, reach, limits)
+        Self::serve(folder, (script, config), None, (reach, limits, gateway))
     }
 
     /// A server over a copy of a vault, whose sessions have this model.
     pub(crate) fn over(vault: &Path, script: &str, model: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         copy(vault, &folder.path().join("vault"));
-        Self::serve(folder, script, model, Reach::Loopback, Limits::default())
+        Self::serve(folder, (Some(script), ""), model, (Reach::Loopback, Limits::default(), GatewayMode::Session))
     }
 
-    fn serve(folder: tempfile::TempDir, script: &str, model: Option<&str>, reach: Reach, limits: Limits) -> Self {
+    fn serve(
+        folder: tempfile::TempDir,
+        (script, config): (Option<&str>, &str),
+        model: Option<&str>,
+        (reach, limits, gateway): (Reach, Limits, GatewayMode),
+    ) -> Self {
         let vault = folder.path().join("vault");
         let file = folder.path().join("script.json");
-        fs::write(&file, script).unwrap();
+        let script = script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
         let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
-        let config = foreword_engine::config::Config::builtin().unwrap();
-        let answers = Answers {
-            config,
-            is_set: |_| false,
-            model: model.map(str::to_owned),
-            base_url: None,
-            window: None,
-            script: Some(file),
-        };
-        let config = Config { vault, places, templates: None, answers, servers: |_, _| Vec::new(), reach, limits };
+        let config = foreword_engine::config::Config::read(config).unwrap();
+        let model = model.map(str::to_owned);
+        let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };
+        let config = Config { vault, places, templates: None, answers, servers: |_, _| Vec::new(), reach, limits, gateway };
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || {

@@ -23,6 +23,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
         faults.push(fault(None, "texts", format!("{hash} is pointed to and is not there")));
     }
     faults.extend(contexts(connection)?);
+    faults.extend(super::forwarded::check(connection)?);
     faults.extend(sessions(connection, &texts)?);
     Ok(faults)
 }

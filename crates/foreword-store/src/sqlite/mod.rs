@@ -2,6 +2,7 @@
 
 mod check;
 mod dump;
+mod forwarded;
 mod lineage;
 mod migrate;
 mod read;
@@ -14,7 +15,7 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreword_core::hash::Hash;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
@@ -22,7 +23,11 @@ use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
 use crate::packed::unpack;
-use crate::row::{Checkpoint, Counts, Dump, Fault, Fork, Found, Logged, NewSession, Request, SessionRow, Summary, Usage, Write};
+use crate::row::{
+    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
+    Write,
+};
+use crate::shared::Job;
 use crate::{Lease, Result, Store, StoreError};
 
 /// A store in one file, with its locks beside it.
@@ -103,7 +108,14 @@ impl Sqlite {
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)
         };
-        open(&mut connection).map_err(doing("open the store"))?;
+        // While another process makes the file, SQLite says so at once instead of waiting.
+        let since = Instant::now();
+        while let Err(error) = open(&mut connection).map_err(doing("open the store")) {
+            if !matches!(error, StoreError::Busy { .. }) || since.elapsed().as_secs() >= PATIENCE_S {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
         migrate::migrate(&mut connection, path)?;
         Ok(Self { connection, path: path.to_owned(), read_only: false })
     }
@@ -113,9 +125,75 @@ impl Sqlite {
         &self.path
     }
 
+    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along.
+    pub(crate) fn together(&mut self, jobs: &[Job]) -> Vec<Result<Counts>> {
+        let light = jobs.iter().all(|job| matches!(job, Job::Commit(_, writes) if is_light(writes)));
+        let each = |connection: &Connection| {
+            let one = |job| match apart(connection, job) {
+                // A full disk, say, takes the whole transaction back.
+                Err(error) if connection.is_autocommit() => Err(error),
+                done => Ok(done),
+            };
+            jobs.iter().map(one).collect()
+        };
+        match self.written(light, each) {
+            Ok(done) => done,
+            // The whole of it failed, each may have its own reason.
+            Err(_) if jobs.len() > 1 => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job))).collect(),
+            Err(error) => vec![Err(error)],
+        }
+    }
+
+    /// Writes in one transaction. What is light need not wait for the disk.
+    fn written<T>(&mut self, light: bool, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        let wait = |connection: &Connection, wait: &str| {
+            connection.pragma_update(None, "synchronous", wait).map_err(doing("store a part of a reply"))
+        };
+        if light {
+            wait(&self.connection, "NORMAL")?;
+        }
+        let written = (|| {
+            let transaction = self.transaction("write to a session")?;
+            let done = work(&transaction)?;
+            transaction.commit().map_err(doing("write to a session"))?;
+            Ok(done)
+        })();
+        if light {
+            wait(&self.connection, "FULL")?;
+        }
+        written
+    }
+
     fn transaction(&mut self, what: &'static str) -> Result<Transaction<'_>> {
         self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(doing(what))
     }
+}
+
+/// Whether the end of the machine may take it: parts of a reply that is not whole.
+fn is_light(writes: &[Write]) -> bool {
+    writes.iter().all(|write| matches!(write, Write::Part(_) | Write::Checkpoint(_)))
+}
+
+/// Does one thing of several in a transaction: all of it or nothing.
+fn apart(connection: &Connection, job: &Job) -> Result<Counts> {
+    let failed = doing("write to a session");
+    let run = |sql: &str| connection.prepare_cached(sql)?.execute([]).map(drop);
+    run("SAVEPOINT job").map_err(&failed)?;
+    let done = match job {
+        Job::Begin(new) => write::begin(connection, new).map(|()| Counts::default()),
+        Job::Commit(session, writes) => write::all(connection, session, writes),
+        Job::Branch(session, at, fork, writes) => {
+            write::branch(connection, session, *at, fork.as_ref(), writes).map(|()| Counts::default())
+        }
+    };
+    if connection.is_autocommit() {
+        return done;
+    }
+    if done.is_err() {
+        run("ROLLBACK TO job").map_err(&failed)?;
+    }
+    run("RELEASE job").map_err(&failed)?;
+    done
 }
 
 /// The branch that a session is on.
@@ -143,21 +221,7 @@ impl Store for Sqlite {
     }
 
     fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts> {
-        // Parts alone may be lost with the machine, so they need not wait for the disk.
-        let light = writes.iter().all(|write| matches!(write, Write::Part(_) | Write::Checkpoint(_)));
-        if light {
-            self.connection.pragma_update(None, "synchronous", "NORMAL").map_err(doing("store a part of a reply"))?;
-        }
-        let written = (|| {
-            let transaction = self.transaction("write to a session")?;
-            let counts = write::all(&transaction, session, writes)?;
-            transaction.commit().map_err(doing("write to a session"))?;
-            Ok(counts)
-        })();
-        if light {
-            self.connection.pragma_update(None, "synchronous", "FULL").map_err(doing("store a part of a reply"))?;
-        }
-        written
+        self.written(is_light(writes), |connection| write::all(connection, session, writes))
     }
 
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -280,6 +344,32 @@ impl Store for Sqlite {
         let transaction = self.transaction("take in a session")?;
         dump::load(&transaction, dump)?;
         transaction.commit().map_err(doing("take in a session"))
+    }
+
+    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
+        let failed = doing("record what is passed on");
+        let set = |connection: &Connection, sync: &str, pages: u32| {
+            connection.pragma_update(None, "synchronous", sync)?;
+            connection.pragma_update(None, "wal_autocheckpoint", pages)
+        };
+        // Many small commits, for which nobody is to wait: seldom is the log brought into the file.
+        set(&self.connection, "NORMAL", 16_000).map_err(&failed)?;
+        let written = (|| {
+            let transaction = self.transaction("record what is passed on")?;
+            let numbers = forwarded::write(&transaction, writes)?;
+            transaction.commit().map_err(&failed)?;
+            Ok(numbers)
+        })();
+        set(&self.connection, "FULL", 1000).map_err(&failed)?;
+        written
+    }
+
+    fn forwarded(&self) -> Result<Vec<Forwarded>> {
+        forwarded::all(&self.connection)
+    }
+
+    fn forwarded_body(&self, number: u64) -> Result<String> {
+        forwarded::body(&self.connection, number)
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {

@@ -18,6 +18,7 @@ const OF_BRANCH: [&str; 9] = ["log", "parts", "requests", "placed", "context", "
 pub(super) fn delete(connection: &Connection, session: &str) -> Result<()> {
     branch_of(connection, session)?;
     execute(connection, "DELETE FROM sessions WHERE id = ?1", [session])?;
+    execute(connection, "DELETE FROM forwarded WHERE session = ?1", [session])?;
     for branch in unneeded(connection, session)? {
         execute(connection, "DELETE FROM found WHERE rowid IN (SELECT id FROM log WHERE branch = ?1)", [branch])?;
         for table in OF_BRANCH {
@@ -111,5 +112,8 @@ pub(super) fn needed(connection: &Connection) -> Result<BTreeSet<Hash>> {
             }
         }
     }
+    super::forwarded::pieces(connection, &mut |hash| {
+        needed.insert(hash);
+    })?;
     Ok(needed)
 }

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::migrate::{MIGRATIONS, newest};
 use super::*;
-use crate::row::{Entry, NewRequest};
+use crate::row::{Answered, Entry, NewForwarded, NewRequest};
 
 struct Place {
     folder: TempDir,
@@ -58,7 +58,8 @@ fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
         },
         messages,
         changed: changed.iter().map(|(at, text)| (*at, json!({ "text": text }))).collect(),
-        context: context.iter().map(|item| ((*item).to_owned(), json!({ "item": item }))).collect(),
+        items: context.len() as u64,
+        context: context.iter().zip(0..).map(|(item, at)| (at, (*item).to_owned(), json!({ "item": item }))).collect(),
     }))
 }
 
@@ -453,4 +454,51 @@ fn summaries_go_the_way_of_the_inputs_they_were_made_before() {
     let mut other = elsewhere.store();
     other.load(&serde_json::from_value(serde_json::to_value(&dump).unwrap()).unwrap()).unwrap();
     assert_eq!((kept(&other, "two"), other.check().unwrap()), (vec![first], vec![]));
+}
+
+#[test]
+fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let body = |turns: usize| (0..turns * 4000).map(|number| format!("{number:05}")).collect::<String>();
+    let new = |at_ms, session: Option<&str>, turns| {
+        Forward::Sent(NewForwarded {
+            at_ms,
+            front: "chat".to_owned(),
+            model: "m".to_owned(),
+            session: session.map(str::to_owned),
+            body: body(turns),
+        })
+    };
+    let texts =
+        |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
+    let before = texts(&store);
+    let numbers = store.forward(&[new(1, None, 10), new(2, Some("s"), 11)]).unwrap();
+    assert_eq!(numbers, [1, 2]);
+    // 12.2 and 13.4 pieces: the first twelve are the same.
+    assert_eq!(texts(&store) - before, 15);
+    for (number, turns) in [(1, 10), (2, 11)] {
+        assert_eq!(store.forwarded_body(number).unwrap(), body(turns));
+    }
+    assert!(store.forwarded_body(3).is_err());
+    let usage = Usage { model: "m".to_owned(), read: 7, output: 3, cost: 0.5, total_ms: Some(9), ..Usage::default() };
+    let answered = Answered { status: Some(200), usage: usage.clone() };
+    assert!(store.forward(&[Forward::Answered(1, answered)]).unwrap().is_empty());
+    let all = store.forwarded().unwrap();
+    assert_eq!((all[0].status, &all[0].usage, all[1].status), (Some(200), &usage, None));
+    assert_eq!(store.check().unwrap(), []);
+    let copy = place.folder.path().join("copy.db");
+    store.backup(&copy).unwrap();
+    assert_eq!(Sqlite::open(&copy).unwrap().forwarded_body(2).unwrap(), body(11));
+    // A session takes what was passed on in its name with it, and nothing that others need.
+    store.delete("s").unwrap();
+    assert_eq!(store.forwarded().unwrap().len(), 1);
+    assert_eq!(store.forwarded_body(1).unwrap(), body(10));
+    assert_eq!(texts(&store), 13);
+    assert_eq!(store.check().unwrap(), []);
+    store.connection.execute("UPDATE forwarded SET model = 'other'", []).unwrap();
+    assert_eq!(store.check().unwrap().len(), 1);
+    store.connection.execute("DELETE FROM texts WHERE id = (SELECT max(id) FROM texts)", []).unwrap();
+    assert_eq!(store.check().unwrap().len(), 2);
 }

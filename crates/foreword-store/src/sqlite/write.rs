@@ -177,7 +177,7 @@ fn request(connection: &Connection, branch: i64, now: Counts, new: &NewRequest) 
     if new.messages < before {
         end(connection, "placed", branch, new.messages, number)?;
     }
-    context(connection, branch, number, &new.context)?;
+    context(connection, branch, number, new)?;
     let record = packed(connection, &new.request.record)?;
     let request = crate::Request { number, input: now.inputs, ..new.request.clone() };
     envelope(connection, branch, &request, new.messages, &record)
@@ -221,28 +221,29 @@ fn end(connection: &Connection, table: &'static str, branch: i64, from: u64, num
     Ok(())
 }
 
-fn context(connection: &Connection, branch: i64, number: u64, items: &[(String, Value)]) -> Result<()> {
-    let failed = doing("store a request's context");
+fn context(connection: &Connection, branch: i64, number: u64, new: &NewRequest) -> Result<()> {
     // Left to itself SQLite walks through all that ever was in the branch.
-    let sql = "SELECT entry FROM context INDEXED BY context_open WHERE branch = ?1 AND until IS NULL ORDER BY position";
-    let open: Vec<String> = connection
+    let sql = "SELECT max(position) FROM context INDEXED BY context_open WHERE branch = ?1 AND until IS NULL";
+    let last: Option<u64> = connection
         .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_map([branch], |row| row.get(0))?.collect())
-        .map_err(&failed)?;
-    let entries = items.iter().map(|(item, entry)| (item, foreword_core::json::to_string(entry)));
-    for (position, (item, entry)) in entries.enumerate() {
-        if open.get(position) == Some(&entry) {
-            continue;
-        }
-        if position < open.len() {
+        .and_then(|mut statement| statement.query_row([branch], |row| row.get(0)))
+        .map_err(doing("store a request's context"))?;
+    let before = last.map_or(0, |last| last + 1);
+    let mut new_ones = new.context.iter().map(|(position, ..)| *position).filter(|position| *position >= before);
+    if !(before..new.items).all(|position| new_ones.next() == Some(position)) {
+        return Err(StoreError::Damaged("a request refers to items that were never sent".to_owned()));
+    }
+    for (position, item, entry) in &new.context {
+        if *position < before {
             let sql = "UPDATE context SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
             execute(connection, sql, params![branch, position, number])?;
         }
+        let entry = foreword_core::json::to_string(entry);
         let sql = "INSERT INTO context (branch, position, since, item, entry) VALUES (?1, ?2, ?3, ?4, ?5)";
         execute(connection, sql, params![branch, position, number, item, entry])?;
     }
-    if items.len() < open.len() {
-        end(connection, "context", branch, items.len() as u64, number)?;
+    if new.items < before {
+        end(connection, "context", branch, new.items, number)?;
     }
     Ok(())
 }

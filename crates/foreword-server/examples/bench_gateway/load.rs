@@ -1,0 +1,177 @@
+//! Clients that ask as fast as they are answered. Each has one conversation after the other, of ten turns, and sends all of it each
+//! time, as clients of these APIs do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use super::PARTS;
+use super::stub::ANSWER;
+
+const TURNS: usize = 10;
+/// Time that is not counted: connections, first sessions, caches of the system.
+const WARM: Duration = Duration::from_secs(2);
+
+/// What came of it.
+pub(crate) struct Figures {
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) per_second: f64,
+    pub(crate) failed: usize,
+    pub(crate) first_failure: String,
+}
+
+/// Who is asked how.
+pub(crate) struct Load {
+    pub(crate) port: u16,
+    pub(crate) headers: &'static str,
+    pub(crate) connections: usize,
+    pub(crate) lasting: Duration,
+}
+
+impl Load {
+    pub(crate) async fn run(&self) -> Figures {
+        static CONVERSATION: AtomicU64 = AtomicU64::new(0);
+        let begin = Instant::now();
+        let clients: Vec<_> = (0..self.connections)
+            .map(|_| {
+                let (port, headers, lasting) = (self.port, self.headers, self.lasting);
+                tokio::spawn(async move {
+                    let mut took = Vec::new();
+                    let mut failures = Vec::new();
+                    let mut connection = None;
+                    'all: loop {
+                        let name = CONVERSATION.fetch_add(1, Ordering::Relaxed);
+                        let mut messages = vec![json!({"role": "system", "content": "You answer questions about a garden. ".repeat(20)})];
+                        for turn in 0..TURNS {
+                            messages.push(json!({"role": "user", "content": format!("Conversation {name}, question {turn}: what do the beds get, and when?")}));
+                            let body = json!({"model": "stub", "messages": messages}).to_string();
+                            let asked = Instant::now();
+                            match ask(&mut connection, port, headers, &body).await {
+                                Ok(answer) if answer.contains(ANSWER) => {}
+                                Ok(answer) => failures.push(answer),
+                                Err(error) => {
+                                    connection = None;
+                                    failures.push(error.to_string());
+                                }
+                            }
+                            let since = begin.elapsed();
+                            if since > WARM + lasting {
+                                break 'all;
+                            }
+                            if since > WARM {
+                                took.push(asked.elapsed());
+                            }
+                            messages.push(json!({"role": "assistant", "content": ANSWER}));
+                        }
+                    }
+                    (took, failures)
+                })
+            })
+            .collect();
+        let mut took = Vec::new();
+        let mut failures = Vec::new();
+        for client in clients {
+            let (times, failed) = client.await.unwrap();
+            took.extend(times);
+            failures.extend(failed);
+        }
+        took.sort();
+        let at = |share: f64| took.get((took.len() as f64 * share) as usize).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
+        Figures {
+            p50_ms: at(0.50),
+            p99_ms: at(0.99),
+            per_second: took.len() as f64 / self.lasting.as_secs_f64(),
+            failed: failures.len(),
+            first_failure: failures.into_iter().next().unwrap_or_default().chars().take(200).collect(),
+        }
+    }
+}
+
+async fn ask(connection: &mut Option<BufReader<TcpStream>>, port: u16, headers: &str, body: &str) -> std::io::Result<String> {
+    let stream = match connection {
+        Some(stream) => stream,
+        None => {
+            let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+            stream.set_nodelay(true)?;
+            connection.insert(BufReader::new(stream))
+        }
+    };
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nauthorization: Bearer none\r\n{headers}content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.get_mut().write_all((head + body).as_bytes()).await?;
+    let (mut status, mut length, mut chunked) = (String::new(), 0, false);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).await? == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        let text = line.trim_end().to_ascii_lowercase();
+        if status.is_empty() {
+            status.clone_from(&text);
+        } else if let Some(value) = text.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        } else if text.starts_with("transfer-encoding:") {
+            chunked = text.contains("chunked");
+        } else if text.is_empty() {
+            break;
+        }
+    }
+    let mut answer = Vec::new();
+    if chunked {
+        loop {
+            line.clear();
+            if stream.read_line(&mut line).await? == 0 {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            let size = usize::from_str_radix(line.trim(), 16).map_err(|_| std::io::ErrorKind::InvalidData)?;
+            let at = answer.len();
+            answer.resize(at + size + 2, 0);
+            stream.read_exact(&mut answer[at..]).await?;
+            answer.truncate(at + size);
+            if size == 0 {
+                break;
+            }
+        }
+    } else {
+        answer.resize(length, 0);
+        stream.read_exact(&mut answer).await?;
+    }
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Opens many streams at once and reads each to its end: how many were whole, and how long all of it took.
+pub(crate) async fn streams(port: u16, count: usize) -> (usize, f64) {
+    let begin = Instant::now();
+    let whole = Arc::new(AtomicU64::new(0));
+    let clients: Vec<_> = (0..count)
+        .map(|number| {
+            let whole = Arc::clone(&whole);
+            tokio::spawn(async move {
+                let words = format!("Stream {number}: tell me slowly");
+                let body = json!({"model": "stub", "stream": true, "messages": [{"role": "user", "content": words}]}).to_string();
+                match ask(&mut None, port, "", &body).await {
+                    Ok(answer) if answer.matches("word ").count() == PARTS && answer.trim_end().ends_with("[DONE]") => {
+                        whole.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(answer) if number == 0 => {
+                        println!("a stream was not whole: {}", answer.chars().take(300).collect::<String>())
+                    }
+                    Err(error) if number == 0 => println!("a stream failed: {error}"),
+                    _ => {}
+                }
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    (usize::try_from(whole.load(Ordering::Relaxed)).unwrap(), begin.elapsed().as_secs_f64())
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside LiteLLM's proxy, both in front of the same provider
+//! on the same machine in the same run; and what a thousand streams at once take.
+//!
+//! The provider answers at once, so that what is measured is the gateway. All run as processes of their own but the provider and the
+//! clients, which are this process and the same for everyone.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+mod load;
+mod proxies;
+mod stub;
+
+use std::time::Duration;
+
+use load::{Figures, Load};
+use proxies::Proxy;
+
+/// How many clients ask at once.
+const CONNECTIONS: [usize; 3] = [1, 16, 256];
+/// Streams that are open at once, how many parts each has, and how far apart they come.
+const STREAMS: usize = 1000;
+const PARTS: usize = 50;
+const APART: Duration = Duration::from_millis(200);
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let seconds: f64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(8.0);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let provider = stub::start().await;
+        let folder = tempfile::tempdir().unwrap();
+        table(provider, folder.path(), Duration::from_secs_f64(seconds)).await;
+        streams(provider, folder.path()).await;
+    });
+}
+
+async fn table(provider: u16, folder: &std::path::Path, lasting: Duration) {
+    println!(
+        "{:<26} {:>11} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9}",
+        "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "requests/s", "x LiteLLM"
+    );
+    let direct = measure("the provider itself", provider, "", lasting, None, None).await;
+    let mut lite = None;
+    if let Some(proxy) = Proxy::litellm(provider, folder).await {
+        lite = Some(measure("LiteLLM", proxy.port, "", lasting, Some(&direct), None).await);
+    } else {
+        println!("LiteLLM was not installed: FOREWORD_LITELLM names no Python that has it");
+    }
+    let proxy = Proxy::foreword(provider, &folder.join("sessions")).await;
+    measure("Foreword", proxy.port, "", lasting, Some(&direct), lite.as_deref()).await;
+    let headers = "x-foreword-mode: pass-through\r\n";
+    measure("Foreword, pass-through", proxy.port, headers, lasting, Some(&direct), lite.as_deref()).await;
+}
+
+/// One row for each number of connections.
+async fn measure(
+    name: &str,
+    port: u16,
+    headers: &'static str,
+    lasting: Duration,
+    direct: Option<&[Figures]>,
+    lite: Option<&[Figures]>,
+) -> Vec<Figures> {
+    let mut all = Vec::new();
+    for (row, connections) in CONNECTIONS.into_iter().enumerate() {
+        let figures = Load { port, headers, connections, lasting }.run().await;
+        let added =
+            |of: fn(&Figures) -> f64| direct.map_or_else(String::new, |direct| format!("{:.2}", of(&figures) - of(&direct[row])));
+        let times = lite.map_or_else(String::new, |lite| format!("{:.1}", figures.per_second / lite[row].per_second));
+        println!(
+            "{:<26} {connections:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>12.0} {times:>9}",
+            if row == 0 { name } else { "" },
+            figures.p50_ms,
+            figures.p99_ms,
+            added(|figures| figures.p50_ms),
+            added(|figures| figures.p99_ms),
+            figures.per_second,
+        );
+        if figures.failed > 0 {
+            println!("  {} requests failed, the first with: {}", figures.failed, figures.first_failure);
+        }
+        all.push(figures);
+    }
+    all
+}
+
+async fn streams(provider: u16, folder: &std::path::Path) {
+    let proxy = Proxy::foreword(provider, &folder.join("streams")).await;
+    let before = proxy.resident_mb();
+    let (whole, seconds) = load::streams(proxy.port, STREAMS).await;
+    println!(
+        "\n{STREAMS} streams at once, {PARTS} parts each, {} ms apart: {whole} whole after {seconds:.1} s \
+         (the provider takes {:.1} s); the server's memory at most {:.0} MB, {before:.0} MB before",
+        APART.as_millis(),
+        APART.as_secs_f64() * PARTS as f64,
+        proxy.resident_mb(),
+    );
+}

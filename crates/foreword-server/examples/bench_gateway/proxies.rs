@@ -1,0 +1,83 @@
+//! The gateways, each a process of its own that ends with its value.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A gateway that runs.
+pub(crate) struct Proxy {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Proxy {
+    /// `foreword serve` over an empty folder: the program that FOREWORD_BIN names.
+    pub(crate) async fn foreword(provider: u16, folder: &Path) -> Self {
+        let vault = folder.join("vault");
+        fs::create_dir_all(&vault).unwrap();
+        let port = free_port();
+        let program = std::env::var("FOREWORD_BIN").expect("FOREWORD_BIN names the program to measure");
+        let mut command = Command::new(program);
+        command.arg("serve").arg(&vault).args(["--model", "stub", "--port", &port.to_string()]);
+        command.args(["--base-url", &format!("http://127.0.0.1:{provider}/v1")]);
+        command.env("XDG_CONFIG_HOME", folder.join("config")).env("OPENAI_API_KEY", "none");
+        Self::start(command, port, "/api/v1/health").await.expect("foreword serve did not start")
+    }
+
+    /// LiteLLM's proxy, in the Python that FOREWORD_LITELLM names.
+    pub(crate) async fn litellm(provider: u16, folder: &Path) -> Option<Self> {
+        let python = std::env::var_os("FOREWORD_LITELLM")?;
+        let port = free_port();
+        let config = folder.join("litellm.yaml");
+        let text = format!(
+            "model_list:\n  - model_name: stub\n    litellm_params:\n      model: openai/stub\n      api_base: http://127.0.0.1:{provider}/v1\n      api_key: none\n\
+             litellm_settings:\n  telemetry: false\n  num_retries: 0\ngeneral_settings:\n  disable_spend_logs: true\n"
+        );
+        fs::write(&config, text).unwrap();
+        let mut command = Command::new(Path::new(&python).with_file_name("litellm"));
+        command.arg("--config").arg(&config).args(["--host", "127.0.0.1", "--port", &port.to_string()]);
+        command.env("LITELLM_LOG", "ERROR").env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("LITELLM_MODE", "PRODUCTION");
+        Self::start(command, port, "/health/liveliness").await
+    }
+
+    async fn start(mut command: Command, port: u16, health: &str) -> Option<Self> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let proxy = Self { child, port };
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(90) {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if is_well(port, health).await {
+                return Some(proxy);
+            }
+        }
+        None
+    }
+
+    /// The most memory it had at once.
+    pub(crate) fn resident_mb(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<f64>().ok()).unwrap_or(f64::NAN) / 1024.0
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn is_well(port: u16, health: &str) -> bool {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let Ok(mut stream) = tokio::net::TcpStream::connect(("127.0.0.1", port)).await else { return false };
+    let request = format!("GET {health} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n");
+    let mut answer = [0; 12];
+    stream.write_all(request.as_bytes()).await.is_ok() && stream.read_exact(&mut answer).await.is_ok() && answer.ends_with(b"200")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,173 @@
+//! What the gateway passes on untouched: bytes go to the provider as they came, and its answer comes back as it comes. Only the key is
+//! ours.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, SetupError, model_of};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+
+use crate::app::App;
+use crate::clock::now_ms;
+use crate::config::Reach;
+use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem, UNAVAILABLE};
+
+/// Pieces of an answer that wait for a slow client.
+const WAITING: usize = 16;
+
+/// The longest name of a session.
+const LONGEST_NAME: usize = 64;
+
+/// Passes a request on. `why` says what of it was not understood, where it was read.
+pub(crate) async fn forward(
+    app: &Arc<App>,
+    front: Front,
+    headers: &HeaderMap,
+    body: Bytes,
+    why: Option<&NotUnderstood>,
+) -> Result<Response, Problem> {
+    let name = model_of(&body).map_err(|error| Problem::new(BAD_REQUEST, why.map_or(error, ToString::to_string)))?;
+    let route = route(app, &name)?;
+    if let Err(reason) = takes(app, &route, front) {
+        let not_understood = why.map(|why| format!("{why}. ")).unwrap_or_default();
+        return Err(Problem::new(BAD_REQUEST, format!("{not_understood}It could not be passed on untouched either: {reason}")));
+    }
+    let session = session(headers)?;
+    let key = own_key(&app.config.reach, headers);
+    let given = Given { front, body, headers: headers.clone(), key, session: session.clone() };
+    let passing = forwarder(app).forward(&route, given, now_ms()).await?;
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let mut response = Response::new(Body::new(Piped(receiver)));
+    *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+    response.headers_mut().extend(passing.headers());
+    let told = [("mode", Some("forwarded")), ("session", session.as_deref()), ("unrecorded", passing.unrecorded())];
+    for (name, value) in told {
+        tell(response.headers_mut(), name, value.unwrap_or_default());
+    }
+    tokio::spawn(pump(passing, sender));
+    Ok(response)
+}
+
+/// Adds a header of ours, where there is something to tell.
+pub(crate) fn tell(headers: &mut HeaderMap, name: &str, value: &str) {
+    let named = HeaderName::try_from(format!("x-foreword-{name}"));
+    if let (false, Ok(name), Ok(value)) = (value.is_empty(), named, HeaderValue::try_from(value)) {
+        headers.insert(name, value);
+    }
+}
+
+/// Whether requests for that model in that API can be passed on.
+pub(crate) fn can(app: &App, front: Front, model: &str) -> bool {
+    route(app, model).is_ok_and(|route| takes(app, &route, front).is_ok())
+}
+
+fn forwarder(app: &App) -> &Forwarder {
+    &app.gateway.forwarder
+}
+
+fn route(app: &App, name: &str) -> Result<Arc<Route>, Problem> {
+    let answers = &app.config.answers;
+    forwarder(app).route(name, &answers.config, |name| answers.choose(name))
+}
+
+fn takes(app: &App, route: &Route, front: Front) -> Result<(), String> {
+    match app.config.answers.script {
+        Some(_) => Err("answers come from a script here".to_owned()),
+        None => route.takes(front),
+    }
+}
+
+/// The session that a client names.
+pub(crate) fn session(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("x-foreword-session") else { return Ok(None) };
+    let plain = |name: &&str| !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic());
+    match value.to_str().ok().filter(plain) {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(Problem::new(BAD_REQUEST, "x-foreword-session: expected the name of a session")),
+    }
+}
+
+/// A client's own key for the provider. The server's token is none.
+fn own_key(reach: &Reach, headers: &HeaderMap) -> Option<Secret> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let given = [text(HeaderName::from_static("x-api-key")), bearer].into_iter().flatten().map(str::trim);
+    let is_token = |key: &&str| matches!(reach, Reach::Token { token, .. } if token.is(key));
+    given.filter(|key| !key.is_empty()).find(|key| !is_token(key)).map(Secret::new)
+}
+
+/// Hands an answer on until its end, or until nobody wants more of it.
+async fn pump(mut passing: Passing, sender: mpsc::Sender<io::Result<Bytes>>) {
+    loop {
+        let next = tokio::select! {
+            next = passing.next() => next,
+            () = sender.closed() => break,
+        };
+        let piece = match next {
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => break,
+            // An answer that broke off must not look whole.
+            Err(error) => Err(io::Error::other(error)),
+        };
+        let broke = piece.is_err();
+        if sender.send(piece).await.is_err() || broke {
+            break;
+        }
+    }
+    passing.end().await;
+}
+
+/// A body that is written elsewhere and may break off.
+struct Piped(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Piped {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}
+
+impl From<SendError> for Problem {
+    fn from(error: SendError) -> Self {
+        // Another try would not find a key either.
+        let kind = if matches!(error, SendError::Key(_)) { NO_TOKEN } else { NO_ANSWER };
+        Self::new(kind, error)
+    }
+}
+
+impl From<SetupError> for Problem {
+    fn from(error: SetupError) -> Self {
+        Self::new(UNAVAILABLE, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Token;
+
+    #[test]
+    fn the_servers_token_is_no_key() {
+        let listening = Reach::Token { token: Token::of("tok"), hosts: Vec::new() };
+        let check = |reach: &Reach, headers: &[(&'static str, &str)], expect: Option<&str>| {
+            let map = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+            assert_eq!(own_key(reach, &map), expect.map(Secret::new), "{headers:?}");
+        };
+        check(&Reach::Loopback, &[], None);
+        check(&Reach::Loopback, &[("authorization", "Bearer sk-1")], Some("sk-1"));
+        check(&Reach::Loopback, &[("authorization", "Basic x")], None);
+        check(&Reach::Loopback, &[("x-api-key", "sk-2")], Some("sk-2"));
+        check(&listening, &[("authorization", "Bearer tok")], None);
+        check(&listening, &[("x-api-key", "tok")], None);
+        check(&listening, &[("authorization", "Bearer tok"), ("x-api-key", "sk-2")], Some("sk-2"));
+        check(&listening, &[("authorization", "Bearer sk-1"), ("x-api-key", "tok ")], Some("sk-1"));
+    }
+}

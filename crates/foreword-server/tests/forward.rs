@@ -1,0 +1,319 @@
+//! What the gateway hands to a provider: requests that are passed on to the byte, and fields that go along with a session's own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::format_push_string)]
+
+mod common;
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Reply, Running};
+use foreword_server::{GatewayMode, Limits, Reach, Token};
+use serde_json::{Value, json};
+
+/// A provider that answers the same to everyone and remembers what it was sent.
+struct Stub {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Stub {
+    fn start(answer: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (told, answer) = (Arc::clone(&seen), answer.to_owned());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (told, answer) = (Arc::clone(&told), answer.clone());
+                std::thread::spawn(move || Self::serve(stream, &told, &answer));
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn serve(mut stream: TcpStream, seen: &Mutex<Vec<(String, String)>>, answer: &str) {
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
+        loop {
+            let read = stream.read(&mut buffer).unwrap_or(0);
+            bytes.extend_from_slice(&buffer[..read]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let head = head.to_lowercase();
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+                if body.len() >= length.parse::<usize>().unwrap() {
+                    seen.lock().unwrap().push((head, body.to_owned()));
+                    let _ = stream.write_all(answer.as_bytes());
+                    return;
+                }
+            }
+            if read == 0 {
+                return;
+            }
+        }
+    }
+
+    fn seen(&self) -> Vec<(String, String)> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// A configuration in which it is every provider.
+    fn config(&self) -> String {
+        let base = format!("base_url = \"http://{}/v1\"", self.address);
+        let key = "key = { command = \"printf sk-ours\" }";
+        format!(
+            "[providers.anthropic]\n{base}\n{key}\n[providers.openai]\n{base}\n{key}\n\
+             [providers.house]\n{base}\n{key}\ndialect = \"openai-chat\"\n\
+             [providers.bare]\n{base}\nkey = \"none\"\ndialect = \"openai-chat\"\n"
+        )
+    }
+
+    fn gateway(&self, mode: GatewayMode) -> Running {
+        Running::made(None, &self.config(), Reach::Loopback, Limits::default(), mode)
+    }
+}
+
+fn answer(status: u16, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} Whatever\r\n{headers}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+fn json_answer(body: &str) -> String {
+    answer(200, "content-type: application/json; charset=utf-8", body)
+}
+
+const MESSAGE: &str = r#"{ "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "Hello"}],
+  "stop_reason": "end_turn", "usage": {"input_tokens": 10, "cache_read_input_tokens": 30, "cache_creation_input_tokens": 5, "output_tokens": 7} }"#;
+
+const CHAT: &str = r#"{"id": "c", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hi"}}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}"#;
+
+fn stream() -> String {
+    [
+        r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":10,"cache_read_input_tokens":30,"cache_creation_input_tokens":5,"output_tokens":1}}}"#,
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hello"}}"#,
+        r#"{"type":"content_block_stop","index":0}"#,
+        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7}}"#,
+        r#"{"type":"message_stop"}"#,
+    ]
+    .map(|data| {
+        let name = serde_json::from_str::<Value>(data).unwrap()["type"].as_str().unwrap().to_owned();
+        format!("event: {name}\ndata: {data}\n\n")
+    })
+    .concat()
+}
+
+fn post(server: &Running, path: &str, headers: &str, body: &str) -> Reply {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}", server.address);
+    server.raw(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
+}
+
+/// The ledger's sum of what was passed on, once that many were answered.
+fn forwarded(server: &Running, answered: impl Fn(&Value) -> bool) -> Value {
+    let since = Instant::now();
+    loop {
+        let sum = server.get("/api/v1/ledger")["forwarded"].clone();
+        if answered(&sum) || since.elapsed() > Duration::from_secs(10) {
+            return sum;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn pass_through_changes_nothing_but_the_key_and_records() {
+    let stub = Stub::start(&json_answer(MESSAGE));
+    let server = stub.gateway(GatewayMode::PassThrough);
+    let body = "{\n \"model\" : \"claude-sonnet-5\",\t\"x_unknown\": [1.0, 1e3], \"messages\": [{\"role\": \"user\", \"content\": \"\\u00e4 ä\"}]}\n";
+    let headers = "authorization: Bearer sk-theirs\r\nx-api-key: sk-theirs\r\nanthropic-version: 2099-01-01\r\nanthropic-beta: a,b\r\n\
+                   cookie: secret\r\nidempotency-key: k1\r\nx-foreword-session: task-1\r\n";
+    let reply = post(&server, "/v1/messages", headers, body);
+    assert_eq!((reply.status, reply.body.as_str()), (200, MESSAGE), "{}", reply.head);
+    assert_eq!(reply.header("content-type"), Some("application/json; charset=utf-8"));
+    assert_eq!(reply.header("x-foreword-mode"), Some("forwarded"));
+    assert_eq!(reply.header("x-foreword-session"), Some("task-1"));
+    let (head, seen) = stub.seen().remove(0);
+    assert_eq!(seen, body);
+    assert!(head.starts_with("post /v1/messages http/1.1\r\n"), "{head}");
+    for line in ["x-api-key: sk-ours", "anthropic-version: 2099-01-01", "anthropic-beta: a,b", "idempotency-key: k1"] {
+        assert!(head.lines().any(|found| found == line), "{line}: {head}");
+    }
+    for word in ["sk-theirs", "cookie", "foreword-session", "authorization"] {
+        assert!(!head.contains(word), "{word}: {head}");
+    }
+    let sum = forwarded(&server, |sum| sum["output"] == 7);
+    assert_eq!((&sum["requests"], &sum["read"], &sum["fresh"]), (&json!(1), &json!(30), &json!(15)), "{sum}");
+    assert!(sum["cost"].as_f64().unwrap() > 0.0 && sum["saved"].as_f64().unwrap() > 0.0, "{sum}");
+    let all = server.get("/api/v1/ledger");
+    assert_eq!((&all["all"]["requests"], &all["days"][0]["requests"]), (&json!(1), &json!(1)));
+}
+
+#[test]
+fn streams_and_refusals_come_back_as_they_are() {
+    let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
+    let server = stub.gateway(GatewayMode::PassThrough);
+    let body = r#"{"model":"claude-sonnet-5","stream":true}"#;
+    let reply = post(&server, "/v1/messages", "", body);
+    assert_eq!((reply.status, reply.body), (200, stream()));
+    assert_eq!(forwarded(&server, |sum| sum["output"] == 7)["read"], 30);
+
+    let told = r#"{"error": {"message": "Slow down, sk-ours."}}"#;
+    let refusing = Stub::start(&answer(429, "content-type: application/json\r\nretry-after: 7\r\nset-cookie: a=b", told));
+    let server = refusing.gateway(GatewayMode::PassThrough);
+    let reply = post(&server, "/v1/messages", "", body);
+    assert_eq!((reply.status, reply.header("retry-after"), reply.header("set-cookie")), (429, Some("7"), None));
+    assert_eq!(reply.body, told.replace("sk-ours", "[key]"));
+    assert_eq!(refusing.seen().len(), 1, "it was tried again");
+
+    // What breaks off does not look whole.
+    let breaking =
+        Stub::start("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\nevent: message_start\n");
+    let server = breaking.gateway(GatewayMode::PassThrough);
+    let mut client = server.connect();
+    let head = format!("POST /v1/messages HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n{body}", server.address, body.len());
+    client.write_all(head.as_bytes()).unwrap();
+    let mut all = Vec::new();
+    let _ = client.read_to_end(&mut all);
+    let text = String::from_utf8_lossy(&all);
+    assert!(text.contains("event: message_start\n") && !text.ends_with("0\r\n\r\n"), "{text}");
+}
+
+#[test]
+fn where_there_is_no_key_the_clients_own_goes_along_and_the_servers_token_never() {
+    let stub = Stub::start(&json_answer(CHAT));
+    let reach = Reach::Token { token: Token::of("server-token"), hosts: Vec::new() };
+    let server = Running::made(None, &stub.config(), reach, Limits::default(), GatewayMode::PassThrough);
+    let check = |headers: &str, model: &str, key: Option<&str>| {
+        let reply = post(&server, "/v1/chat/completions", headers, &json!({"model": model}).to_string());
+        assert_eq!((reply.status, reply.body.as_str()), (200, CHAT), "{}", reply.head);
+        let head = stub.seen().pop().unwrap().0;
+        let found = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+        assert_eq!(found, key, "{head}");
+        assert!(!head.contains("server-token"), "{head}");
+    };
+    let token = "authorization: Bearer server-token\r\n";
+    check(token, "house/m", Some("sk-ours"));
+    check(token, "bare/m", None);
+    check(&format!("{token}x-api-key: sk-theirs\r\n"), "bare/m", Some("sk-theirs"));
+    check(&format!("{token}x-api-key: sk-theirs\r\n"), "house/m", Some("sk-ours"));
+    // The name that the provider knows is what stands behind ours for it.
+    assert_eq!(stub.seen().pop().unwrap().1, r#"{"model":"m"}"#);
+}
+
+#[test]
+fn what_is_not_understood_is_passed_on_where_it_can_be() {
+    let stub = Stub::start(&json_answer(CHAT));
+    let server = stub.gateway(GatewayMode::Session);
+    let check = |path: &str, headers: &str, body: Value, status: u16, told: &str| {
+        let body = body.to_string();
+        let reply = post(&server, path, headers, &body);
+        assert_eq!(reply.status, status, "{body}: {}", reply.body);
+        if status == 200 {
+            assert_eq!((reply.header("x-foreword-mode"), reply.body.as_str()), (Some("forwarded"), CHAT));
+            assert_eq!(stub.seen().pop().unwrap().1, body);
+        } else {
+            let error = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(error.contains(told), "{error}");
+        }
+    };
+    let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:x"}}]}]);
+    check("/v1/chat/completions", "", json!({"model": "gpt-4o", "messages": image}), 200, "");
+    check("/v1/chat/completions", "", json!({"model": "gpt-4o", "n": 2, "messages": []}), 200, "");
+    check("/v1/chat/completions", "", json!({"model": "gpt-4o", "messages": [{"role": "function", "content": "x"}]}), 200, "");
+    check("/v1/chat/completions", "", json!({"model": "claude-sonnet-5", "messages": image}), 400, "speaks another API");
+    check("/v1/chat/completions", "", json!({"model": "foreword", "messages": image}), 400, "runs in this process");
+    check(
+        "/v1/chat/completions",
+        "x-foreword-mode: session\r\n",
+        json!({"model": "gpt-4o", "messages": image}),
+        400,
+        "image_url",
+    );
+    check("/v1/chat/completions", "x-foreword-mode: other\r\n", json!({"model": "gpt-4o"}), 400, "x-foreword-mode");
+    check("/v1/chat/completions", "", json!({"model": "nobody-knows-it", "messages": image}), 404, "nobody-knows-it");
+    check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "tools": [{"type": "web_search"}]}), 200, "");
+    check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "previous_response_id": "resp_0123abc"}), 200, "");
+    check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "background": true}), 200, "");
+    // Words that the model is to go on with.
+    let begun = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
+    check("/v1/messages", "", json!({"model": "claude-sonnet-5", "max_tokens": 9, "messages": begun}), 200, "");
+    // A prompt that was laid out for this provider stays as it is.
+    let mark = json!({"type": "ephemeral"});
+    let said = json!([{"role": "user", "content": "a"}]);
+    let marked = json!([{"type": "text", "text": "Be brief.", "cache_control": mark}]);
+    check("/v1/messages", "", json!({"model": "claude-sonnet-5", "system": marked, "messages": said}), 200, "");
+    let result =
+        json!({"type": "tool_result", "tool_use_id": "x", "content": [{"type": "text", "text": "x", "cache_control": mark}]});
+    let inner = json!([{"role": "user", "content": [result]}]);
+    check("/v1/messages", "", json!({"model": "claude-sonnet-5", "messages": inner}), 200, "");
+    check("/v1/messages", "anthropic-beta: x\r\n", json!({"model": "claude-sonnet-5", "messages": said}), 200, "");
+}
+
+#[test]
+fn a_sessions_request_carries_the_clients_fields() {
+    let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
+    let server = stub.gateway(GatewayMode::Session);
+    let mut body = json!({
+        "model": "claude-sonnet-5", "max_tokens": 50, "messages": [{"role": "user", "content": "a"}], "temperature": 0.5,
+        "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}, "store": true,
+    });
+    let reply = server.call("POST", "/v1/messages", Some(&body));
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    assert_eq!(reply.json()["content"][0]["text"], "Hello");
+    assert_eq!((reply.header("x-foreword-cached"), reply.header("x-foreword-ignored")), (Some("30"), Some("store")));
+    let sent: Value = serde_json::from_str(&stub.seen()[0].1).unwrap();
+    for name in ["temperature", "thinking", "metadata"] {
+        assert_eq!(sent[name], body[name], "{sent}");
+    }
+    assert_eq!((&sent["stream"], &sent["store"]), (&json!(true), &Value::Null));
+    // What is on record is what was sent.
+    let session = reply.header("x-foreword-session").unwrap();
+    assert_eq!(server.get(&format!("/api/v1/sessions/{session}/requests/0/wire")), sent);
+    // The next request says something else beside the same prompt.
+    body["messages"] =
+        json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "Hello"}, {"role": "user", "content": "b"}]);
+    body["temperature"] = json!(1);
+    let reply = server.call("POST", "/v1/messages", Some(&body));
+    assert_eq!(reply.header("x-foreword-session"), Some(session));
+    let next: Value = serde_json::from_str(&stub.seen()[1].1).unwrap();
+    assert_eq!(
+        (&next["temperature"], &next["messages"][0]["content"][0]["text"]),
+        (&json!(1), &sent["messages"][0]["content"][0]["text"])
+    );
+    // Marks that are not to be respected are not ours either.
+    let marked = json!({
+        "model": "claude-sonnet-5", "messages": [{"role": "user", "content": [{"type": "text", "text": "c", "cache_control": {"type": "ephemeral"}}]}],
+    });
+    let reply = server.call_with("POST", "/v1/messages", &[("x-foreword-mode", "session")], Some(&marked));
+    assert_eq!((reply.status, reply.header("x-foreword-mode")), (200, None), "{}", reply.body);
+    // Another API: what every API has.
+    let chat = json!({"model": "claude-sonnet-5", "stop": "END", "seed": 7, "messages": [{"role": "user", "content": "d"}]});
+    let reply = server.call("POST", "/v1/chat/completions", Some(&chat));
+    assert_eq!((reply.status, reply.header("x-foreword-ignored")), (200, Some("seed")), "{}", reply.body);
+    let sent: Value = serde_json::from_str(&stub.seen().pop().unwrap().1).unwrap();
+    assert_eq!(sent["stop_sequences"], json!(["END"]));
+}
+
+#[test]
+fn many_at_once_are_passed_on_and_each_is_on_record() {
+    let stub = Stub::start(&json_answer(CHAT));
+    let server = stub.gateway(GatewayMode::PassThrough);
+    let body =
+        |at: usize| json!({"model": "gpt-4o", "messages": [{"role": "user", "content": format!("number {at}")}]}).to_string();
+    std::thread::scope(|scope| {
+        for at in 0..200 {
+            let (server, body) = (&server, body(at));
+            scope.spawn(move || {
+                let reply = post(server, "/v1/chat/completions", "", &body);
+                assert_eq!((reply.status, reply.body.as_str()), (200, CHAT), "{}", reply.head);
+            });
+        }
+    });
+    let sum = forwarded(&server, |sum| sum["output"] == 400);
+    assert_eq!((&sum["requests"], &sum["fresh"], &sum["output"]), (&json!(200), &json!(1800), &json!(400)));
+    let mut sent: Vec<String> = stub.seen().into_iter().map(|(_, body)| body).collect();
+    sent.sort_unstable();
+    let mut expect: Vec<String> = (0..200).map(body).collect();
+    expect.sort_unstable();
+    assert_eq!(sent, expect);
+}

@@ -1,0 +1,58 @@
+//! A client's request in three APIs: whatever the body says, it is read or refused; and an answer with its words and calls is read by our
+//! own reader of the same API as it was meant.
+
+#![no_main]
+
+use foreword_core::message::ToolCall;
+use foreword_provider::front::{Asked, End, Front, Said, Teller, Told};
+use foreword_provider::reply::{Form, Reader, Reply};
+use serde_json::Value;
+
+const MAX: usize = 1 << 24;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let Ok(body) = serde_json::from_slice::<Value>(data) else { return };
+    for front in [Front::Chat, Front::Responses, Front::Messages] {
+        if let Ok(asked) = front.read(&body) {
+            for teller in [Front::Chat, Front::Responses, Front::Messages] {
+                tell(teller, &asked);
+                let _ = front.along(teller.dialect(), &asked.extra);
+            }
+        }
+    }
+});
+
+fn tell(front: Front, asked: &Asked) {
+    let (mut text, mut calls) = (String::new(), Vec::new());
+    for said in &asked.said {
+        match said {
+            Said::User(words) => text.push_str(words),
+            Said::Assistant { text: more, calls: made } => {
+                text.push_str(more);
+                calls.extend(made.iter().map(|call| ToolCall {
+                    id: call.id.clone(),
+                    name: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                }));
+            }
+            Said::Result { output, .. } => text.push_str(output),
+        }
+    }
+    let end = if calls.is_empty() { End::Done } else { End::Calls };
+    let told = Told { text: &text, calls: &calls, end, cached: (1, 1), prompt: 9, output: 3 };
+    let mut teller = Teller::new(front, "s-1", &asked.model, 1, true);
+    let mut stream = teller.begin(9);
+    let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));
+    for part in [first, rest].into_iter().filter(|part| !part.is_empty()) {
+        stream += &teller.part(part);
+    }
+    stream += &teller.end(&told);
+    let whole = Teller::new(front, "s-1", &asked.model, 1, true).whole(&told).to_string();
+    for (form, bytes) in [(Form::Stream, stream), (Form::Whole, whole)] {
+        let mut reader = Reader::new(front.dialect(), form, MAX);
+        reader.push(bytes.as_bytes()).expect("what was told can be read");
+        reader.finish().expect("what was told has an end");
+        let reply: Reply = std::iter::from_fn(|| reader.next_event()).collect();
+        assert_eq!(reply.text(), text, "{front:?} {form:?}");
+    }
+}
