@@ -295,6 +295,18 @@ fn a_sessions_request_carries_the_clients_fields() {
 }
 
 #[test]
+fn a_session_streams_what_a_provider_streams() {
+    let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
+    let server = stub.gateway(GatewayMode::Session);
+    let body =
+        json!({"model": "claude-sonnet-5", "max_tokens": 50, "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
+    let reply = server.call("POST", "/v1/messages", Some(&body));
+    assert_eq!((reply.status, reply.header("x-foreword-mode")), (200, None), "{}", reply.body);
+    assert!(reply.header("x-foreword-session").is_some() && reply.body.contains("Hello"), "{}", reply.body);
+    assert!(reply.body.trim_end().ends_with("data: {\"type\":\"message_stop\"}"), "{}", reply.body);
+}
+
+#[test]
 fn many_at_once_are_passed_on_and_each_is_on_record() {
     let stub = Stub::start(&json_answer(CHAT));
     let server = stub.gateway(GatewayMode::PassThrough);
