@@ -44,12 +44,7 @@ impl Kept {
         self.extra = extra;
         let requested = match told {
             Ok(Due::Nothing) => Ok(None),
-            Ok(Due::Request) => {
-                self.extra = extra;
-                let made = self.request(now()).map(Some).map_err(TurnError::from);
-                self.extra = Map::new();
-                made
-            }
+            Ok(_) => self.request(now()).map(Some).map_err(TurnError::from),
             Err(error) => Err(error.into()),
         };
         self.extra = Map::new();
