@@ -199,8 +199,8 @@ impl Desk {
 
     /// Sees to it that the session's history is managed, where it is to be.
     fn manage(&self, kept: &mut Kept) {
-        let (shelf, root, stop) = (self.common.shelf(), &self.common.root, self.stop());
-        let mut manager = Manager::of(kept.setup(), &shelf, Some(root), TimeZone::system(), stop);
+        let root = Some(&*self.common.root);
+        let mut manager = Manager::of(kept.setup(), &self.common.shelf(), root, TimeZone::system(), self.stop());
         if let Some(manager) = &mut manager {
             manager.focus.clone_from(&self.focus);
         }

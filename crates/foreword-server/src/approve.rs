@@ -20,8 +20,11 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What waits for an answer, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
-    waiting: Mutex<(u64, BTreeMap<u64, (Value, SyncSender<Decision>)>)>,
+    waiting: Mutex<(u64, BTreeMap<u64, Asked>)>,
 }
+
+/// A question, and where its answer goes.
+type Asked = (Value, SyncSender<Decision>);
 
 impl Approvals {
     /// Takes a question in under a number, which it is told with.

@@ -109,7 +109,7 @@ enum Wanted {
 
 impl Wanted {
     fn read(headers: &HeaderMap, usual: GatewayMode) -> Result<Self, Problem> {
-        match (headers.get("x-foreword-mode").map(|mode| mode.as_bytes()), usual) {
+        match (headers.get("x-foreword-mode").map(HeaderValue::as_bytes), usual) {
             (None, GatewayMode::Session) => Ok(Self::Either),
             (None, GatewayMode::PassThrough) | (Some(b"pass-through"), _) => Ok(Self::PassThrough),
             (Some(b"session"), _) => Ok(Self::Session),
@@ -195,13 +195,12 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
     let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(start), back };
     app.hub.post(&session, Box::new(move |desk| relay.run(desk, inputs, running)))?;
     let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
-    let (mut reply, cached) = match response {
-        // What a stream used is told at its end.
-        Some(response) => (response, None),
-        None => {
-            let whole = answer.await.map_err(|_| crate::hub::ended())?;
-            (Json(whole.body).into_response(), Some(whole.cached.to_string()))
-        }
+    // What a stream used is told at its end.
+    let (mut reply, cached) = if let Some(response) = response {
+        (response, None)
+    } else {
+        let whole = answer.await.map_err(|_| crate::hub::ended())?;
+        (Json(whole.body).into_response(), Some(whole.cached.to_string()))
     };
     let told = [
         ("session", begun.session),

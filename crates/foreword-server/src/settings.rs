@@ -18,7 +18,8 @@ use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
 /// An agent that is also told what a template says about the conversation.
 pub(crate) fn instruct(agent: &mut Agent, template: &Template) {
     if let Some(instructions) = &template.parsed.chat_instructions {
-        agent.system_prompt = [agent.system_prompt.trim(), instructions.trim()].join("\n\n").trim().to_owned();
+        let both = [agent.system_prompt.trim(), instructions.trim()].join("\n\n");
+        agent.system_prompt = both.trim().into();
     }
 }
 

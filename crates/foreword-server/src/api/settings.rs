@@ -88,7 +88,7 @@ pub(super) fn mode(word: &str) -> Result<Mode, Problem> {
 /// The template that is meant; none where all of the history is to be sent.
 pub(super) fn template(app: &App, history: Option<&str>, template: Option<&str>) -> Result<Option<Template>, Problem> {
     match (history, template) {
-        (None, None) | (Some("full"), None) => Ok(None),
+        (None | Some("full"), None) => Ok(None),
         (None | Some("managed"), name) => Ok(Some(app.common.shelf().find(name.unwrap_or(DEFAULT_TEMPLATE))?)),
         (Some("full"), Some(_)) => {
             Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"))
