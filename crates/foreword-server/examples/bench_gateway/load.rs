@@ -81,10 +81,10 @@ impl Load {
             failures.extend(failed);
         }
         took.sort();
-        let at = |share: f64| took.get((took.len() as f64 * share) as usize).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
+        let at = |percent: usize| took.get(took.len() * percent / 100).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
         Figures {
-            p50_ms: at(0.50),
-            p99_ms: at(0.99),
+            p50_ms: at(50),
+            p99_ms: at(99),
             per_second: took.len() as f64 / self.lasting.as_secs_f64(),
             failed: failures.len(),
             first_failure: failures.into_iter().next().unwrap_or_default().chars().take(200).collect(),
@@ -93,14 +93,12 @@ impl Load {
 }
 
 async fn ask(connection: &mut Option<BufReader<TcpStream>>, port: u16, headers: &str, body: &str) -> std::io::Result<String> {
-    let stream = match connection {
-        Some(stream) => stream,
-        None => {
-            let stream = TcpStream::connect(("127.0.0.1", port)).await?;
-            stream.set_nodelay(true)?;
-            connection.insert(BufReader::new(stream))
-        }
-    };
+    if connection.is_none() {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        *connection = Some(BufReader::new(stream));
+    }
+    let Some(stream) = connection else { return Err(std::io::ErrorKind::NotConnected.into()) };
     let head = format!(
         "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nauthorization: Bearer none\r\n{headers}content-length: {}\r\n\r\n",
         body.len()
@@ -162,7 +160,7 @@ pub(crate) async fn streams(port: u16, count: usize) -> (usize, f64) {
                         whole.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(answer) if number == 0 => {
-                        println!("a stream was not whole: {}", answer.chars().take(300).collect::<String>())
+                        println!("a stream was not whole: {}", answer.chars().take(300).collect::<String>());
                     }
                     Err(error) if number == 0 => println!("a stream failed: {error}"),
                     _ => {}

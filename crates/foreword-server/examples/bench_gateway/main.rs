@@ -1,4 +1,4 @@
-//! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside LiteLLM's proxy, both in front of the same provider
+//! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside the proxy of `LiteLLM`, both in front of the same provider
 //! on the same machine in the same run; and what a thousand streams at once take.
 //!
 //! The provider answers at once, so that what is measured is the gateway. All run as processes of their own but the provider and the

@@ -13,7 +13,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// `foreword serve` over an empty folder: the program that FOREWORD_BIN names.
+    /// `foreword serve` over an empty folder: the program that `FOREWORD_BIN` names.
     pub(crate) async fn foreword(provider: u16, folder: &Path) -> Self {
         let vault = folder.join("vault");
         fs::create_dir_all(&vault).unwrap();
@@ -26,7 +26,7 @@ impl Proxy {
         Self::start(command, port, "/api/v1/health").await.expect("foreword serve did not start")
     }
 
-    /// LiteLLM's proxy, in the Python that FOREWORD_LITELLM names.
+    /// The proxy of `LiteLLM`, in the Python that `FOREWORD_LITELLM` names.
     pub(crate) async fn litellm(provider: u16, folder: &Path) -> Option<Self> {
         let python = std::env::var_os("FOREWORD_LITELLM")?;
         let port = free_port();

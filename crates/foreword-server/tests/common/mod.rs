@@ -1,5 +1,5 @@
 //! A server over a small vault, and a client that writes what a test tells it to.
-#![allow(dead_code)] // each test file uses some of it
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::format_push_string)] // each test file uses some of it
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -24,6 +24,7 @@ pub(crate) struct Running {
 pub(crate) const SCRIPT: &str = r#"{"replies": [{"text": "The starter was **too young**."}, {"text": "Slowly now", "delay_ms": 60}, {"text": "And again."}]}"#;
 
 /// Who answers: a script, or else the providers of a configuration.
+#[derive(Clone, Copy)]
 struct Answered<'a> {
     script: Option<&'a str>,
     config: &'a str,
