@@ -34,7 +34,7 @@ impl Stub {
     }
 
     fn serve(mut stream: TcpStream, seen: &Mutex<Vec<(String, String)>>, answer: &str) {
-        let (mut bytes, mut buffer) = (Vec::new(), [0; 65536]);
+        let (mut bytes, mut buffer) = (Vec::new(), vec![0; 65536]);
         loop {
             let read = stream.read(&mut buffer).unwrap_or(0);
             bytes.extend_from_slice(&buffer[..read]);

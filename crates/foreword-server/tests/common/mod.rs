@@ -1,5 +1,12 @@
 //! A server over a small vault, and a client that writes what a test tells it to.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::format_push_string)] // each test file uses some of it
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::format_push_string,
+    clippy::needless_pass_by_value
+)] // each test file uses some of it
 
 use std::fs;
 use std::io::{Read as _, Write as _};
