@@ -10,6 +10,8 @@ mod tell;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use crate::dialect::Dialect;
 
 pub use ask::{Asked, NotUnderstood, Said, SaidCall};
@@ -30,11 +32,16 @@ pub enum Front {
 impl Front {
     /// Reads what a client asks.
     pub fn read(self, body: &serde_json::Value) -> Result<Asked, NotUnderstood> {
-        match self {
+        let asked = match self {
             Self::Chat => chat::read(body),
             Self::Responses => responses::read(body),
             Self::Messages => messages::read(body),
+        }?;
+        let mut names = BTreeSet::new();
+        if let Some(tool) = asked.tools.iter().find(|tool| !names.insert(&tool.name)) {
+            return Err(NotUnderstood::new("tools", format!("two tools are called {:?}", tool.name)));
         }
+        Ok(asked)
     }
 
     /// The dialect of those who speak it.

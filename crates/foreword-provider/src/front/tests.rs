@@ -98,6 +98,8 @@ fn what_is_not_understood_is_named() {
     check(Front::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
     check(Front::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
     check(Front::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
+    let twice = json!([{"function": {"name": "read"}}, {"function": {"name": "read"}}]);
+    check(Front::Chat, json!({"model": "m", "tools": twice, "messages": []}), "tools");
     for (name, value) in [("functions", json!([{}])), ("logprobs", json!(true)), ("modalities", json!(["text", "audio"]))] {
         check(Front::Chat, json!({"model": "m", name: value, "messages": []}), name);
     }
