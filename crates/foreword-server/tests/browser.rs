@@ -17,7 +17,7 @@ const SCRIPT: &str = r#"{"replies": [
     {"text": "Sow the beans in **mid May**, once the last frost is behind you:\n\n1. Soak *Painted Lady* overnight.\n2. Sow into the south bed, which is 4.2 m long: [[Garden/Beds]] says that tomatoes stood there last year.\n3. Keep a fleece at hand until 20 May.", "delay_ms": 2},
     {"text": "Two rows, 60 cm apart, a seed every 15 cm: that is about **56 plants** in the south bed.\n\n| bed | rows | plants |\n| --- | --- | --- |\n| south | 2 | 56 |\n| north | – | lettuce, then chard |", "delay_ms": 2},
     {"text": "What helped last year, in this order:\n\n- going out with a torch after rain\n- beer traps sunk to the rim\n- wool pellets round the lettuce\n\nEggshells and copper tape did **not** help. See [[Garden/Slugs]].", "delay_ms": 2},
-    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve", "delay_ms": 70},
+    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve", "delay_ms": 250},
     {"calls": [{"id": "a", "name": "writeNote", "arguments": {"path": "Garden/Beans 2027.md", "content": "Sow in mid May.\n"}}]},
     {"text": "I wrote it down in [[Garden/Beans 2027]].\n\n```sh\necho <b>hi</b>\n```\n\n<img src=x onerror=alert(1)>"},
     {"text": "The beans stand in the south bed. The frost ends in mid May."}
