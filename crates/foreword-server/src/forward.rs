@@ -22,6 +22,9 @@ use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem};
 /// Pieces of an answer that wait for a slow client.
 const WAITING: usize = 16;
 
+/// How long the last bytes of an answer that broke off have to go out.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// The longest name of a session.
 const LONGEST_NAME: usize = 64;
 
@@ -116,8 +119,11 @@ async fn pump(mut passing: Passing, sender: mpsc::Sender<io::Result<Bytes>>) {
         let piece = match next {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => break,
-            // An answer that broke off must not look whole.
-            Err(error) => Err(io::Error::other(error)),
+            // An answer that broke off must not look whole; what came before goes out first, since the connection ends with it.
+            Err(error) => {
+                tokio::time::sleep(LAST_WORDS).await;
+                Err(io::Error::other(error))
+            }
         };
         let broke = piece.is_err();
         if sender.send(piece).await.is_err() || broke {
