@@ -11,8 +11,9 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
 use foreword_core::message::{Message, Origin, Role};
 use foreword_core::pairing;
+use foreword_core::prompt::ToolStyle;
 use foreword_core::session::Session;
-use foreword_core::settings::Layout;
+use foreword_core::settings::{HistoryPolicy, Layout};
 use foreword_core::tokens::Tokens;
 use proptest::prelude::*;
 use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, tokenizer, world};
@@ -172,40 +173,73 @@ proptest! {
 
     #[test]
     fn invariant_9_explained(world in world()) {
-        let mut failure = None;
-        let _ = run(&world, |session, sent| {
-            for message in &sent.messages {
-                for piece in &message.pieces {
-                    let explained = match &piece.origin {
-                        Origin::Item(id) if message.role == Role::System || piece.layer == LayerId::L3 => {
-                            sent.context.contains(id) || id.kind() == Kind::Output || world.layout == Layout::Log || piece.text.contains("Removed by the user")
-                        }
-                        Origin::Item(_) | Origin::Engine(_) | Origin::User | Origin::Model => true,
-                    };
-                    if !explained {
-                        failure = Some(format!("{:?} stands in the request but not on its record", piece.origin));
-                    }
-                }
-            }
-            // Every item that waits for the search is in, or out for a reason, or a member.
-            for id in SEARCHED.iter().map(|id| id.parse::<ItemId>().unwrap()) {
-                let out = sent.envelope.left_out.iter().any(|left_out| left_out.item == id);
-                if session.turns() > 0 && !out && !sent.context.contains(&id) {
-                    failure = Some(format!("{id} is neither in nor left out: {:?}", sent.envelope));
-                }
-            }
-            // A Version is sent in full once an epoch, in L2 and L3 together.
-            let mut full = BTreeSet::new();
-            for (id, form) in sent.segments[1].iter().chain(&sent.segments[2]) {
-                if *form == Form::Full && id.starts_with("note:") && !full.insert(id.clone()) {
-                    let texts: Vec<_> = sent.messages.iter().map(|message| message.content().into_owned()).collect();
-                    let same = texts.concat().matches("<supersedes>").count() == 0;
-                    if same {
-                        failure = Some(format!("{id} stands twice in full: {texts:#?}"));
-                    }
-                }
-            }
-        });
+        let failure = unexplained(&world);
         prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
     }
+}
+
+/// What of a conversation's requests is not on their record.
+fn unexplained(world: &World) -> Option<String> {
+    let mut failure = None;
+    let _ = run(world, |session, sent| {
+        for message in &sent.messages {
+            for piece in &message.pieces {
+                let explained = match &piece.origin {
+                    Origin::Item(id) if message.role == Role::System || piece.layer == LayerId::L3 => {
+                        sent.context.contains(id)
+                            || id.kind() == Kind::Output
+                            || world.layout == Layout::Log
+                            || piece.text.contains("Removed by the user")
+                    }
+                    Origin::Item(_) | Origin::Engine(_) | Origin::User | Origin::Model => true,
+                };
+                if !explained {
+                    failure = Some(format!("{:?} stands in the request but not on its record", piece.origin));
+                }
+            }
+        }
+        // Every item that waits for the search is in, or out for a reason, or a member.
+        for id in SEARCHED.iter().map(|id| id.parse::<ItemId>().unwrap()) {
+            let out = sent.envelope.left_out.iter().any(|left_out| left_out.item == id);
+            if session.turns() > 0 && !out && !sent.context.contains(&id) {
+                failure = Some(format!("{id} is neither in nor left out: {:?}", sent.envelope));
+            }
+        }
+        // A Version is sent in full once an epoch, in L2 and L3 together.
+        let mut full = BTreeSet::new();
+        for (id, form) in sent.segments[1].iter().chain(&sent.segments[2]) {
+            if *form == Form::Full && id.starts_with("note:") && !full.insert(id.clone()) {
+                let texts: Vec<_> = sent.messages.iter().map(|message| message.content().into_owned()).collect();
+                let same = texts.concat().matches("<supersedes>").count() == 0;
+                if same {
+                    failure = Some(format!("{id} stands twice in full: {texts:#?}"));
+                }
+            }
+        }
+    });
+    failure
+}
+
+#[test]
+fn undo_of_a_fold_keeps_what_was_asked_for_since() {
+    let scores = |first| vec![first, 0, 0, 0, 0];
+    let turn = |words, first| Event::Turn { words, attach: vec![], active: None, results: vec![], scores: scores(first) };
+    let world = World {
+        layout: Layout::Log,
+        tools: ToolStyle::Allowed,
+        history: HistoryPolicy::Strip { keep_runs: 0, summary_tokens: Tokens(80) },
+        prompt: 100_000,
+        item: None,
+        models: ["anthropic/a", "gemini/b", "openai-responses/c"].map(Into::into).into(),
+        events: vec![
+            turn(0, 2),
+            Event::Fold,
+            Event::Assistant { text: 0, calls: vec![0], thoughts: 0 },
+            Event::Plan(0),
+            turn(4, 0),
+            Event::UndoFold,
+            turn(0, 0),
+        ],
+    };
+    assert_eq!(unexplained(&world), None);
 }

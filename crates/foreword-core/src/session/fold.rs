@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::fold_plan::FoldPlan;
 use super::{Epoch, Session, push_message};
 use crate::budget::{Budget, OverBudget, Share};
+use crate::catalog::Include;
 use crate::envelope::{FoldReason, Form, LayerSum, LeftOut};
 use crate::hash::Hash;
 use crate::history::{Output, Unit};
@@ -286,10 +287,17 @@ impl Session {
             .all(|(id, _)| !self.stands_in_library(id) || self.pending_members.contains(id) || library.contains(id));
         let stale = old.l1.record().hash != Hash::of(self.l1_text()) || !seated;
         let number = self.epoch.number + 1;
-        self.library = library;
+        let folded = std::mem::replace(&mut self.library, library);
+        // What was asked for since stays asked for, also where the text is the one that stood before.
+        for entry in folded.entries() {
+            let (id, hash) = (&entry.version.id, entry.version.hash);
+            self.library.touch(id, hash, entry.last_used);
+            if entry.include != Include::Agent {
+                self.library.adopt(id, hash, entry.include, entry.promotable);
+            }
+        }
         for entry in since {
             if self.library.find(&entry.version.id, entry.version.hash).is_some() {
-                self.library.touch(&entry.version.id, entry.version.hash, entry.last_used);
                 continue;
             }
             let supersedes = self.library.contains(&entry.version.id);
