@@ -13,7 +13,7 @@ const MAX: usize = 1 << 24;
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(body) = serde_json::from_slice::<Value>(data) else { return };
     for front in [Front::Chat, Front::Responses, Front::Messages] {
-        if let Ok(asked) = front.read(&body) {
+        if let Ok(asked) = front.read(body.clone()) {
             for teller in [Front::Chat, Front::Responses, Front::Messages] {
                 tell(teller, &asked);
                 let _ = front.along(teller.dialect(), &asked.extra);

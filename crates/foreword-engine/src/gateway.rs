@@ -22,8 +22,6 @@ pub use foreword_provider::client::{Secret, SendError};
 pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
 pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
 
-pub use record::Recorder;
-
 use crate::Layout;
 use crate::session::{Line, Model, Setup};
 
@@ -62,16 +60,21 @@ pub struct Memory {
 impl Memory {
     /// What is to be done for a request. `session` is the one the client names, where it names one; `is_free` tells whether a session
     /// can be told something now.
-    pub fn plan(&self, asked: &Asked, session: Option<&str>, is_free: &dyn Fn(&str) -> bool) -> Result<Plan, NotUnderstood> {
+    pub fn plan(
+        &self,
+        asked: &Asked,
+        chain: &Chain,
+        session: Option<&str>,
+        is_free: &dyn Fn(&str) -> bool,
+    ) -> Result<Plan, NotUnderstood> {
         check(asked)?;
         if let Some(session) = session
-            && let Some(inputs) = tail(&asked.said, session_tail(self, asked, session))
+            && let Some(inputs) = tail(&asked.said, self.known(asked, chain, session))
             && is_free(session)
         {
             return Ok(Plan::Continue(session.to_owned(), inputs));
         }
-        let hashes = chain(asked, &asked.said);
-        for (known, hash) in hashes.iter().enumerate().rev() {
+        for (known, hash) in chain.0.iter().enumerate().rev() {
             let Some(place) = self.places.get(hash) else { continue };
             let Some(inputs) = tail(&asked.said, known) else { continue };
             if self.heads.get(&place.session) == Some(hash) && is_free(&place.session) {
@@ -84,13 +87,15 @@ impl Memory {
         Ok(begin(&asked.said))
     }
 
+    /// Where what is new begins for a client that names its session: behind what is remembered, else with its last message.
+    fn known(&self, asked: &Asked, chain: &Chain, session: &str) -> usize {
+        let head = self.heads.get(session);
+        chain.0.iter().rposition(|hash| Some(hash) == head).unwrap_or_else(|| last_user(&asked.said).unwrap_or(0))
+    }
+
     /// Remembers an answer: the conversation up to it leads to this session.
-    pub fn remember(&mut self, asked: &Asked, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
-        let mut said = asked.said.clone();
-        let made =
-            calls.iter().map(|call| SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() });
-        said.push(Said::Assistant { text: text.to_owned(), calls: made.collect() });
-        let Some(hash) = chain(asked, &said).pop() else { return };
+    pub fn remember(&mut self, asked: &Chain, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
+        let hash = asked.answered(text, calls);
         let place = Place { session: session.to_owned(), turns, open: !calls.is_empty() };
         if self.places.insert(hash, place).is_none() {
             self.order.push_back(hash);
@@ -108,11 +113,44 @@ impl Memory {
     }
 }
 
-/// Where what is new begins for a client that names its session: behind what is remembered, else with its last message.
-fn session_tail(memory: &Memory, asked: &Asked, session: &str) -> usize {
-    let hashes = chain(asked, &asked.said);
-    let head = memory.heads.get(session);
-    hashes.iter().rposition(|hash| Some(hash) == head).unwrap_or_else(|| last_user(&asked.said).unwrap_or(0))
+/// The hash of a conversation up to each of its messages; the first is of none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain(Vec<Hash>);
+
+impl Chain {
+    /// Of what a client sent. What was said to another model, or under another system prompt, is another conversation.
+    pub fn of(asked: &Asked) -> Self {
+        let mut last = link(None, &(&asked.model, &asked.system));
+        let mut hashes = vec![last];
+        for said in &asked.said {
+            last = match said {
+                Said::User(words) => link(Some(last), &("user", words)),
+                Said::Assistant { text, calls } => {
+                    assistant(last, text, calls.iter().map(|call| (&*call.id, &*call.name, &call.arguments)))
+                }
+                Said::Result { id, output, failed } => link(Some(last), &("result", id, output, failed)),
+            };
+            hashes.push(last);
+        }
+        Self(hashes)
+    }
+
+    /// The hash of all of it with an answer behind it.
+    fn answered(&self, text: &str, calls: &[ToolCall]) -> Hash {
+        let last = self.0.last().copied().unwrap_or_else(|| Hash::of(""));
+        assistant(last, text, calls.iter().map(|call| (&*call.id, &*call.name, &call.arguments)))
+    }
+}
+
+fn assistant<'a>(before: Hash, text: &str, calls: impl Iterator<Item = (&'a str, &'a str, &'a Value)>) -> Hash {
+    link(Some(before), &("assistant", text, calls.collect::<Vec<_>>()))
+}
+
+fn link(before: Option<Hash>, said: &impl serde::Serialize) -> Hash {
+    let mut bytes = before.map(|before| before.bytes().to_vec()).unwrap_or_default();
+    // Texts, numbers and JSON values can always be written, and memory takes all of it.
+    let _ = serde_json::to_writer(&mut bytes, said);
+    Hash::of(bytes)
 }
 
 fn check(asked: &Asked) -> Result<(), NotUnderstood> {
@@ -129,25 +167,6 @@ fn check(asked: &Asked) -> Result<(), NotUnderstood> {
 
 fn last_user(said: &[Said]) -> Option<usize> {
     said.iter().rposition(|said| matches!(said, Said::User(_)))
-}
-
-/// The hash of the conversation up to each message; the first is of none.
-fn chain(asked: &Asked, said: &[Said]) -> Vec<Hash> {
-    // What was said to another model, or under another system prompt, is another conversation.
-    let mut hashes = vec![Hash::of(json!([asked.model, asked.system]).to_string())];
-    for said in said {
-        let value = match said {
-            Said::User(words) => json!(["user", words]),
-            Said::Assistant { text, calls } => {
-                let calls: Vec<_> = calls.iter().map(|call| json!([call.id, call.name, call.arguments])).collect();
-                json!(["assistant", text, calls])
-            }
-            Said::Result { id, output, failed } => json!(["result", id, output, failed]),
-        };
-        let before = hashes.last().map(ToString::to_string).unwrap_or_default();
-        hashes.push(Hash::of(format!("{before}\n{}", foreword_core::json::to_string(&value))));
-    }
-    hashes
 }
 
 /// What is new behind the first `known` messages, as a session is told it: results, then the user's words. None where a message of the
@@ -276,18 +295,18 @@ mod tests {
         let mut memory = Memory::default();
         let free = |_: &str| true;
         let first = asked(vec![user("a")]);
-        assert_eq!(memory.plan(&first, None, &free), Ok(Plan::Begin(Vec::new(), vec![turn("a")])));
-        memory.remember(&first, "b", &[], "one", 1);
+        assert_eq!(memory.plan(&first, &Chain::of(&first), None, &free), Ok(Plan::Begin(Vec::new(), vec![turn("a")])));
+        memory.remember(&Chain::of(&first), "b", &[], "one", 1);
         let second = asked(vec![user("a"), ai("b"), user("c")]);
-        assert_eq!(memory.plan(&second, None, &free), Ok(Plan::Continue("one".to_owned(), vec![turn("c")])));
+        assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(Plan::Continue("one".to_owned(), vec![turn("c")])));
         // While the session is busy, and once it has gone on, another way is a fork.
         let fork = Plan::Fork("one".to_owned(), 1, vec![turn("c")]);
-        assert_eq!(memory.plan(&second, None, &|_| false), Ok(fork.clone()));
-        memory.remember(&second, "d", &[], "one", 2);
-        assert_eq!(memory.plan(&second, None, &free), Ok(fork));
+        assert_eq!(memory.plan(&second, &Chain::of(&second), None, &|_| false), Ok(fork.clone()));
+        memory.remember(&Chain::of(&second), "d", &[], "one", 2);
+        assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(fork));
         // Another system prompt is another conversation.
         let other = Asked { system: "t".to_owned(), ..second };
-        assert!(matches!(memory.plan(&other, None, &free), Ok(Plan::Begin(past, _)) if past.len() == 2));
+        assert!(matches!(memory.plan(&other, &Chain::of(&other), None, &free), Ok(Plan::Begin(past, _)) if past.len() == 2));
     }
 
     #[test]
@@ -296,7 +315,7 @@ mod tests {
         let free = |_: &str| true;
         let first = asked(vec![user("a")]);
         let call = ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"p": 1}) };
-        memory.remember(&first, "", std::slice::from_ref(&call), "one", 1);
+        memory.remember(&Chain::of(&first), "", std::slice::from_ref(&call), "one", 1);
         let made = Said::Assistant {
             text: String::new(),
             calls: vec![SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
@@ -304,9 +323,11 @@ mod tests {
         let result = Said::Result { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
         let told = Input::ToolResult { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
         let second = asked(vec![user("a"), made, result]);
-        assert_eq!(memory.plan(&second, None, &free), Ok(Plan::Continue("one".to_owned(), vec![told])));
+        assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(Plan::Continue("one".to_owned(), vec![told])));
         // Open calls are not forked: the conversation begins anew, with the result beside the words.
-        let Ok(Plan::Begin(past, inputs)) = memory.plan(&second, None, &|_| false) else { panic!("not begun anew") };
+        let Ok(Plan::Begin(past, inputs)) = memory.plan(&second, &Chain::of(&second), None, &|_| false) else {
+            panic!("not begun anew")
+        };
         assert!(past.is_empty());
         let [Input::Turn(turn)] = &inputs[..] else { panic!("{inputs:?}") };
         assert_eq!((turn.words.as_str(), turn.results[0].tool.as_str()), ("a", "read"));
@@ -321,7 +342,7 @@ mod tests {
             vec![user("a"), ai("b")],
             vec![Said::Result { id: "x".to_owned(), output: String::new(), failed: false }],
         ] {
-            assert!(memory.plan(&asked(said.clone()), None, &|_| true).is_err(), "{said:?}");
+            assert!(memory.plan(&asked(said.clone()), &Chain::of(&asked(said.clone())), None, &|_| true).is_err(), "{said:?}");
         }
     }
 
@@ -341,7 +362,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut memory = Memory::default();
         for number in 0..REMEMBERED + 100 {
-            memory.remember(&asked(vec![user(&number.to_string())]), "b", &[], &number.to_string(), 1);
+            memory.remember(&Chain::of(&asked(vec![user(&number.to_string())])), "b", &[], &number.to_string(), 1);
         }
         assert_eq!((memory.places.len(), memory.order.len(), memory.heads.len()), (REMEMBERED, REMEMBERED, REMEMBERED));
     }

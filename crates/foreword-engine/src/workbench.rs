@@ -10,7 +10,7 @@ use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
 
 use crate::corpus::agent_documents;
-use crate::session::{Call, Called, Citable, Hands, Own, Scores, Sources, Stop};
+use crate::session::{Call, Called, Citable, Hands, Outputs, Own, Scores, Sources, Stop};
 use crate::tools::Desk;
 use crate::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES, render};
 use crate::vectors;
@@ -32,6 +32,8 @@ pub struct Workbench {
     /// Bytes of sources that come with a question.
     room: usize,
     waiting: Waiting,
+    /// Tools whose output a script tells.
+    played: Option<Outputs>,
 }
 
 /// The agent's items that wait for the search.
@@ -46,7 +48,14 @@ impl Workbench {
     pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
         let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         let room = share.min(DEFAULT_LIMIT * SOURCE_BYTES);
-        Self { desk, toolbox, stop, room, waiting: Waiting::default() }
+        Self { desk, toolbox, stop, room, waiting: Waiting::default(), played: None }
+    }
+
+    /// Lets a script tell what its tools give back, where one plays the model.
+    #[must_use]
+    pub fn played(mut self, outputs: Option<Outputs>) -> Self {
+        self.played = outputs;
+        self
     }
 
     /// The notes.
@@ -83,6 +92,9 @@ impl Waiting {
 
 impl Hands for Workbench {
     fn run(&mut self, call: &Call<'_>) -> Output {
+        if let Some(outputs) = self.played.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
+            return outputs.run(call);
+        }
         match &call.tool {
             Ok(Called { tool, arguments }) => self.toolbox.call(tool, arguments, &self.stop),
             Err(why) => Output::failed(why.clone()),

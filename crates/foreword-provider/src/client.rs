@@ -140,7 +140,9 @@ impl Client {
         let sent = async {
             let flight = Flight::take_off(&self.flights, model, &body.prompt).await;
             let answer = self.tries(model, body, delivery, deadline).await?;
-            flight.begun();
+            if let Some(flight) = flight {
+                flight.begun();
+            }
             Ok(answer)
         };
         match tokio::time::timeout_at(deadline, sent).await {

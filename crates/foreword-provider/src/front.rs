@@ -31,7 +31,7 @@ pub enum Front {
 
 impl Front {
     /// Reads what a client asks.
-    pub fn read(self, body: &serde_json::Value) -> Result<Asked, NotUnderstood> {
+    pub fn read(self, body: serde_json::Value) -> Result<Asked, NotUnderstood> {
         let asked = match self {
             Self::Chat => chat::read(body),
             Self::Responses => responses::read(body),

@@ -12,18 +12,18 @@ use foreword_engine::config::Chosen;
 use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError, Tokens, TurnInput,
-    Version, library_of, replace_turn, rewind, turn_of,
+    Event, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError,
+    Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
 };
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
 use foreword_engine::vault::Agent;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::{Played, asking_of, speaker, workbench};
+use crate::answer::{Tools, asking_of, speaker, workbench};
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     pub(crate) common: Arc<Common>,
     kept: Option<Kept>,
     pub(crate) speaker: Option<Box<dyn Speaker>>,
-    pub(crate) hands: Option<Played>,
+    pub(crate) hands: Option<Tools>,
     /// When the user is asked before a tool runs, where they said so.
     pub(crate) asking: Option<Asking>,
     /// What the summary of the fold that was asked for is to look at above all.
@@ -155,11 +155,15 @@ impl Desk {
         Ok(())
     }
 
-    /// Begins a session of a client: its chat is not written into the vault.
-    pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup) -> Result<(), Problem> {
+    /// Begins a session of a client: its chat is not written into the vault. The client has all of it too, so nobody waits for the disk.
+    pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup, past: Vec<Past>) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
-        let store = Box::new(self.common.store());
-        self.kept = Some(Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?);
+        let store = Box::new(self.common.store().unsynced());
+        let mut kept = Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?;
+        if !past.is_empty() {
+            kept.import(past, now_ms())?;
+        }
+        self.kept = Some(kept);
         Ok(())
     }
 
@@ -172,12 +176,12 @@ impl Desk {
     pub(crate) fn relay(
         &mut self,
         inputs: Vec<Input>,
-        extra: Map<String, Value>,
+        manner: Manner,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, Problem> {
         self.speaker()?;
         let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
-        let reply = kept.relay(inputs, extra, &mut **speaker, &now_ms, each);
+        let reply = kept.relay(inputs, manner, &mut **speaker, &now_ms, each);
         self.failures();
         Ok(reply?)
     }
@@ -186,11 +190,12 @@ impl Desk {
     pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
-            let store = Box::new(self.common.store());
+            let store = self.common.store();
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
-            let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
-            let mut kept = Kept::open(store, &self.id, Some(&models), chats)?;
+            let is_apart = row.counts.requests > 0 && row.transcript.is_none();
+            let (store, chats) = if is_apart { (store.unsynced(), None) } else { (store, self.chats()) };
+            let mut kept = Kept::open(Box::new(store), &self.id, Some(&models), chats)?;
             self.manage(&mut kept);
             self.kept = Some(kept);
         }
@@ -314,7 +319,7 @@ impl Desk {
         let (Some(kept), Some(hands)) = (self.kept.as_ref(), self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
         };
-        Ok(kept.preview(question, hands, now_ms())?)
+        Ok(kept.preview(question, &mut hands.bench, now_ms())?)
     }
 
     /// Runs a turn. `accepted` is told as soon as nothing but the model can go wrong; the rest is told to the feed.
@@ -390,7 +395,7 @@ impl Desk {
     }
 
     /// The session, and what runs its tools.
-    pub(crate) fn equipped(&mut self) -> Result<(&mut Kept, &mut Played), Problem> {
+    pub(crate) fn equipped(&mut self) -> Result<(&mut Kept, &mut Tools), Problem> {
         let (asking, common, line) = (self.asking, Arc::clone(&self.common), self.line.clone());
         let kept = self.kept()?;
         let (agent, id, window) = (kept.setup().agent.clone(), kept.id().to_owned(), kept.setup().model.window);
@@ -432,8 +437,8 @@ impl Desk {
             };
         };
         let outcome = match question {
-            Some(question) => kept.send(question, &mut **speaker, hands, &now_ms, &mut each),
-            None => kept.go_on(&mut **speaker, hands, &now_ms, &mut each),
+            Some(question) => kept.send(question, &mut **speaker, &mut hands.bench, &now_ms, &mut each),
+            None => kept.go_on(&mut **speaker, &mut hands.bench, &now_ms, &mut each),
         };
         match outcome {
             Ok(said) => {

@@ -6,8 +6,7 @@ use std::sync::{Arc, PoisonError};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Call, Called, ClientConfig, Embedded, Hands, Hash, Kept, Output, Outputs, Remote, STORE, Scores, Script, Sources,
-    Speaker, Stop, Store as _, embedded_file,
+    Agent, ClientConfig, Embedded, Hash, Kept, Remote, STORE, Script, Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
@@ -18,38 +17,12 @@ use crate::clock::now_ms;
 use crate::hub::Line;
 use crate::problem::{Problem, UNAVAILABLE};
 
-/// The workbench, and tools whose output a script tells where one plays the model.
-pub(crate) struct Played {
-    outputs: Option<Outputs>,
-    bench: Workbench,
+/// The workbench, and what of it depends on the user.
+pub(crate) struct Tools {
+    pub(crate) bench: Workbench,
     asking: Asking,
     /// Tool servers of the vault that the user has not let run.
     withheld: Vec<String>,
-}
-
-impl Hands for Played {
-    fn run(&mut self, call: &Call<'_>) -> Output {
-        match self.outputs.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
-            Some(outputs) => outputs.run(call),
-            None => self.bench.run(call),
-        }
-    }
-
-    fn check(&mut self, called: &Called) -> Result<(), String> {
-        self.bench.check(called)
-    }
-
-    fn sources(&mut self, words: &str) -> Result<Sources, String> {
-        self.bench.sources(words)
-    }
-
-    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
-        self.bench.scores(words, agent)
-    }
-
-    fn stopped(&self) -> bool {
-        self.bench.stopped()
-    }
 }
 
 /// Gets the tools of a session ready, its servers included.
@@ -59,7 +32,7 @@ pub(crate) fn workbench(
     session: &str,
     (servers, asking): (Vec<ServerSpec>, Asking),
     window: foreword_engine::session::Tokens,
-) -> Result<Played, Problem> {
+) -> Result<Tools, Problem> {
     let notes = common.notes()?;
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
@@ -70,11 +43,12 @@ pub(crate) fn workbench(
     own.push(Box::new(Recall::of_session(&notes, common.root.join(STORE), session)));
     let toolbox = Toolbox::new(own, configs, asking, Box::new(Asker::new(line.clone())));
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
-    let mut played = Played { outputs, bench: Workbench::new(notes, toolbox, Arc::clone(&line.stop), window), asking, withheld };
-    for (server, message) in played.problems() {
+    let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), window).played(outputs);
+    let mut tools = Tools { bench, asking, withheld };
+    for (server, message) in tools.problems() {
         line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));
     }
-    Ok(played)
+    Ok(tools)
 }
 
 /// When the user is asked where they did not say. A vault may come from anywhere: its word alone lets nothing run unasked.
@@ -82,7 +56,7 @@ pub(crate) fn asking_of(agent: AgentAsking) -> Asking {
     if agent == AgentAsking::Always { Asking::Always } else { Asking::Tool }
 }
 
-impl Played {
+impl Tools {
     /// An agent with the tools that are there.
     pub(crate) fn equip(&self, agent: &Agent) -> Agent {
         self.bench.equip(agent)

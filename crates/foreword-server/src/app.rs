@@ -60,7 +60,7 @@ impl App {
             runtime: tokio::runtime::Handle::current(),
         });
         let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
-        let gateway = Gateway::start(Sqlite::open(&common.root.join(STORE))?)?;
+        let gateway = Gateway::new(&common.store);
         let rate = config.limits.requests_per_s.map(Rate::new);
         Ok(Self { config, common, hub, gateway, rate, end: watch::Sender::new(false) })
     }

@@ -75,7 +75,8 @@ fn forwarder(app: &App) -> &Forwarder {
     &app.gateway.forwarder
 }
 
-fn route(app: &App, name: &str) -> Result<Arc<Route>, Problem> {
+/// Where the requests for a model go.
+pub(crate) fn route(app: &App, name: &str) -> Result<Arc<Route>, Problem> {
     let answers = &app.config.answers;
     forwarder(app).route(name, &answers.config, |name| {
         let Chosen { model, client, .. } = answers.choose(name)?;
@@ -130,7 +131,7 @@ async fn pump(mut passing: Passing, sender: mpsc::Sender<io::Result<Bytes>>) {
             break;
         }
     }
-    passing.end().await;
+    passing.end();
 }
 
 /// A body that is written elsewhere and may break off.

@@ -12,14 +12,18 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, End, Forwarder, Front, Memory, NotUnderstood, Plan, Recorder, Teller, Told, along, is_any_model, session_of, setup,
+    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told, along, session_of, setup,
 };
-use foreword_engine::session::{Event, FoldReason, Fork, Relayed, Sqlite, Store as _, StoreError, fork, new_session_id};
+use foreword_engine::session::{
+    Event, FoldReason, Fork, Input, Line as Past, Manner, Relayed, Setup, Shared, Sqlite, Store as _, StoreError, fork,
+    new_session_id,
+};
+use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::actor::Desk;
-use crate::app::{App, blocking};
+use crate::app::App;
 use crate::clock::now_ms;
 use crate::config::GatewayMode;
 use crate::forward::{self, forward, tell};
@@ -34,9 +38,9 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// With a store of its own, to record what is passed on.
-    pub(crate) fn start(store: Sqlite) -> std::io::Result<Self> {
-        Ok(Self { memory: Mutex::default(), forwarder: Forwarder::new(Recorder::start(store)?) })
+    /// With a store to record what is passed on.
+    pub(crate) fn new(store: &Shared) -> Self {
+        Self { memory: Mutex::default(), forwarder: Forwarder::new(store) }
     }
 }
 
@@ -155,9 +159,7 @@ async fn serve(
     }
     let value: Value =
         serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
-    let read = front.read(&value);
-    drop(value);
-    let served = match read {
+    let served = match front.read(value) {
         // Whoever sets marks or asks for what is not out yet has laid its prompt out for this provider: it stays as it is.
         Ok(asked)
             if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
@@ -182,7 +184,8 @@ fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
 
 /// Carries a request by a session.
 async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) -> Result<Response, Unserved> {
-    let Prepared { session, inputs, line } = prepare(app, headers, &asked).await?;
+    let chain = Chain::of(&asked);
+    let Prepared { session, begin, inputs, line } = prepare(app, headers, &asked, &chain).await?;
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
     let (start, first) = oneshot::channel();
     let (whole, answer) = oneshot::channel();
@@ -192,8 +195,8 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
     } else {
         (Back::Whole(whole), None)
     };
-    let relay = Relay { app: Arc::clone(app), front, asked, session: session.clone(), begin: Some(start), back };
-    app.hub.post(&session, Box::new(move |desk| relay.run(desk, inputs, running)))?;
+    let relay = Relay { app: Arc::clone(app), front, asked, chain, session: session.clone(), begin: Some(start), back };
+    app.hub.post(&session, Box::new(move |desk| relay.run(desk, begin, inputs, running)))?;
     let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
     // What a stream used is told at its end.
     let (mut reply, cached) = if let Some(response) = response {
@@ -218,12 +221,21 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
 /// A session that is ready to be told something.
 struct Prepared {
     session: String,
-    inputs: Vec<foreword_engine::session::Input>,
+    /// Where it is a new one: how it begins.
+    begin: Option<Begin>,
+    inputs: Vec<Input>,
     line: crate::hub::Line,
 }
 
-/// Finds the session that a request belongs to, or begins one.
-async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<Prepared, Unserved> {
+/// How a session of a client begins: its agent, its settings, and what was said before.
+struct Begin {
+    agent: Agent,
+    setup: Setup,
+    past: Vec<Past>,
+}
+
+/// Finds the session that a request belongs to, or what it begins with.
+async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Chain) -> Result<Prepared, Unserved> {
     let mut named = forward::session(headers)?;
     if let Some(previous) = &asked.previous {
         let unknown = || NotUnderstood {
@@ -239,40 +251,25 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked) -> Result<P
     let is_free = |session: &str| app.hub.known(session).is_none_or(|line| !line.running.load(Ordering::Acquire));
     let plan = {
         let memory = app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        memory.plan(asked, named.as_deref(), &is_free)?
+        memory.plan(asked, chain, named.as_deref(), &is_free)?
     };
-    let (session, inputs) = match plan {
-        Plan::Continue(session, inputs) => (session, inputs),
+    let (session, begin, inputs) = match plan {
+        Plan::Continue(session, inputs) => (session, None, inputs),
         Plan::Fork(parent, turns, inputs) => {
             let new = Fork { id: new_session_id()?, title: None, created_ms: now_ms() };
             let id = new.id.clone();
             app.common.with_store(move |store| Ok(fork(store, &parent, turns, &new)?)).await?;
-            (id, inputs)
+            (id, None, inputs)
         }
         Plan::Begin(past, inputs) => {
             let id = new_session_id()?;
-            let (common, asked, named) = (Arc::clone(&app.common), asked.clone(), id.clone());
-            let begin = move || {
-                let model = Some(asked.model.as_str()).filter(|model| !is_any_model(model));
-                let chosen = common.config.answers.choose(model)?;
-                let setup = setup(&named, &asked, chosen.model, &common.config.places.models);
-                Ok((foreword_engine::gateway::agent(&asked), setup))
-            };
-            let (agent, setup) = blocking(begin).await?;
-            app.hub
-                .ask(&id, move |desk| {
-                    desk.begin_apart(&agent, &setup)?;
-                    if !past.is_empty() {
-                        desk.kept()?.import(past, now_ms())?;
-                    }
-                    Ok(())
-                })
-                .await?;
-            (id, inputs)
+            let route = forward::route(app, &asked.model)?;
+            let setup = setup(&id, asked, route.model().clone(), &app.config.places.models);
+            (id, Some(Begin { agent: foreword_engine::gateway::agent(asked), setup, past }), inputs)
         }
     };
     let line = app.hub.line(&session)?;
-    Ok(Prepared { session, inputs, line })
+    Ok(Prepared { session, begin, inputs, line })
 }
 
 /// One answer on its way.
@@ -280,6 +277,7 @@ struct Relay {
     app: Arc<App>,
     front: Front,
     asked: Asked,
+    chain: Chain,
     session: String,
     begin: Option<oneshot::Sender<Result<Begun, Problem>>>,
     back: Back,
@@ -287,15 +285,16 @@ struct Relay {
 
 impl Relay {
     /// Runs on the session's thread.
-    fn run(mut self, desk: &mut Desk, mut inputs: Vec<foreword_engine::session::Input>, running: Running) {
+    fn run(mut self, desk: &mut Desk, begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
         let mut told = Begun { session: self.session.clone(), ..Begun::default() };
         let created = now_ms() / 1000;
         let mut teller = None;
-        let outcome = self.relay(desk, &mut inputs, &mut told, &mut teller, created);
+        let begun = begin.map_or(Ok(()), |Begin { agent, setup, past }| desk.begin_apart(&agent, &setup, past));
+        let outcome = begun.and_then(|()| self.relay(desk, &mut inputs, &mut told, &mut teller, created));
         let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
         if let Ok(Some(reply)) = &outcome {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.remember(&self.asked, &reply.text, &reply.calls, &self.session, turns);
+            memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
         }
         // Whoever has the answer may go on at once.
         drop(running);
@@ -316,7 +315,7 @@ impl Relay {
     fn relay(
         &mut self,
         desk: &mut Desk,
-        inputs: &mut Vec<foreword_engine::session::Input>,
+        inputs: &mut Vec<Input>,
         told: &mut Begun,
         teller: &mut Option<Teller>,
         created_s: i64,
@@ -329,10 +328,11 @@ impl Relay {
         let names = along.ignored.iter().map(String::as_str).filter(plain);
         told.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
         if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
-            inputs.insert(0, foreword_engine::session::Input::Agent(Box::new(agent)));
+            inputs.insert(0, Input::Agent(Box::new(agent)));
         }
         let inputs = std::mem::take(inputs);
-        desk.relay(inputs, along.fields, &mut |event| match event {
+        let manner = Manner { extra: along.fields, stream: self.asked.stream };
+        desk.relay(inputs, manner, &mut |event| match event {
             Event::Request(outgoing) => {
                 (told.tokens, told.fold) = (outgoing.envelope.tokens.0, outgoing.envelope.began.map(FoldReason::as_str));
                 *teller = Some(self.teller(&outgoing.number.to_string(), created_s));
@@ -362,14 +362,14 @@ impl Relay {
             (false, false) => End::Calls,
             (false, true) => End::Done,
         };
-        let usage = reply.usage.as_ref();
+        let usage = &reply.usage;
         let answer = Told {
             text: &reply.text,
             calls: &reply.calls,
             end,
-            cached: usage.map_or((0, 0), |usage| (usage.read, usage.write)),
-            prompt: usage.map_or(told.tokens, |usage| usage.read + usage.write + usage.uncached),
-            output: usage.map_or(0, |usage| usage.output),
+            cached: (usage.read, usage.write),
+            prompt: usage.read + usage.write + usage.uncached,
+            output: usage.output,
         };
         let mut frames = String::new();
         if let Some(begin) = self.begin {

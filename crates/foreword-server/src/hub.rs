@@ -104,15 +104,15 @@ impl Hub {
         }
         if open.len() >= self.most {
             let idle = |open: &Open| !open.line.running.load(Ordering::Relaxed) && !open.line.feed.is_heard();
-            let oldest = open.iter().filter(|(_, open)| idle(open)).min_by_key(|(_, open)| open.used).map(|(id, _)| id.clone());
-            match oldest {
-                Some(id) => drop(open.remove(&id)),
-                None => {
-                    return Err(Problem::new(
-                        TOO_MANY,
-                        format!("{} sessions are open and in use; close one of them", open.len()),
-                    ));
-                }
+            let mut idle: Vec<_> = open.iter().filter(|(_, open)| idle(open)).map(|(id, open)| (open.used, id.clone())).collect();
+            if idle.is_empty() {
+                let many = format!("{} sessions are open and in use; close one of them", open.len());
+                return Err(Problem::new(TOO_MANY, many));
+            }
+            // Some at once, so that not every new one looks through all of them.
+            idle.sort_unstable();
+            for (_, oldest) in idle.iter().take((self.most / 16).max(1)) {
+                open.remove(oldest);
             }
         }
         let name = new_session_id()?;

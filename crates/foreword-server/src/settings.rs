@@ -11,7 +11,7 @@ use foreword_engine::tools::Asking;
 use foreword_engine::vault::{Include, agent as load};
 
 use crate::actor::Desk;
-use crate::answer::{Played, asking_of};
+use crate::answer::{Tools, asking_of};
 use crate::clock::now_ms;
 use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
 
@@ -44,7 +44,7 @@ impl Desk {
     pub(crate) fn asking(&mut self) -> Result<Asking, Problem> {
         let agent = self.kept()?.setup().agent.clone();
         let usual = || asking_of(servers_of(&self.common.vault(), agent.as_deref()).unwrap_or_default().1);
-        Ok(self.hands.as_ref().map(Played::asking).or(self.asking).unwrap_or_else(usual))
+        Ok(self.hands.as_ref().map(Tools::asking).or(self.asking).unwrap_or_else(usual))
     }
 
     /// Sends older messages by a template from here on, or all of them.

@@ -307,6 +307,23 @@ fn a_session_streams_what_a_provider_streams() {
 }
 
 #[test]
+fn a_provider_is_asked_for_a_stream_where_the_client_asks_for_one() {
+    for stream in [true, false] {
+        let stub = Stub::start(&json_answer(CHAT));
+        let server = stub.gateway(GatewayMode::Session);
+        let body = json!({"model": "gpt-4o", "stream": stream, "messages": [{"role": "user", "content": "Hi"}]});
+        let reply = server.call("POST", "/v1/chat/completions", Some(&body));
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let sent: Value = serde_json::from_str(&stub.seen()[0].1).unwrap();
+        assert_eq!(sent.get("stream").and_then(Value::as_bool).unwrap_or(false), stream, "{sent}");
+        // What was sent can be made again from the record, to the byte.
+        let session = reply.header("x-foreword-session").unwrap();
+        let wire = server.call("GET", &format!("/api/v1/sessions/{session}/requests/0/wire"), None);
+        assert_eq!((wire.status, wire.body), (200, stub.seen()[0].1.clone()));
+    }
+}
+
+#[test]
 fn many_at_once_are_passed_on_and_each_is_on_record() {
     let stub = Stub::start(&json_answer(CHAT));
     let server = stub.gateway(GatewayMode::PassThrough);

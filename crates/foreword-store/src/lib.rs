@@ -27,7 +27,8 @@ pub use sqlite::Sqlite;
 /// What went wrong, or what came of it.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// Where sessions are kept. What a call that writes has returned from survives the end of the process and of the machine.
+/// Where sessions are kept. What a call that writes has returned from survives the end of the process and, but for [`Shared::unsynced`],
+/// of the machine.
 pub trait Store: Send + std::fmt::Debug {
     /// Begins a session.
     fn begin(&mut self, new: &NewSession) -> Result<()>;

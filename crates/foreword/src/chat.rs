@@ -256,7 +256,7 @@ impl Chat {
         if let Some(when) = rest.strip_prefix("ask") {
             match equip::asking(when.trim()) {
                 Ok(asking) => {
-                    self.answering.hands.bench.toolbox().set_asking(asking);
+                    self.answering.hands.toolbox().set_asking(asking);
                     println!("you are asked {}", when.trim());
                 }
                 Err(error) => note(error),
@@ -360,7 +360,7 @@ impl Chat {
             self.answering.speaker = speaker;
             self.answering.place = place;
         }
-        equip::update(&mut self.kept, &mut self.answering.hands.bench)
+        equip::update(&mut self.kept, &mut self.answering.hands)
     }
 
     fn save(&mut self, name: &str) {

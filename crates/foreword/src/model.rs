@@ -7,10 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
-use foreword_engine::session::{
-    Agent, Call, Called, Embedded, Hands, Kept, Output, Outputs, Remote, Scores, Script, Setup, Sources, Speaker, Stop,
-    embedded_file,
-};
+use foreword_engine::session::{Agent, Embedded, Kept, Outputs, Remote, Script, Setup, Speaker, Stop, embedded_file};
 use foreword_engine::weights::{self, SMOLLM2};
 use foreword_engine::workbench::Workbench;
 
@@ -43,41 +40,10 @@ pub(crate) struct ModelArgs {
 /// Something that answers and something that runs its tools.
 pub(crate) struct Answering {
     pub(crate) speaker: Box<dyn Speaker>,
-    pub(crate) hands: Played,
+    pub(crate) hands: Workbench,
     pub(crate) stop: Stop,
     /// Where it is, and what that means for what is said, in words.
     pub(crate) place: String,
-}
-
-/// The workbench, and tools whose output a script tells where one plays the model.
-pub(crate) struct Played {
-    outputs: Option<Outputs>,
-    pub(crate) bench: Workbench,
-}
-
-impl Hands for Played {
-    fn run(&mut self, call: &Call<'_>) -> Output {
-        match self.outputs.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
-            Some(outputs) => outputs.run(call),
-            None => self.bench.run(call),
-        }
-    }
-
-    fn check(&mut self, called: &Called) -> Result<(), String> {
-        self.bench.check(called)
-    }
-
-    fn sources(&mut self, words: &str) -> Result<Sources, String> {
-        self.bench.sources(words)
-    }
-
-    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
-        self.bench.scores(words, agent)
-    }
-
-    fn stopped(&self) -> bool {
-        self.bench.stopped()
-    }
 }
 
 /// Set by the first Ctrl-C; the second ends the program. Everything said is stored either way.
@@ -114,7 +80,7 @@ impl ModelArgs {
     /// Gets ready whoever answers in a session, and what runs its tools.
     pub(crate) fn answering(&self, kept: &mut Kept, bench: Workbench, stop: &Stop) -> Result<Answering> {
         let (speaker, outputs, place) = self.speaker(kept, stop)?;
-        Ok(Answering { speaker, hands: Played { outputs, bench }, stop: Arc::clone(stop), place })
+        Ok(Answering { speaker, hands: bench.played(outputs), stop: Arc::clone(stop), place })
     }
 
     /// Whoever answers, what its tools are said to give back where a script plays it, and where it is.

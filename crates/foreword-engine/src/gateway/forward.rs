@@ -11,7 +11,7 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::front::Front;
 use foreword_provider::model::Model;
 use foreword_provider::reply::Reader;
-use foreword_store::{Answered, NewForwarded, Usage};
+use foreword_store::{Answered, NewForwarded, Shared, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -43,6 +43,11 @@ pub struct Route {
 }
 
 impl Route {
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// Whether requests in that API can be passed on there; else why not.
     pub fn takes(&self, front: Front) -> Result<(), String> {
         let Some(client) = &self.client else {
@@ -82,9 +87,9 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// With a recorder.
-    pub fn new(recorder: Recorder) -> Self {
-        Self { recorder, routes: Mutex::default() }
+    /// With a store to put them on record.
+    pub fn new(store: &Shared) -> Self {
+        Self { recorder: Recorder::new(store), routes: Mutex::default() }
     }
 
     /// Where the requests for a model go. `choose` finds the model where its name is new, and who speaks to its provider.
@@ -139,7 +144,7 @@ impl Forwarder {
                 Ok(Passing { answer, reader, record, unrecorded })
             }
             Err(error) => {
-                record.end(None, None).await;
+                record.end(None, None);
                 Err(error)
             }
         }
@@ -197,7 +202,7 @@ impl Record {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    async fn end(self, status: Option<u16>, used: Option<foreword_provider::usage::Usage>) {
+    fn end(self, status: Option<u16>, used: Option<foreword_provider::usage::Usage>) {
         let Some(number) = self.number else { return };
         let (used, model) = (used.unwrap_or_default(), &self.model);
         let prompt = used.cache_use();
@@ -214,7 +219,7 @@ impl Record {
             first_token_ms: self.first_ms,
             total_ms: Some(self.elapsed_ms()),
         };
-        self.recorder.answered(number, Answered { status, usage }).await;
+        self.recorder.answered(number, Answered { status, usage });
     }
 }
 
@@ -264,7 +269,7 @@ impl Passing {
     }
 
     /// Records what came of it, at its end or where nobody wants more.
-    pub async fn end(self) {
+    pub fn end(self) {
         let Self { answer, reader, record, .. } = self;
         let status = answer.status();
         // The provider hears at once that nobody listens any more.
@@ -273,7 +278,7 @@ impl Passing {
             let _ = reader.finish(); // of half an answer, what is known
             reader.usage()
         });
-        record.end(Some(status), used).await;
+        record.end(Some(status), used);
     }
 }
 

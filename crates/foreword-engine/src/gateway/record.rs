@@ -1,108 +1,73 @@
-//! Puts on record what is passed on: one thread, one connection. It takes whatever waits and commits it at once, so that a hundred
-//! requests that come together wait for the disk once.
+//! Puts on record what is passed on. The store takes whatever waits and writes it at once, so that a hundred requests that come together
+//! wait once.
 
-use std::io;
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use foreword_store::{Answered, Forward, NewForwarded, Store};
-use tokio::sync::{mpsc, oneshot};
+use foreword_store::{Answered, Forward, NewForwarded, Shared, StoreError};
+use tokio::sync::oneshot;
 
-/// What may wait before whoever brings more has to wait too.
-const WAITING: usize = 1024;
-
-/// The most that one commit takes.
-const AT_ONCE: usize = 256;
-
-/// Answers that could not be recorded and are tried again with the next commit; more are lost.
+/// Answers that could not be recorded and are tried again with the next write; more are lost.
 const KEPT: usize = 4096;
 
 /// Why something is not on record, in words.
 type Why = String;
 
-enum Job {
-    Sent(NewForwarded, oneshot::Sender<Result<u64, Why>>),
-    Answered(u64, Answered),
-    Flush(oneshot::Sender<()>),
-}
-
-/// The way to the thread that records. It ends when this is dropped, once everything is written.
+/// The way into the store.
 #[derive(Clone, Debug)]
-pub struct Recorder {
-    jobs: mpsc::Sender<Job>,
+pub(super) struct Recorder {
+    store: Shared,
+    /// Answers that could not be recorded.
+    left: Arc<Mutex<Vec<Forward>>>,
 }
 
 impl Recorder {
-    /// Starts it on a store of its own.
-    pub fn start(store: impl Store + 'static) -> io::Result<Self> {
-        let (jobs, waiting) = mpsc::channel(WAITING);
-        thread::Builder::new().name("recorder".to_owned()).spawn(move || record(store, waiting))?;
-        Ok(Self { jobs })
+    /// Over a store that others share. What it records survives the end of the process; nobody waits for the disk.
+    pub(super) fn new(store: &Shared) -> Self {
+        Self { store: store.unsynced(), left: Arc::default() }
     }
 
     /// Records a request; done when it is stored. Its number, or why it is not on record.
-    pub async fn sent(&self, new: NewForwarded) -> Result<u64, Why> {
-        let gone = || "the thread that records has ended".to_owned();
+    pub(super) async fn sent(&self, new: NewForwarded) -> Result<u64, Why> {
         let (told, number) = oneshot::channel();
-        self.jobs.send(Job::Sent(new, told)).await.map_err(|_| gone())?;
-        number.await.map_err(|_| gone())?
+        // Whoever asked may be gone.
+        self.write(Some(Forward::Sent(new)), |numbers| drop(told.send(numbers)));
+        let numbers = number.await.map_err(|_| "the thread that records has ended".to_owned())?;
+        let number = numbers.map_err(|error| error.to_string())?.pop();
+        number.ok_or_else(|| "the store gave it no number".to_owned())
     }
 
     /// Records what came of one; does not wait for it to be stored.
-    pub async fn answered(&self, number: u64, answered: Answered) {
-        // Without the thread there is nothing to record with.
-        let _ = self.jobs.send(Job::Answered(number, answered)).await;
+    pub(super) fn answered(&self, number: u64, answered: Answered) {
+        self.write(Some(Forward::Answered(number, answered)), |_| {});
     }
 
     /// Waits until everything that was told before is stored.
-    pub async fn flush(&self) {
+    pub(super) async fn flush(&self) {
         let (told, done) = oneshot::channel();
-        if self.jobs.send(Job::Flush(told)).await.is_ok() {
-            let _ = done.await;
-        }
+        self.write(None, |_| told.send(()).unwrap_or_default());
+        let _ = done.await;
     }
-}
 
-fn record(mut store: impl Store, mut waiting: mpsc::Receiver<Job>) {
-    let mut jobs = Vec::with_capacity(AT_ONCE);
-    let mut writes = Vec::new();
-    while waiting.blocking_recv_many(&mut jobs, AT_ONCE) > 0 {
-        let (mut asked, mut flushed) = (Vec::new(), Vec::new());
-        for job in jobs.drain(..) {
-            match job {
-                Job::Sent(new, told) => {
-                    writes.push(Forward::Sent(new));
-                    asked.push(told);
-                }
-                Job::Answered(number, answered) => writes.push(Forward::Answered(number, answered)),
-                Job::Flush(told) => flushed.push(told),
+    fn write(&self, new: Option<Forward>, done: impl FnOnce(Result<Vec<u64>, StoreError>) + Send + 'static) {
+        let kept = || self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writes = std::mem::take(&mut *kept());
+        writes.extend(new);
+        let answers: Vec<_> = writes.iter().filter(|write| matches!(write, Forward::Answered(..))).cloned().collect();
+        let left = Arc::clone(&self.left);
+        self.store.record(writes, move |written| {
+            if written.is_err() {
+                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                left.extend(answers);
+                left.truncate(KEPT);
             }
-        }
-        let stored = if writes.is_empty() { Ok(Vec::new()) } else { store.forward(&writes) };
-        match stored {
-            Ok(numbers) => {
-                writes.clear();
-                for (told, number) in asked.into_iter().zip(numbers) {
-                    // Whoever asked may be gone.
-                    let _ = told.send(Ok(number));
-                }
-            }
-            Err(error) => {
-                for told in asked {
-                    let _ = told.send(Err(error.to_string()));
-                }
-                writes.retain(|write| matches!(write, Forward::Answered(..)));
-                writes.truncate(KEPT);
-            }
-        }
-        for told in flushed {
-            let _ = told.send(());
-        }
+            done(written);
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use foreword_store::{Sqlite, Usage};
+    use foreword_store::{Sqlite, Store as _, Usage};
 
     use super::*;
 
@@ -114,7 +79,7 @@ mod tests {
     fn many_at_once_are_recorded_each_under_its_number() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("store.db");
-        let recorder = Recorder::start(Sqlite::open(&file).unwrap()).unwrap();
+        let recorder = Recorder::new(&Shared::new(Sqlite::open(&file).unwrap()).unwrap());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut tasks = tokio::task::JoinSet::new();
@@ -123,7 +88,7 @@ mod tests {
                 tasks.spawn(async move {
                     let number = recorder.sent(new(at)).await.unwrap();
                     let usage = Usage { output: at.unsigned_abs(), ..Usage::default() };
-                    recorder.answered(number, Answered { status: Some(200), usage }).await;
+                    recorder.answered(number, Answered { status: Some(200), usage });
                 });
             }
             while tasks.join_next().await.is_some() {}

@@ -58,6 +58,7 @@ impl Kept {
             number: self.counts().requests,
             at_ms: now(),
             body: beside.renderer.render(&self.model, &beside.session.prompt(&envelope), &options),
+            stream: true,
             model: Arc::clone(&self.model),
             messages: beside.session.messages().to_vec(),
             reply_tokens: beside.session.settings().budget.reply,

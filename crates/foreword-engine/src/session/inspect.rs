@@ -104,6 +104,11 @@ impl Stored {
         self.record.options.cached_content.is_some()
     }
 
+    /// Whether it asked for the reply as it comes.
+    pub(super) fn streams(&self) -> bool {
+        self.record.options.stream
+    }
+
     /// The bytes, rendered again.
     pub(super) fn body(&self) -> Body {
         let prompt = Prompt {

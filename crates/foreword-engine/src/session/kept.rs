@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foreword_core::budget::OverBudget;
 use foreword_core::catalog::{Agent, Include};
@@ -46,6 +47,8 @@ pub struct Outgoing {
     pub at_ms: i64,
     /// The bytes.
     pub body: Body,
+    /// Whether they ask for the reply as it comes.
+    pub stream: bool,
     /// The model.
     pub model: Arc<Model>,
     /// The messages in no provider's words.
@@ -99,6 +102,8 @@ pub struct Kept {
     pub(super) last_answer: Option<String>,
     /// Fields of a client that go along with the request that is being made.
     pub(super) extra: Map<String, Value>,
+    /// Whether its answer is wanted whole.
+    pub(super) whole: bool,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
@@ -109,6 +114,10 @@ pub struct Kept {
     pub(super) backlog: Vec<Write>,
     /// Whether what is told may wait, because a request follows at once: both are stored together.
     pub(super) waits: bool,
+    /// How often parts of a reply are stored; else every one is before it is shown.
+    pub(super) part_every: Duration,
+    /// When the reply began, or a part of it was last stored.
+    pub(super) part_at: Instant,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
     /// Who looks after the history.
@@ -247,6 +256,8 @@ impl Kept {
     pub(super) fn replied(&mut self, input: Input, at_ms: i64, cut_off: bool, used: Option<Usage>) -> Result<Due, InputError> {
         let usage = used.zip(self.sent.as_ref().map(|sent| sent.number)).map(|(used, number)| Write::Usage(number, used));
         self.session.check(&input)?;
+        // The reply holds its parts.
+        self.backlog.retain(|write| !matches!(write, Write::Part(_)));
         self.store_told(&Told::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
         let due = self.session.apply(input)?;
         self.keep_outputs();
@@ -256,11 +267,15 @@ impl Kept {
 
     /// A part of a reply came in.
     pub(super) fn part(&mut self, text: &str) {
+        // Where the store does not take anything just now, it is not asked for every word.
+        let asks = self.backlog.is_empty() || self.part_every > Duration::ZERO;
         match self.backlog.last_mut() {
-            None => self.write([Write::Part(text.to_owned())]),
-            // The store does not take anything just now: it is not asked for every word.
             Some(Write::Part(parts)) => parts.push_str(text),
-            Some(_) => self.backlog.push(Write::Part(text.to_owned())),
+            _ => self.backlog.push(Write::Part(text.to_owned())),
+        }
+        if asks && self.part_at.elapsed() >= self.part_every {
+            self.write([]);
+            self.part_at = Instant::now();
         }
     }
 
@@ -385,7 +400,8 @@ impl Kept {
         }
         self.before_last = before.map(|sent| (sent.at_ms, sent.cut, sent.prompt));
         let reply_tokens = self.setup.settings.budget.reply;
-        let outgoing = Outgoing { number, at_ms, body, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
+        let stream = options.stream;
+        let outgoing = Outgoing { number, at_ms, body, stream, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
         let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
@@ -418,6 +434,7 @@ impl Kept {
             number,
             at_ms: stored.request.at_ms,
             body,
+            stream: stored.streams(),
             model: Arc::clone(&self.model),
             messages: stored.messages,
             reply_tokens: self.setup.settings.budget.reply,
@@ -436,7 +453,7 @@ impl Kept {
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
-            stream: true,
+            stream: !self.whole,
             compare_with: self.last_answer.clone(),
             extra: self.extra.clone(),
         }

@@ -137,7 +137,16 @@ impl Kept {
         };
         let dialect = if own { model.dialect } else { self.setup.dialect };
         let body = body(dialect, model, &prompt, &options);
-        Outgoing { number: self.counts.requests, at_ms, body, model: Arc::clone(model), messages, reply_tokens, envelope }
+        Outgoing {
+            number: self.counts.requests,
+            at_ms,
+            body,
+            stream: true,
+            model: Arc::clone(model),
+            messages,
+            reply_tokens,
+            envelope,
+        }
     }
 }
 

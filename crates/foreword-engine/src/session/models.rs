@@ -192,27 +192,32 @@ impl Speaker for Remote {
             (gone, SpeakError(error.to_string()))
         };
         let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
+        let delivery = if request.stream { Delivery::Stream } else { Delivery::Whole };
         let mut answer = Answer::default();
         let mut events = None;
-        // Whoever hears a part may wait, so it is told outside of the runtime.
+        // Whoever hears a part may wait, so it is told outside of the runtime: all that has come in, then the next wait.
         let talked = loop {
             let next = async {
                 let events = match &mut events {
                     Some(events) => events,
-                    None => events.insert(self.client.send(&request.model, &request.body, Delivery::Stream).await?),
+                    None => events.insert(self.client.send(&request.model, &request.body, delivery).await?),
                 };
                 events.next().await
             };
-            match runtime.block_on(unless_stopped(&self.stop, next)) {
+            let mut next = match runtime.block_on(unless_stopped(&self.stop, next)) {
                 None => break Ok(true),
-                Some(Ok(None)) => break Ok(false),
+                Some(Ok(next)) => next,
                 Some(Err(error)) => break Err(failed(error)),
-                Some(Ok(Some(event))) => {
-                    if let Event::Text(text) = &event {
-                        part(text);
-                    }
-                    answer.add(event);
+            };
+            if next.is_none() {
+                break Ok(false);
+            }
+            while let Some(event) = next {
+                if let Event::Text(text) = &event {
+                    part(text);
                 }
+                answer.add(event);
+                next = events.as_mut().and_then(|events| events.waiting());
             }
         };
         let id = events.as_ref().and_then(|events| events.id()).map(str::to_owned);

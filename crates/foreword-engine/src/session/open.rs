@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
-use foreword_store::{Counts, NewSession, SessionRow, Store, StoreError};
+use foreword_store::{Counts, Lease, NewSession, SessionRow, Store, StoreError};
 use serde_json::{Map, Value};
 
 use super::checkpoint;
@@ -56,8 +57,25 @@ impl Kept {
             agent: serde_json::to_value(agent).map_err(wrong)?,
             setup: serde_json::to_value(setup).map_err(wrong)?,
         };
+        let session = Session::new(agent.clone(), setup.settings.clone(), setup.open_tokenizer(models)?);
+        let session = session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?;
+        let agent = foreword_store::document_hash(&new.agent);
         store.begin(&new)?;
-        Self::open(store, id, models, chats)
+        let lease = store.lease(id)?;
+        let NewSession { id, created_ms, setup: stored, .. } = new;
+        let row = SessionRow {
+            id,
+            title: None,
+            created_ms,
+            touched_ms: created_ms,
+            agent,
+            setup: stored,
+            forked_from: None,
+            transcript: None,
+            counts: Counts::default(),
+            taken: Counts::default(),
+        };
+        Ok(Self::after(Past::new(session, setup.clone(), Counts::default()), store, lease, row, chats)?)
     }
 
     /// Goes on with a session: it is told again what it was told, from its last checkpoint on. What was coming in of a reply when it was
@@ -84,11 +102,24 @@ impl Kept {
         };
         let mut past = Past::new(session, setup, from);
         past.replay(&*store, &row, models)?;
+        let mut kept = Self::after(past, store, lease, row, chats)?;
+        kept.finish_reply()?;
+        Ok(kept)
+    }
+
+    /// The session as its past left it.
+    fn after(
+        mut past: Past,
+        store: Box<dyn Store>,
+        lease: Lease,
+        row: SessionRow,
+        chats: Option<Chats>,
+    ) -> Result<Self, StoreError> {
         let setup = past.setup.clone();
         let checkpoint_turns = past.checkpoint_turns;
         let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
         let pending = past.last.take().map(|envelope| Pending { envelope, stored });
-        let mut kept = Self {
+        Ok(Self {
             _lease: lease,
             model: Arc::new(setup.model.clone()),
             renderer: Renderer::new(setup.dialect),
@@ -96,6 +127,7 @@ impl Kept {
             before_last: None,
             last_answer: None,
             extra: Map::new(),
+            whole: false,
             session: past.session,
             saved: saved(&row),
             counts: row.counts,
@@ -106,6 +138,8 @@ impl Kept {
             asked: past.asked,
             backlog: Vec::new(),
             waits: false,
+            part_every: Duration::ZERO,
+            part_at: Instant::now(),
             checkpoint_turns,
             failures: Vec::new(),
             manager: None,
@@ -113,9 +147,7 @@ impl Kept {
             row,
             setup,
             store,
-        };
-        kept.finish_reply()?;
-        Ok(kept)
+        })
     }
 
     /// What had come in of a reply becomes a message.

@@ -8,6 +8,7 @@ use foreword_core::budget::OverBudget;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
+use foreword_store::Usage;
 use foreword_tools::Output;
 use serde::{Deserialize, Serialize};
 
@@ -223,7 +224,7 @@ impl Kept {
             let outgoing = self.request_with((party.now)(), &mut |model, prompt| speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
-            let reply = self.hear(&outgoing, party)?;
+            let (reply, _) = self.hear(&outgoing, party)?;
             let spoke = !reply.text.is_empty();
             if spoke {
                 said.text.clone_from(&reply.text);
@@ -272,8 +273,9 @@ impl Kept {
     }
 
     /// Takes in one reply, part by part.
-    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Reply, TurnError> {
+    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
         let start = Instant::now();
+        self.part_at = start;
         let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut first = None;
         let mut shown = String::new();
@@ -298,9 +300,9 @@ impl Kept {
         } else {
             let Reply { text, calls, opaque, .. } = reply.clone();
             let input = Input::Assistant { text, calls, opaque };
-            self.replied(input, (party.now)(), cut_off, Some(usage))?;
+            self.replied(input, (party.now)(), cut_off, Some(usage.clone()))?;
             self.save_transcript((party.now)());
         }
-        error.map_or(Ok(reply), |error| Err(error.into()))
+        error.map_or(Ok((reply, usage)), |error| Err(error.into()))
     }
 }

@@ -72,6 +72,11 @@ impl Answer {
         }
     }
 
+    /// The next event that has come in already.
+    pub fn waiting(&mut self) -> Option<Event> {
+        self.reader.next_event()
+    }
+
     /// The whole of what is left.
     pub async fn reply(mut self) -> Result<Reply, SendError> {
         let mut reply = Reply::default();

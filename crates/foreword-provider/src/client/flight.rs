@@ -78,8 +78,11 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Waits for whoever is ahead with the same prompt, then goes.
-    pub(super) async fn take_off(flights: &Arc<Mutex<Flights>>, model: &Model, prompt: &PromptStream) -> Self {
+    /// Waits for whoever is ahead with the same prompt, then goes. A small prompt has nothing to wait for and nobody waits for it.
+    pub(super) async fn take_off(flights: &Arc<Mutex<Flights>>, model: &Model, prompt: &PromptStream) -> Option<Self> {
+        if prompt.tokens() < WORTH_WAITING {
+            return None;
+        }
         let until = Instant::now() + MAX_WAIT;
         loop {
             let mut ended = {
@@ -91,7 +94,7 @@ impl Flight {
                     let id = all.next;
                     all.next += 1;
                     all.ahead.push(Ahead { id, model: model.name.clone(), prompt: prompt.clone(), ended });
-                    return Self { flights: Arc::clone(flights), id, _ending: ending };
+                    return Some(Self { flights: Arc::clone(flights), id, _ending: ending });
                 };
                 ended
             };
@@ -154,7 +157,7 @@ mod tests {
         let check = |model: &Model, texts: &[(&str, u64)], waits: bool| {
             runtime.block_on(async {
                 let flights = Arc::default();
-                Flight::take_off(&flights, &opus, &warm).await.begun();
+                Flight::take_off(&flights, &opus, &warm).await.unwrap().begun();
                 let first = Flight::take_off(&flights, &opus, &ahead).await;
                 let next = prompt(texts);
                 let mut behind = std::pin::pin!(Flight::take_off(&flights, model, &next));

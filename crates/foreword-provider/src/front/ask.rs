@@ -86,9 +86,9 @@ impl NotUnderstood {
 pub(super) struct Fields(pub(super) Map<String, Value>);
 
 impl Fields {
-    pub(super) fn of(body: &Value) -> Result<Self, NotUnderstood> {
+    pub(super) fn of(body: Value) -> Result<Self, NotUnderstood> {
         match body {
-            Value::Object(fields) => Ok(Self(fields.clone())),
+            Value::Object(fields) => Ok(Self(fields)),
             _ => Err(NotUnderstood::new("body", "expected a JSON object")),
         }
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text, tool};
 
-pub(super) fn read(body: &Value) -> Result<Asked, NotUnderstood> {
+pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
     let mut asked = Asked { model: fields.model()?, stream: fields.flag("stream")?, usage: true, ..Asked::default() };
     asked.reply_tokens = fields.number("max_output_tokens")?;

@@ -31,7 +31,7 @@ fn the_same_conversation_in_three_apis() {
         user("And?"),
     ];
     let check = |front: Front, body: Value| {
-        let asked = front.read(&body).unwrap();
+        let asked = front.read(body.clone()).unwrap();
         assert_eq!(asked.system, "Be brief.", "{front:?}");
         assert_eq!(asked.said, said, "{front:?}");
         assert_eq!(asked.reply_tokens, Some(99), "{front:?}");
@@ -81,7 +81,7 @@ fn the_same_conversation_in_three_apis() {
 #[test]
 fn what_is_not_understood_is_named() {
     let check = |front: Front, body: Value, place: &str| {
-        let error = front.read(&body).unwrap_err();
+        let error = front.read(body.clone()).unwrap_err();
         assert_eq!(error.place, place, "{body}: {error}");
         assert!(!error.what.is_empty());
     };
@@ -129,7 +129,7 @@ fn marks_of_the_clients_own() {
     let check = |field: &str, value: Value, expect: bool| {
         let mut body = json!({"model": "m", "messages": []});
         body[field] = value;
-        assert_eq!(Front::Messages.read(&body).unwrap().marked, expect, "{body}");
+        assert_eq!(Front::Messages.read(body.clone()).unwrap().marked, expect, "{body}");
     };
     let said = |block: Value| json!([{"role": "user", "content": [block]}]);
     let result = |block: Value| json!({"type": "tool_result", "tool_use_id": "c", "content": [block]});

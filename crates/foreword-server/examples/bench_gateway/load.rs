@@ -1,4 +1,4 @@
-//! Clients that ask as fast as they are answered. Each has one conversation after the other, of ten turns, and sends all of it each
+//! Clients that ask as fast as they are answered, or so many times a second. Each has one conversation after the other, of ten turns, and sends all of it each
 //! time, as clients of these APIs do.
 
 use std::sync::Arc;
@@ -31,15 +31,19 @@ pub(crate) struct Load {
     pub(crate) headers: &'static str,
     pub(crate) connections: usize,
     pub(crate) lasting: Duration,
+    /// How many requests a second all of them make together; else each asks again as soon as it is answered.
+    pub(crate) per_second: Option<f64>,
 }
 
 impl Load {
     pub(crate) async fn run(&self) -> Figures {
         static CONVERSATION: AtomicU64 = AtomicU64::new(0);
         let begin = Instant::now();
+        let pause = self.per_second.map(|rate| Duration::from_secs_f64(self.connections as f64 / rate));
         let clients: Vec<_> = (0..self.connections)
-            .map(|_| {
+            .map(|client| {
                 let (port, headers, lasting) = (self.port, self.headers, self.lasting);
+                let mut due = begin + pause.unwrap_or_default().mul_f64(client as f64 / self.connections as f64);
                 tokio::spawn(async move {
                     let mut took = Vec::new();
                     let mut failures = Vec::new();
@@ -50,7 +54,14 @@ impl Load {
                         for turn in 0..TURNS {
                             messages.push(json!({"role": "user", "content": format!("Conversation {name}, question {turn}: what do the beds get, and when?")}));
                             let body = json!({"model": "stub", "messages": messages}).to_string();
-                            let asked = Instant::now();
+                            let asked = match pause {
+                                // From when it was due: a question that had to wait for the answer before it waited too.
+                                Some(pause) => {
+                                    tokio::time::sleep_until(due.into()).await;
+                                    std::mem::replace(&mut due, due + pause)
+                                }
+                                None => Instant::now(),
+                            };
                             match ask(&mut connection, port, headers, &body).await {
                                 Ok(answer) if answer.contains(ANSWER) => {}
                                 Ok(answer) => failures.push(answer),

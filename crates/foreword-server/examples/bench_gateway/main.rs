@@ -16,6 +16,10 @@ use proxies::Proxy;
 
 /// How many clients ask at once.
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
+/// The same load for everyone, in requests a second: what all of them can do, and ten times that.
+const RATES: [f64; 2] = [40.0, 400.0];
+/// With so many clients.
+const AT_RATE: usize = 16;
 /// Streams that are open at once, how many parts each has, and how far apart they come.
 const STREAMS: usize = 1000;
 const PARTS: usize = 50;
@@ -35,20 +39,43 @@ fn main() {
 
 async fn table(provider: u16, folder: &std::path::Path, lasting: Duration) {
     println!(
-        "{:<26} {:>11} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9}",
+        "{:<30} {:>11} {:>10} {:>10} {:>10} {:>10} {:>12} {:>9}",
         "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "requests/s", "x LiteLLM"
     );
     let direct = measure("the provider itself", provider, "", lasting, None, None).await;
+    let paced_direct = paced("the provider itself", provider, "", lasting, None, &RATES).await;
     let mut lite = None;
     if let Some(proxy) = Proxy::litellm(provider, folder).await {
         lite = Some(measure("LiteLLM", proxy.port, "", lasting, Some(&direct), None).await);
+        paced("LiteLLM", proxy.port, "", lasting, Some(&paced_direct), &RATES[..1]).await;
     } else {
         println!("LiteLLM was not installed: FOREWORD_LITELLM names no Python that has it");
     }
     let proxy = Proxy::foreword(provider, &folder.join("sessions")).await;
     measure("Foreword", proxy.port, "", lasting, Some(&direct), lite.as_deref()).await;
+    paced("Foreword", proxy.port, "", lasting, Some(&paced_direct), &RATES).await;
     let headers = "x-foreword-mode: pass-through\r\n";
     measure("Foreword, pass-through", proxy.port, headers, lasting, Some(&direct), lite.as_deref()).await;
+    paced("Foreword, pass-through", proxy.port, headers, lasting, Some(&paced_direct), &RATES).await;
+}
+
+/// One row for each rate: what is added where nobody is kept as busy as it can be.
+async fn paced(
+    name: &str,
+    port: u16,
+    headers: &'static str,
+    lasting: Duration,
+    direct: Option<&[Figures]>,
+    rates: &[f64],
+) -> Vec<Figures> {
+    let mut all = Vec::new();
+    for (row, rate) in rates.iter().enumerate() {
+        let lasting = lasting.max(Duration::from_secs_f64(400.0 / rate));
+        let figures = Load { port, headers, connections: AT_RATE, lasting, per_second: Some(*rate) }.run().await;
+        print(&format!("{name}, {rate:.0}/s"), AT_RATE, &figures, direct.map(|direct| &direct[row]), None);
+        all.push(figures);
+    }
+    all
 }
 
 /// One row for each number of connections.
@@ -62,25 +89,28 @@ async fn measure(
 ) -> Vec<Figures> {
     let mut all = Vec::new();
     for (row, connections) in CONNECTIONS.into_iter().enumerate() {
-        let figures = Load { port, headers, connections, lasting }.run().await;
-        let added =
-            |of: fn(&Figures) -> f64| direct.map_or_else(String::new, |direct| format!("{:.2}", of(&figures) - of(&direct[row])));
-        let times = lite.map_or_else(String::new, |lite| format!("{:.1}", figures.per_second / lite[row].per_second));
-        println!(
-            "{:<26} {connections:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>12.0} {times:>9}",
-            if row == 0 { name } else { "" },
-            figures.p50_ms,
-            figures.p99_ms,
-            added(|figures| figures.p50_ms),
-            added(|figures| figures.p99_ms),
-            figures.per_second,
-        );
-        if figures.failed > 0 {
-            println!("  {} requests failed, the first with: {}", figures.failed, figures.first_failure);
-        }
+        let figures = Load { port, headers, connections, lasting, per_second: None }.run().await;
+        let name = if row == 0 { name } else { "" };
+        print(name, connections, &figures, direct.map(|direct| &direct[row]), lite.map(|lite| &lite[row]));
         all.push(figures);
     }
     all
+}
+
+fn print(name: &str, connections: usize, figures: &Figures, direct: Option<&Figures>, lite: Option<&Figures>) {
+    let added = |of: fn(&Figures) -> f64| direct.map_or_else(String::new, |direct| format!("{:.2}", of(figures) - of(direct)));
+    println!(
+        "{name:<30} {connections:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>12.0} {:>9}",
+        figures.p50_ms,
+        figures.p99_ms,
+        added(|figures| figures.p50_ms),
+        added(|figures| figures.p99_ms),
+        figures.per_second,
+        lite.map_or_else(String::new, |lite| format!("{:.1}", figures.per_second / lite.per_second)),
+    );
+    if figures.failed > 0 {
+        println!("  {} requests failed, the first with: {}", figures.failed, figures.first_failure);
+    }
 }
 
 async fn streams(provider: u16, folder: &std::path::Path) {

@@ -16,7 +16,7 @@ use super::Answer;
 use super::given::Given;
 use super::sessions::full_name;
 use crate::actor::Desk;
-use crate::answer::Played;
+use crate::answer::Tools;
 use crate::app::App;
 use crate::problem::{BAD_REQUEST, Problem};
 use crate::settings::is_managed;
@@ -234,7 +234,7 @@ impl ToolsView {
             }
         }
         servers.sort_by(|a, b| a.server.cmp(&b.server));
-        let problems = Played::problems(hands).into_iter().map(|(server, message)| ServerProblem { server, message });
+        let problems = Tools::problems(hands).into_iter().map(|(server, message)| ServerProblem { server, message });
         Ok(Self { asking: word(asking), used, servers, problems: problems.collect() })
     }
 }

@@ -6,12 +6,12 @@ use foreword_core::hash::Hash;
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
+use super::branch_of;
 use super::lineage::lineage;
 use super::read::{ledger_of, log_of, requests_of, session, summaries_of, text};
 use super::write::{self, envelope, execute, logged, summary, usage};
-use super::{branch_of, search};
 use crate::error::doing;
-use crate::packed::{pointers, unpack};
+use crate::packed::pointers;
 use crate::row::{Dump, DumpError, Entry, Interval, Request};
 use crate::{Result, StoreError};
 
@@ -145,10 +145,6 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     }
     for (number, input) in (0..).zip(&dump.log) {
         logged(connection, branch, number, input, &foreword_core::json::to_string(&input.body))?;
-        let row = connection.last_insert_rowid();
-        let whole = unpack(input.body.clone(), &mut |hash| dump.texts.get(&hash).cloned().ok_or(()));
-        let whole = whole.unwrap_or(Value::Null); // `check` has seen that every text is there
-        search::index(connection, row, &input.kind, &whole)?;
     }
     for (request, messages) in dump.requests.iter().zip(standing(dump)) {
         envelope(connection, branch, request, messages, &foreword_core::json::to_string(&request.record))?;

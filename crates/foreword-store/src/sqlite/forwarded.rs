@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::read;
 use super::write::{execute, text};
 use crate::error::doing;
-use crate::row::{Answered, Fault, Forward, Forwarded, NewForwarded, Usage};
+use crate::row::{Answered, Fault, Forward, Forwarded, NewForwarded};
 use crate::{Result, StoreError};
 
 /// Bytes of a piece, or a few less where a character would be cut.
@@ -71,31 +71,19 @@ fn sum(at_ms: i64, front: &str, model: &str, session: Option<&str>, pieces: &[u8
 
 /// All of them, the first one first.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Forwarded>> {
-    let sql = "SELECT id, at_ms, front, model, session, status, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms
-               FROM forwarded ORDER BY id";
+    let sql = format!("SELECT {}, id, at_ms, front, session, status FROM forwarded ORDER BY id", read::USAGE);
     let one = |row: &Row<'_>| {
         Ok(Forwarded {
-            number: row.get(0)?,
-            at_ms: row.get(1)?,
-            front: row.get(2)?,
-            session: row.get(4)?,
-            status: row.get(5)?,
-            usage: Usage {
-                model: row.get(3)?,
-                read: row.get(6)?,
-                write: row.get(7)?,
-                uncached: row.get(8)?,
-                output: row.get(9)?,
-                cost: row.get(10)?,
-                cost_uncached: row.get(11)?,
-                broke: None,
-                first_token_ms: row.get(12)?,
-                total_ms: row.get(13)?,
-            },
+            number: row.get("id")?,
+            at_ms: row.get("at_ms")?,
+            front: row.get("front")?,
+            session: row.get("session")?,
+            status: row.get("status")?,
+            usage: read::usage(row)?,
         })
     };
     connection
-        .prepare_cached(sql)
+        .prepare_cached(&sql)
         .and_then(|mut statement| statement.query_map([], one)?.collect())
         .map_err(doing("read what was passed on"))
 }

@@ -27,7 +27,7 @@ use crate::row::{
     Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
     Write,
 };
-use crate::shared::Job;
+use crate::shared::{Job, Written};
 use crate::{Lease, Result, Store, StoreError};
 
 /// A store in one file, with its locks beside it.
@@ -36,7 +36,12 @@ pub struct Sqlite {
     connection: Connection,
     path: PathBuf,
     read_only: bool,
+    /// Whether what is written waits for the disk.
+    synced: bool,
 }
+
+/// Inputs that are made findable in one transaction.
+const INDEXED_AT_ONCE: usize = 1024;
 
 impl Sqlite {
     /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched.
@@ -85,7 +90,7 @@ impl Sqlite {
         if found != migrate::newest() {
             return Err(cannot_open(path, "it has an older format and cannot be written to"));
         }
-        Ok(Self { connection, path: path.to_owned(), read_only: true })
+        Ok(Self { connection, path: path.to_owned(), read_only: true, synced: true })
     }
 
     /// Whether nothing can be written to it.
@@ -117,7 +122,7 @@ impl Sqlite {
             std::thread::sleep(Duration::from_millis(5));
         }
         migrate::migrate(&mut connection, path)?;
-        Ok(Self { connection, path: path.to_owned(), read_only: false })
+        Ok(Self { connection, path: path.to_owned(), read_only: false, synced: true })
     }
 
     /// The file.
@@ -125,9 +130,12 @@ impl Sqlite {
         &self.path
     }
 
-    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along.
-    pub(crate) fn together(&mut self, jobs: &[Job]) -> Vec<Result<Counts>> {
-        let light = jobs.iter().all(|job| matches!(job, Job::Commit(_, writes) if is_light(writes)));
+    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along. Whoever does not wait for the disk
+    /// waits for the process only.
+    pub(crate) fn together(&mut self, jobs: &[Job], synced: bool) -> Vec<Result<Written>> {
+        if let [job] = jobs {
+            return vec![self.written(synced && !job.is_light(), |connection| write::job(connection, job))];
+        }
         let each = |connection: &Connection| {
             let one = |job| match apart(connection, job) {
                 // A full disk, say, takes the whole transaction back.
@@ -136,32 +144,57 @@ impl Sqlite {
             };
             jobs.iter().map(one).collect()
         };
-        match self.written(light, each) {
+        match self.written(synced && !jobs.iter().all(Job::is_light), each) {
             Ok(done) => done,
             // The whole of it failed, each may have its own reason.
-            Err(_) if jobs.len() > 1 => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job))).collect(),
-            Err(error) => vec![Err(error)],
+            Err(_) => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job), synced)).collect(),
         }
     }
 
-    /// Writes in one transaction. What is light need not wait for the disk.
-    fn written<T>(&mut self, light: bool, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        let wait = |connection: &Connection, wait: &str| {
-            connection.pragma_update(None, "synchronous", wait).map_err(doing("store a part of a reply"))
-        };
-        if light {
-            wait(&self.connection, "NORMAL")?;
+    /// Writes in one transaction, and waits for the disk where that is wanted.
+    fn written<T>(&mut self, synced: bool, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if synced != self.synced {
+            let level = if synced { "FULL" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", level).map_err(doing("write to a session"))?;
+            self.synced = synced;
         }
-        let written = (|| {
-            let transaction = self.transaction("write to a session")?;
-            let done = work(&transaction)?;
-            transaction.commit().map_err(doing("write to a session"))?;
-            Ok(done)
-        })();
-        if light {
-            wait(&self.connection, "FULL")?;
+        // By statements that are kept, since this is done for every message.
+        let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([]).map(drop);
+        let failed = doing("write to a session");
+        if !self.connection.is_autocommit() {
+            // Whoever was here before panicked.
+            run("ROLLBACK").map_err(&failed)?;
         }
-        written
+        run("BEGIN IMMEDIATE").map_err(&failed)?;
+        let done = work(&self.connection).and_then(|done| run("COMMIT").map(|()| done).map_err(&failed));
+        if done.is_err() && !self.connection.is_autocommit() {
+            // The first error is the one to tell of.
+            let _ = run("ROLLBACK");
+        }
+        done
+    }
+
+    /// How many pages the log of the database may have before a write brings them into the file.
+    pub(crate) fn set_longest_log(&self, pages: u32) -> Result<()> {
+        self.connection.pragma_update(None, "wal_autocheckpoint", pages).map_err(doing("open the store"))
+    }
+
+    /// Brings what it can of the log of the database into the file; nobody waits for it.
+    pub(crate) fn tidy(&self) -> Result<()> {
+        let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        done.map_err(doing("tidy up"))
+    }
+
+    /// Makes inputs findable that are not yet; whether there may be more of them.
+    fn index(&self, most: usize) -> Result<bool> {
+        if self.read_only {
+            return Ok(false);
+        }
+        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(doing("make messages findable"))?;
+        let indexed = search::index(&transaction, most)?;
+        transaction.commit().map_err(doing("make messages findable"))?;
+        Ok(indexed == most)
     }
 
     fn transaction(&mut self, what: &'static str) -> Result<Transaction<'_>> {
@@ -174,18 +207,22 @@ fn is_light(writes: &[Write]) -> bool {
     writes.iter().all(|write| matches!(write, Write::Part(_) | Write::Checkpoint(_)))
 }
 
+impl Job {
+    fn is_light(&self) -> bool {
+        match self {
+            Self::Commit(_, writes) => is_light(writes),
+            Self::Forward(_) | Self::Index(_) => true,
+            Self::Begin(_) | Self::Branch(..) => false,
+        }
+    }
+}
+
 /// Does one thing of several in a transaction: all of it or nothing.
-fn apart(connection: &Connection, job: &Job) -> Result<Counts> {
+fn apart(connection: &Connection, job: &Job) -> Result<Written> {
     let failed = doing("write to a session");
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]).map(drop);
     run("SAVEPOINT job").map_err(&failed)?;
-    let done = match job {
-        Job::Begin(new) => write::begin(connection, new).map(|()| Counts::default()),
-        Job::Commit(session, writes) => write::all(connection, session, writes),
-        Job::Branch(session, at, fork, writes) => {
-            write::branch(connection, session, *at, fork.as_ref(), writes).map(|()| Counts::default())
-        }
-    };
+    let done = write::job(connection, job);
     if connection.is_autocommit() {
         return done;
     }
@@ -221,7 +258,7 @@ impl Store for Sqlite {
     }
 
     fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts> {
-        self.written(is_light(writes), |connection| write::all(connection, session, writes))
+        self.written(!is_light(writes), |connection| write::all(connection, session, writes))
     }
 
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -311,6 +348,7 @@ impl Store for Sqlite {
     }
 
     fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
+        while self.index(INDEXED_AT_ONCE)? {}
         search::search(&self.connection, words, limit)
     }
 
@@ -347,14 +385,7 @@ impl Store for Sqlite {
     }
 
     fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
-        // Many small commits that nobody is to wait for: the log is brought into the file seldom.
-        let pages = |connection: &Connection, pages: u32| {
-            connection.pragma_update(None, "wal_autocheckpoint", pages).map_err(doing("record what is passed on"))
-        };
-        pages(&self.connection, 16_000)?;
-        let written = self.written(true, |connection| forwarded::write(connection, writes));
-        pages(&self.connection, 1000)?;
-        written
+        self.written(false, |connection| forwarded::write(connection, writes))
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {

@@ -295,30 +295,39 @@ pub(super) fn ledger(connection: &Connection, session: &str) -> Result<Vec<(u64,
 }
 
 pub(super) fn ledger_of(connection: &Connection, stretch: Stretch) -> Result<Vec<(u64, Usage)>> {
-    let sql = "SELECT request, model, read, write, uncached, output, cost, cost_uncached, broke, first_token_ms, total_ms
-               FROM ledger WHERE branch = ?1 AND request >= ?2 AND request < ?3 ORDER BY request";
+    let sql = format!(
+        "SELECT {USAGE}, request, broke FROM ledger WHERE branch = ?1 AND request >= ?2 AND request < ?3 ORDER BY request"
+    );
     let used = |row: &Row<'_>| -> rusqlite::Result<(u64, Usage)> {
-        let broke: Option<String> = row.get(8)?;
-        let usage = Usage {
-            model: row.get(1)?,
-            read: row.get(2)?,
-            write: row.get(3)?,
-            uncached: row.get(4)?,
-            output: row.get(5)?,
-            cost: row.get(6)?,
-            cost_uncached: row.get(7)?,
-            broke: broke.and_then(|broke| serde_json::from_str(&broke).ok()),
-            first_token_ms: row.get(9)?,
-            total_ms: row.get(10)?,
-        };
-        Ok((row.get(0)?, usage))
+        let broke: Option<String> = row.get("broke")?;
+        let broke = broke.and_then(|broke| serde_json::from_str(&broke).ok());
+        Ok((row.get("request")?, Usage { broke, ..usage(row)? }))
     };
     connection
-        .prepare_cached(sql)
+        .prepare_cached(&sql)
         .and_then(|mut statement| {
             statement.query_map(params![stretch.branch, stretch.from.requests, stretch.until.requests], used)?.collect()
         })
         .map_err(doing("read the ledger"))
+}
+
+/// The columns of what a request used, which come first where they are read.
+pub(super) const USAGE: &str = "model, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms";
+
+/// What a request used.
+pub(super) fn usage(row: &Row<'_>) -> rusqlite::Result<Usage> {
+    Ok(Usage {
+        model: row.get(0)?,
+        read: row.get(1)?,
+        write: row.get(2)?,
+        uncached: row.get(3)?,
+        output: row.get(4)?,
+        cost: row.get(5)?,
+        cost_uncached: row.get(6)?,
+        first_token_ms: row.get(7)?,
+        total_ms: row.get(8)?,
+        broke: None,
+    })
 }
 
 /// The newest checkpoint of the branch, or of one it came from, that lies within the session's own past.

@@ -41,12 +41,25 @@ fn spaced(text: &str) -> String {
     out
 }
 
-/// Makes an input findable.
-pub(super) fn index(connection: &Connection, id: i64, kind: &str, body: &Value) -> Result<()> {
-    if let Some(words) = words(kind, body).filter(|words| !words.trim().is_empty()) {
+/// Makes the oldest inputs findable that are not yet, so many at most; how many there were. One transaction for many of them costs a
+/// fraction of one for each, so nobody who writes waits for it.
+pub(super) fn index(connection: &Connection, most: usize) -> Result<usize> {
+    let failed = doing("make messages findable");
+    // They are taken in order and each leaves a row here, also where it has no words: what comes behind the last row is new.
+    let sql = "SELECT id, kind, body FROM log WHERE id > (SELECT coalesce(max(id), 0) FROM found_docsize)
+               AND kind IN ('turn', 'assistant', 'tool_result', 'imported') ORDER BY id LIMIT ?1";
+    let new: Vec<(i64, String, String)> = connection
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.query_map([most as u64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        })
+        .map_err(failed)?;
+    for (id, kind, body) in &new {
+        // What is damaged is for `check` to tell.
+        let words = document(connection, body).ok().and_then(|body| words(kind, &body)).unwrap_or_default();
         execute(connection, "INSERT INTO found (rowid, text) VALUES (?1, ?2)", params![id, spaced(&words)])?;
     }
-    Ok(())
+    Ok(new.len())
 }
 
 /// Every word as a phrase, so that nothing in it is taken for an operator.

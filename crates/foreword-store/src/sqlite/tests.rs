@@ -225,6 +225,35 @@ fn words_are_found_in_every_script() {
 }
 
 #[test]
+fn what_comes_after_a_search_or_a_deletion_is_found() {
+    let mut store = Place::new().store();
+    let check = |store: &Sqlite, words: &str, expect: &[&str]| {
+        let found = store.search(words, usize::MAX).unwrap();
+        assert_eq!(found.iter().map(|found| found.session.as_str()).collect::<Vec<_>>(), expect, "{words}");
+    };
+    begin(&mut store, "a");
+    store.commit("a", &[said("turn", "pear")]).unwrap();
+    check(&store, "pear", &["a"]);
+    begin(&mut store, "b");
+    store.commit("b", &[said("turn", ""), said("assistant", "apple")]).unwrap();
+    check(&store, "apple", &["b"]);
+    store.delete("b").unwrap();
+    begin(&mut store, "c");
+    store.commit("c", &[said("turn", "plum")]).unwrap();
+    check(&store, "plum", &["c"]);
+    check(&store, "apple", &[]);
+    check(&store, "pear", &["a"]);
+    // What was never looked for before it went is not in the way.
+    store.commit("c", &[said("assistant", "quince")]).unwrap();
+    store.delete("c").unwrap();
+    begin(&mut store, "d");
+    let many: Vec<Write> = (0..INDEXED_AT_ONCE + 5).map(|_| said("turn", "cherry")).collect();
+    store.commit("d", &many).unwrap();
+    check(&store, "cherry", &vec!["d"; many.len()]);
+    check(&store, "quince", &[]);
+}
+
+#[test]
 fn one_writer_a_session() {
     let place = Place::new();
     let mut store = place.store();

@@ -4,30 +4,39 @@ use foreword_core::hash::Hash;
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 
-use super::branch_of;
 use super::lineage::{counts, of_request};
-use super::search::index;
+use super::{branch_of, forwarded};
 use crate::error::doing;
 use crate::packed::{Packed, pack};
 use crate::row::{Checkpoint, Counts, Entry, Fork, NewRequest, NewSession, Summary, Usage, Write};
+use crate::shared::{Job, Written};
 use crate::{Result, StoreError};
 
 pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
-    let failed = doing("begin a session");
     let agent = document(connection, &new.agent)?;
     let setup = packed(connection, &new.setup)?;
-    let run = || -> rusqlite::Result<bool> {
-        connection.execute(
-            "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)",
-            params![&agent.bytes()[..], new.created_ms],
-        )?;
-        connection.execute("INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)", [&new.id])?;
-        let branch = connection.last_insert_rowid();
-        let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
-        let rows = connection.execute(sql, params![new.id, branch, new.title, new.created_ms, &agent.bytes()[..], setup])?;
-        Ok(rows == 1)
-    };
-    if run().map_err(failed)? { Ok(()) } else { Err(StoreError::Exists(new.id.clone())) }
+    let agent = &agent.bytes()[..];
+    execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, new.created_ms])?;
+    let sql = "INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)";
+    execute(connection, sql, [&new.id])?;
+    let branch = connection.last_insert_rowid();
+    let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
+    match execute(connection, sql, params![new.id, branch, new.title, new.created_ms, agent, setup])? {
+        1 => Ok(()),
+        _ => Err(StoreError::Exists(new.id.clone())),
+    }
+}
+
+pub(super) fn job(connection: &Connection, job: &Job) -> Result<Written> {
+    let mut written = Written::default();
+    match job {
+        Job::Begin(new) => begin(connection, new)?,
+        Job::Commit(session, writes) => written.counts = all(connection, session, writes)?,
+        Job::Branch(session, at, fork, writes) => branch(connection, session, *at, fork.as_ref(), writes)?,
+        Job::Forward(writes) => written.numbers = forwarded::write(connection, writes)?,
+        Job::Index(most) => written.indexed = super::search::index(connection, *most)?,
+    }
+    Ok(written)
 }
 
 pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> Result<Counts> {
@@ -117,7 +126,6 @@ fn document(connection: &Connection, value: &Value) -> Result<Hash> {
 fn input(connection: &Connection, branch: i64, number: u64, entry: &Entry) -> Result<()> {
     let body = packed(connection, &entry.body)?;
     logged(connection, branch, number, entry, &body)?;
-    index(connection, connection.last_insert_rowid(), &entry.kind, &entry.body)?;
     if entry.kind == "assistant" {
         execute(connection, "DELETE FROM parts WHERE branch = ?1", [branch])?;
     }
