@@ -289,8 +289,8 @@ impl Relay {
         let mut told = Begun { session: self.session.clone(), ..Begun::default() };
         let created = now_ms() / 1000;
         let mut teller = None;
-        let begun = begin.map_or(Ok(()), |Begin { agent, setup, past }| desk.begin_apart(&agent, &setup, past));
-        let outcome = begun.and_then(|()| self.relay(desk, &mut inputs, &mut told, &mut teller, created));
+        let ready = begin.map_or(Ok(()), |Begin { agent, setup, past }| desk.begin_apart(&agent, &setup, past));
+        let outcome = ready.and_then(|()| self.relay(desk, &mut inputs, &mut told, &mut teller, created));
         let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
         if let Ok(Some(reply)) = &outcome {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);

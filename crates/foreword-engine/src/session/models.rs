@@ -11,7 +11,7 @@ use foreword_core::prompt::Prompt;
 use foreword_core::tokens::Tokens;
 use foreword_models::chat_model::{Chat, ChatModel, ChatModelError, End, Sampling};
 use foreword_provider::cache::CacheUse;
-use foreword_provider::client::{Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
+use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Capability, Model};
 use foreword_provider::refusal::Fault;
@@ -217,7 +217,7 @@ impl Speaker for Remote {
                     part(text);
                 }
                 answer.add(event);
-                next = events.as_mut().and_then(|events| events.waiting());
+                next = events.as_mut().and_then(Events::waiting);
             }
         };
         let id = events.as_ref().and_then(|events| events.id()).map(str::to_owned);
