@@ -57,8 +57,10 @@ impl Load {
                             let asked = match pause {
                                 // From when it was due: a question that had to wait for the answer before it waited too.
                                 Some(pause) => {
-                                    tokio::time::sleep_until(due.into()).await;
-                                    std::mem::replace(&mut due, due + pause)
+                                    let now = due;
+                                    tokio::time::sleep_until(now.into()).await;
+                                    due += pause;
+                                    now
                                 }
                                 None => Instant::now(),
                             };
