@@ -66,12 +66,19 @@ pub(crate) fn work(mut desk: Desk, jobs: &Receiver<Job>) {
                 done = Instant::now();
             }
             Err(RecvTimeoutError::Timeout) => {
-                desk.kept = None;
+                // What could not be stored is held until it can be.
+                if desk.kept.as_mut().is_none_or(Kept::settle) {
+                    desk.kept = None;
+                }
                 if done.elapsed() > READY {
                     (desk.speaker, desk.hands) = (None, None);
                 }
             }
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => {
+                // What cannot be stored now never will be.
+                desk.kept.as_mut().map(Kept::settle);
+                return;
+            }
         }
     }
 }
@@ -155,7 +162,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Begins a session of a client: its chat is not written into the vault. The client has all of it too, so nobody waits for the disk.
+    /// Begins a session of a client: its chat is not written into the vault.
     pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup, past: Vec<Past>) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
         let store = Box::new(self.common.store().unsynced());
@@ -163,6 +170,7 @@ impl Desk {
         if !past.is_empty() {
             kept.import(past, now_ms())?;
         }
+        kept.set_store(Box::new(self.common.store()));
         self.kept = Some(kept);
         Ok(())
     }
@@ -172,7 +180,8 @@ impl Desk {
         Arc::clone(&self.line.stop)
     }
 
-    /// Tells what a client sent and takes one reply.
+    /// Tells what a client sent and takes one reply. The client has all of it too, so it does not wait for the disk; whatever else is
+    /// done to the session does.
     pub(crate) fn relay(
         &mut self,
         inputs: Vec<Input>,
@@ -181,7 +190,9 @@ impl Desk {
     ) -> Result<Option<Relayed>, Problem> {
         self.speaker()?;
         let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
+        kept.set_store(Box::new(self.common.store().unsynced()));
         let reply = kept.relay(inputs, manner, &mut **speaker, &now_ms, each);
+        kept.set_store(Box::new(self.common.store()));
         self.failures();
         Ok(reply?)
     }
@@ -190,12 +201,11 @@ impl Desk {
     pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
-            let store = self.common.store();
+            let store = Box::new(self.common.store());
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
-            let is_apart = row.counts.requests > 0 && row.transcript.is_none();
-            let (store, chats) = if is_apart { (store.unsynced(), None) } else { (store, self.chats()) };
-            let mut kept = Kept::open(Box::new(store), &self.id, Some(&models), chats)?;
+            let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
+            let mut kept = Kept::open(store, &self.id, Some(&models), chats)?;
             self.manage(&mut kept);
             self.kept = Some(kept);
         }

@@ -290,9 +290,13 @@ impl Relay {
         let created = now_ms() / 1000;
         let mut teller = None;
         let ready = begin.map_or(Ok(()), |Begin { agent, setup, past }| desk.begin_apart(&agent, &setup, past));
+        if ready.is_err() {
+            // There is no such session.
+            self.app.hub.forget(&self.session);
+        }
         let outcome = ready.and_then(|()| self.relay(desk, &mut inputs, &mut told, &mut teller, created));
-        let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
         if let Ok(Some(reply)) = &outcome {
+            let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
         }

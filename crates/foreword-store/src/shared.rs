@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -27,8 +28,10 @@ const MOST_TOGETHER: usize = 256;
 /// Connections for readers that are kept open.
 const SPARE: usize = 8;
 
-/// How long after a write the log of the database is brought into its file, and how long nothing must come before the new words are
-/// made findable.
+/// How long after a write the log of the database is brought into its file.
+const TIDIED_AFTER: Duration = Duration::from_millis(200);
+
+/// How long nothing must come before new words are made findable.
 const REST: Duration = Duration::from_secs(1);
 
 /// Pages in the log of the database with which whoever writes does that itself: where tidying up is too slow.
@@ -137,7 +140,7 @@ impl Shared {
     }
 
     /// The same store for what need not wait for the disk: it survives the end of the process, however that ends; what was written in
-    /// the last second or two may be lost with the machine.
+    /// the last second may be lost with the machine.
     #[must_use]
     pub fn unsynced(&self) -> Self {
         Self { synced: false, ..self.clone() }
@@ -146,9 +149,9 @@ impl Shared {
     /// Records what is passed on, without waiting: `done` is told on the thread that writes, and has to be quick.
     pub fn record(&self, writes: Vec<Forward>, done: impl FnOnce(Result<Vec<u64>>) + Send + 'static) {
         let done = Box::new(|written: Result<Written>| done(written.map(|written| written.numbers)));
-        if self.all.wait(Waiting { job: Job::Forward(writes), synced: self.synced, who: Who::Caller(done) }) {
-            // The thread is there as long as this handle is.
-            let _ = self.all.idle.send(());
+        let waiting = Waiting { job: Job::Forward(writes), synced: self.synced, who: Who::Caller(done) };
+        if self.all.wait(waiting) && self.all.idle.send(()).is_err() {
+            self.all.write_all();
         }
     }
 
@@ -232,7 +235,8 @@ impl Drop for Next<'_> {
         let mut queue = lock(&self.0.queue);
         let threads =
             queue.waiting.iter().filter_map(|waiting| if let Who::Thread(turn) = &waiting.who { Some(turn) } else { None });
-        let told = threads.map(|turn| turn.try_send(Turn::Write)).any(|told| told.is_ok());
+        // A thread that panics may be one of them.
+        let told = !thread::panicking() && threads.map(|turn| turn.try_send(Turn::Write)).any(|told| told.is_ok());
         queue.busy = told || (!queue.waiting.is_empty() && self.0.idle.send(()).is_ok());
     }
 }
@@ -241,31 +245,44 @@ impl Drop for Next<'_> {
 fn help(all: &Weak<All>, asked: &Receiver<()>) {
     while asked.recv().is_ok() {
         let Some(all) = all.upgrade() else { return };
-        all.write_all();
+        // A panic is told of where it happens; the others are still to be written for.
+        let _ = catch_unwind(AssertUnwindSafe(|| all.write_all()));
     }
 }
 
-/// Brings the log of the database into its file beside whoever writes, who then never waits for that. When nothing comes, new words are
-/// made findable.
+impl Drop for All {
+    fn drop(&mut self) {
+        // Those who did not wait.
+        while !lock(&self.queue).waiting.is_empty() {
+            self.write_all();
+        }
+    }
+}
+
+/// Brings the log of the database into its file beside whoever writes; when nothing comes any more, new words are made findable. Who
+/// writes waits while the disk takes in what is new, so it is given little at a time.
 fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
     let mut grown = growth.recv().is_ok();
     while grown {
-        thread::sleep(REST);
+        thread::sleep(TIDIED_AFTER);
         // What cannot be done now is done the next time, or by whoever opens the store or searches it.
         let _ = store.tidy();
-        let mut more = true;
+        let mut rest = REST;
         grown = loop {
-            match growth.try_recv() {
+            match growth.recv_timeout(rest) {
                 Ok(()) => break true,
-                Err(TryRecvError::Disconnected) => return,
-                Err(TryRecvError::Empty) if more => {
-                    let Some(all) = all.upgrade() else { return };
-                    more = all.write(Job::Index(INDEXED_AT_ONCE), false).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE);
-                }
-                Err(TryRecvError::Empty) => break growth.recv().is_ok(),
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if index(all) => rest = Duration::ZERO,
+                Err(RecvTimeoutError::Timeout) => break growth.recv().is_ok(),
             }
         };
     }
+}
+
+/// Makes some new messages findable; whether there may be more.
+fn index(all: &Weak<All>) -> bool {
+    let Some(all) = all.upgrade() else { return false };
+    all.write(Job::Index(INDEXED_AT_ONCE), false).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE)
 }
 
 impl Store for Shared {
@@ -350,6 +367,9 @@ impl Store for Shared {
     }
 
     fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
+        // What is new is made findable in the queue of those who write, so that it keeps nobody from writing for long. What cannot be
+        // now is found the next time.
+        while self.write(Job::Index(INDEXED_AT_ONCE)).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE) {}
         self.alone(|store| store.search(words, limit))
     }
 

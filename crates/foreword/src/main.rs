@@ -36,10 +36,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What one thread of a server takes, another gives back; the system's allocator makes them wait for each other.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Everything that is said to the model before it answers.
 #[derive(Parser)]
 #[command(

@@ -151,6 +151,17 @@ impl Kept {
         &*self.store
     }
 
+    /// Goes on with another handle on the same store.
+    pub fn set_store(&mut self, store: Box<dyn Store>) {
+        self.store = store;
+    }
+
+    /// Tries again to store what is not yet; whether all of it is stored.
+    pub fn settle(&mut self) -> bool {
+        self.write([]);
+        self.is_stored()
+    }
+
     /// How far its records go.
     pub fn counts(&self) -> Counts {
         self.counts

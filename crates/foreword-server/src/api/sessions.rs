@@ -297,7 +297,8 @@ pub(crate) struct FoundView {
 /// Messages that hold all the words, also those that were folded away.
 #[utoipa::path(get, path = "/search", tag = "sessions", params(SearchQuery), responses((status = 200, body = [FoundView])))]
 pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<SearchQuery>) -> Answer<Vec<FoundView>> {
-    let found = app.common.with_store(move |store| {
+    let store = app.common.store();
+    let found = crate::app::blocking(move || {
         let titles: BTreeMap<String, Option<String>> = store.sessions()?.into_iter().map(|row| (row.id, row.title)).collect();
         let found = store.search(&query.q, query.limit.unwrap_or(20).min(100))?;
         Ok(found

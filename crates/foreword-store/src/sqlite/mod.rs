@@ -40,6 +40,9 @@ pub struct Sqlite {
     synced: bool,
 }
 
+/// How long others may take to bring the log of the database into the file.
+const OTHERS_DONE: Duration = Duration::from_secs(2);
+
 /// Inputs that are made findable in one transaction.
 const INDEXED_AT_ONCE: usize = 1024;
 
@@ -146,6 +149,8 @@ impl Sqlite {
         };
         match self.written(synced && !jobs.iter().all(Job::is_light), each) {
             Ok(done) => done,
+            // Whoever keeps others from writing would keep each of them.
+            Err(StoreError::Busy { doing, seconds }) => jobs.iter().map(|_| Err(StoreError::Busy { doing, seconds })).collect(),
             // The whole of it failed, each may have its own reason.
             Err(_) => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job), synced)).collect(),
         }
@@ -153,17 +158,17 @@ impl Sqlite {
 
     /// Writes in one transaction, and waits for the disk where that is wanted.
     fn written<T>(&mut self, synced: bool, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
-        if synced != self.synced {
-            let level = if synced { "FULL" } else { "NORMAL" };
-            self.connection.pragma_update(None, "synchronous", level).map_err(doing("write to a session"))?;
-            self.synced = synced;
-        }
         // By statements that are kept, since this is done for every message.
         let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([]).map(drop);
         let failed = doing("write to a session");
         if !self.connection.is_autocommit() {
             // Whoever was here before panicked.
             run("ROLLBACK").map_err(&failed)?;
+        }
+        if synced != self.synced {
+            let level = if synced { "FULL" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", level).map_err(&failed)?;
+            self.synced = synced;
         }
         run("BEGIN IMMEDIATE").map_err(&failed)?;
         let done = work(&self.connection).and_then(|done| run("COMMIT").map(|()| done).map_err(&failed));
@@ -195,10 +200,6 @@ impl Sqlite {
         let indexed = search::index(&transaction, most)?;
         transaction.commit().map_err(doing("make messages findable"))?;
         Ok(indexed == most)
-    }
-
-    fn transaction(&mut self, what: &'static str) -> Result<Transaction<'_>> {
-        self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(doing(what))
     }
 }
 
@@ -244,9 +245,7 @@ fn branch_of(connection: &Connection, session: &str) -> Result<i64> {
 
 impl Store for Sqlite {
     fn begin(&mut self, new: &NewSession) -> Result<()> {
-        let transaction = self.transaction("begin a session")?;
-        write::begin(&transaction, new)?;
-        transaction.commit().map_err(doing("begin a session"))
+        self.written(true, |connection| write::begin(connection, new))
     }
 
     fn sessions(&self) -> Result<Vec<SessionRow>> {
@@ -318,28 +317,27 @@ impl Store for Sqlite {
     }
 
     fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> Result<()> {
-        let transaction = self.transaction("branch a session")?;
-        write::branch(&transaction, session, at, fork, writes)?;
-        transaction.commit().map_err(doing("branch a session"))
+        self.written(true, |connection| write::branch(connection, session, at, fork, writes))
     }
 
     fn delete(&mut self, session: &str) -> Result<()> {
         // What a person deletes is overwritten, not only unlinked.
         self.connection.pragma_update(None, "secure_delete", true).map_err(doing("delete a session"))?;
-        let deleted = (|| {
-            let transaction = self.transaction("delete a session")?;
-            sweep::delete(&transaction, session)?;
-            transaction.commit().map_err(doing("delete a session"))
-        })();
+        let deleted = self.written(true, |connection| sweep::delete(connection, session));
         self.connection.pragma_update(None, "secure_delete", false).map_err(doing("delete a session"))?;
         deleted?;
         // So that the pages do not live on in the log of the database.
-        let busy: bool = self
+        let since = Instant::now();
+        while self
             .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
-            .map_err(doing("delete a session"))?;
-        if busy {
-            return Err(StoreError::StillThere(session.to_owned()));
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0))
+            .map_err(doing("delete a session"))?
+        {
+            // While another connection does the same, SQLite says so at once instead of waiting.
+            if since.elapsed() > OTHERS_DONE {
+                return Err(StoreError::StillThere(session.to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
         if let Some(folder) = self.path.parent() {
             let _ = fs::remove_file(folder.join("leases").join(format!("{session}.lock")));
@@ -348,7 +346,14 @@ impl Store for Sqlite {
     }
 
     fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
-        while self.index(INDEXED_AT_ONCE)? {}
+        loop {
+            match self.index(INDEXED_AT_ONCE) {
+                Ok(true) => {}
+                // What cannot be made findable now is the next time; the rest is.
+                Ok(false) | Err(StoreError::Busy { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. }) => break,
+                Err(error) => return Err(error),
+            }
+        }
         search::search(&self.connection, words, limit)
     }
 
@@ -379,9 +384,7 @@ impl Store for Sqlite {
     }
 
     fn load(&mut self, dump: &Dump) -> Result<()> {
-        let transaction = self.transaction("take in a session")?;
-        dump::load(&transaction, dump)?;
-        transaction.commit().map_err(doing("take in a session"))
+        self.written(true, |connection| dump::load(connection, dump))
     }
 
     fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {

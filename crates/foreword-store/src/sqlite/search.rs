@@ -8,9 +8,9 @@ use serde_json::Value;
 use super::lineage::lineage;
 use super::read::document;
 use super::write::execute;
-use crate::Result;
 use crate::error::doing;
 use crate::row::{Found, Logged};
+use crate::{Result, StoreError};
 
 /// The words of an input, where it has any that people said or read.
 fn words(kind: &str, body: &Value) -> Option<String> {
@@ -55,8 +55,12 @@ pub(super) fn index(connection: &Connection, most: usize) -> Result<usize> {
         })
         .map_err(failed)?;
     for (id, kind, body) in &new {
-        // What is damaged is for `check` to tell.
-        let words = document(connection, body).ok().and_then(|body| words(kind, &body)).unwrap_or_default();
+        let words = match document(connection, body) {
+            Ok(body) => words(kind, &body).unwrap_or_default(),
+            // That is for `check` to tell.
+            Err(StoreError::Damaged(_)) => String::new(),
+            Err(error) => return Err(error),
+        };
         execute(connection, "INSERT INTO found (rowid, text) VALUES (?1, ?2)", params![id, spaced(&words)])?;
     }
     Ok(new.len())
