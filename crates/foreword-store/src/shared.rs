@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foreword_core::hash::Hash;
 use serde_json::Value;
@@ -28,11 +28,11 @@ const MOST_TOGETHER: usize = 256;
 /// Connections for readers that are kept open.
 const SPARE: usize = 8;
 
-/// How long after a write the log of the database is brought into its file.
-const TIDIED_AFTER: Duration = Duration::from_millis(200);
-
-/// How long nothing must come before new words are made findable.
+/// How long nothing must come before the log of the database is brought into its file and new words are made findable.
 const REST: Duration = Duration::from_secs(1);
+
+/// How long it is put off where something always comes: about as long as the system itself leaves what was written in memory.
+const LONGEST_UNTIDY: Duration = Duration::from_secs(30);
 
 /// Pages in the log of the database with which whoever writes does that itself: where tidying up is too slow.
 const LONGEST_LOG: u32 = 16_000;
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// The same store for what need not wait for the disk: it survives the end of the process, however that ends; what was written in
-    /// the last second may be lost with the machine.
+    /// the last seconds, half a minute under steady load, may be lost with the machine.
     #[must_use]
     pub fn unsynced(&self) -> Self {
         Self { synced: false, ..self.clone() }
@@ -259,21 +259,23 @@ impl Drop for All {
     }
 }
 
-/// Brings the log of the database into its file beside whoever writes; when nothing comes any more, new words are made findable. Who
-/// writes waits while the disk takes in what is new, so it is given little at a time.
+/// Brings the log of the database into its file beside whoever writes, and makes new words findable. Who writes waits while the disk is
+/// told to write, so both are done when nothing has come for a while, or not for too long.
 fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
     let mut grown = growth.recv().is_ok();
     while grown {
-        thread::sleep(TIDIED_AFTER);
+        let since = Instant::now();
+        while growth.recv_timeout(REST).is_ok() && since.elapsed() < LONGEST_UNTIDY {
+            thread::sleep(REST);
+        }
         // What cannot be done now is done the next time, or by whoever opens the store or searches it.
         let _ = store.tidy();
-        let mut rest = REST;
         grown = loop {
-            match growth.recv_timeout(rest) {
+            match growth.try_recv() {
                 Ok(()) => break true,
-                Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) if index(all) => rest = Duration::ZERO,
-                Err(RecvTimeoutError::Timeout) => break growth.recv().is_ok(),
+                Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) if index(all) => {}
+                Err(TryRecvError::Empty) => break growth.recv().is_ok(),
             }
         };
     }
