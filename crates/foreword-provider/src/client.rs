@@ -1,6 +1,7 @@
 //! Step 7: sends the bytes of a body, untouched, and gives the answer as events.
 //!
-//! A request is tried again only while the model has not begun to answer; after that a second try could say something else. Whoever
+//! A request is tried again only while the model has not begun to answer; after that a second try could say something else, and cost
+//! again. Whoever
 //! drops an [`Answer`] or the future that brings it ends the request.
 //!
 //! ```no_run
@@ -183,8 +184,12 @@ impl Client {
             };
             let reader = Reader::new(self.dialect, form, self.max_bytes);
             let mut answer = Answer::new(sent, reader, self.host.clone(), self.timeouts, deadline);
-            answer.begin().await?;
-            Ok(answer)
+            match answer.begin().await {
+                Ok(()) => Ok(answer),
+                // It is told when it is done, so the model has answered.
+                Err(error) if form == Form::Whole && answer.came() => Err(error.of_whole()),
+                Err(error) => Err(error),
+            }
         };
         match tokio::time::timeout(limit, begin).await {
             Ok(answer) => answer,

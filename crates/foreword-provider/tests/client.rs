@@ -202,8 +202,13 @@ fn a_stream_that_breaks_off_before_the_first_word_is_begun_again() {
     each(async |dialect, delivery| {
         let cut = Scripted { cut_after: Some(0), ..says("never seen") };
         let double = Double::start(Script::of([cut, says("Hi")])).await.unwrap();
-        assert_eq!(ask(&client(&double, dialect), delivery).await.unwrap().text(), "Hi", "{dialect}");
-        assert_eq!(double.seen().len(), 2);
+        let asked = ask(&client(&double, dialect), delivery).await;
+        // A whole answer is sent when the model is done.
+        match delivery {
+            Delivery::Stream => assert_eq!(asked.unwrap().text(), "Hi", "{dialect}"),
+            Delivery::Whole => assert!(matches!(asked, Err(SendError::BrokeOff { .. })), "{dialect}: {asked:?}"),
+        }
+        assert_eq!(double.seen().len(), if delivery == Delivery::Stream { 2 } else { 1 });
     });
 }
 
@@ -465,4 +470,41 @@ fn an_answer_can_be_too_long() {
 
 fn host(double: &Double) -> String {
     double.base_url(Dialect::OpenAiChat).split('/').nth(2).unwrap().to_owned()
+}
+
+/// A whole answer that breaks off has been paid for; a stream that breaks off before it says anything has not.
+#[test]
+fn a_whole_answer_that_breaks_off_is_not_asked_for_again() {
+    use std::io::{Read as _, Write as _};
+    let check = |kind: &str, start: &str, delivery, expect_asked: usize| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: 1000\r\n\r\n{start}");
+        let server = std::thread::spawn(move || {
+            let mut asked = 0;
+            while let Ok((mut stream, _)) = listener.accept() {
+                let mut bytes = [0; 4096];
+                let read = stream.read(&mut bytes).unwrap();
+                if bytes[..read].starts_with(b"END") {
+                    break;
+                }
+                asked += 1;
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            asked
+        });
+        let config = ClientConfig {
+            base_url: Some(format!("http://{address}/v1")),
+            key: KeySource::Given(Secret::new("sk-test-1234")),
+            retry: Retry { tries: 3, first_wait: Duration::from_millis(5), max_wait: Duration::from_secs(1) },
+            ..ClientConfig::new(Dialect::OpenAiChat)
+        };
+        let failed = run(async { ask(&Client::new(config).unwrap(), delivery).await.unwrap_err() });
+        std::net::TcpStream::connect(address).unwrap().write_all(b"END").unwrap();
+        assert_eq!(server.join().unwrap(), expect_asked, "{kind}: {failed}");
+        assert_eq!(matches!(failed, SendError::BrokeOff { .. }), expect_asked == 1, "{failed}");
+    };
+    check("application/json", "{\"id\": \"c1\", \"cho", Delivery::Whole, 1);
+    check("application/json", "", Delivery::Whole, 3);
+    check("text/event-stream", ": hello\n\n", Delivery::Stream, 3);
 }

@@ -20,6 +20,8 @@ pub struct Answer {
     key: Option<Secret>,
     timeouts: Timeouts,
     deadline: Instant,
+    /// Whether bytes of it have come.
+    came: bool,
     /// What went wrong, until the events before it are given out.
     failed: Option<SendError>,
 }
@@ -27,7 +29,12 @@ pub struct Answer {
 impl Answer {
     pub(super) fn new(sent: Sent, reader: Reader, host: String, timeouts: Timeouts, deadline: Instant) -> Self {
         let Sent { response, key } = sent;
-        Self { response, reader, host, key, timeouts, deadline, failed: None }
+        Self { response, reader, host, key, timeouts, deadline, came: false, failed: None }
+    }
+
+    /// Whether bytes of it have come.
+    pub(super) fn came(&self) -> bool {
+        self.came
     }
 
     /// Reads until the first event; an error before it is one of the try.
@@ -99,6 +106,7 @@ impl Answer {
     fn take(&mut self, chunk: Result<Option<impl AsRef<[u8]>>, SendError>) {
         match chunk {
             Ok(Some(bytes)) => {
+                self.came = true;
                 if let Err(error) = self.reader.push(bytes.as_ref()) {
                     self.failed = Some(SendError::read(&self.host, self.key.as_ref(), error));
                 }

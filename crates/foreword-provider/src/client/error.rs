@@ -84,6 +84,14 @@ pub enum SendError {
         /// What it said.
         refusal: Refusal,
     },
+    /// A whole answer broke off on its way.
+    #[error("asking {host}: the answer broke off on its way ({why}); it may have been paid for, so it was not asked for again")]
+    BrokeOff {
+        /// Whom.
+        host: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The answer broke off, or is none.
     #[error("asking {host}: {error}")]
     Unread {
@@ -102,7 +110,16 @@ impl SendError {
             Self::Refused { refusal, .. } => refusal.passing,
             Self::Unread { error, .. } => *error == ReadError::Cut,
             // Whoever is slow now is working on it; a second request would cost again.
-            Self::Key(_) | Self::TooSlow { .. } => false,
+            Self::Key(_) | Self::TooSlow { .. } | Self::BrokeOff { .. } => false,
+        }
+    }
+
+    /// The same of an answer that was done when its first bytes came.
+    pub(super) fn of_whole(self) -> Self {
+        match self {
+            Self::Network { host, why } => Self::BrokeOff { host, why },
+            Self::Unread { host, error: error @ ReadError::Cut } => Self::BrokeOff { host, why: error.to_string() },
+            other => other,
         }
     }
 
