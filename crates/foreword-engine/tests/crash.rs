@@ -16,10 +16,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use foreword_engine::chats::{Chats, Importer};
 use foreword_engine::places::Places;
 use foreword_engine::session::{
-    Event, Fork, Input, Kept, Mode, Question, STORE, Script, Setup, Sqlite, Store, StoreError, TurnInput, fork, rewind, take_in,
-    transcript, verify,
+    Event, Fork, Input, Kept, Manner, Mode, Question, STORE, Script, Setup, Shared, Sqlite, Store, StoreError, TurnInput, fork,
+    rewind, take_in, transcript, verify,
 };
 use foreword_engine::{Layout, vault};
+use foreword_store::{Answered, NewForwarded};
 use jiff::tz::TimeZone;
 use tempfile::TempDir;
 
@@ -106,15 +107,72 @@ fn send(root: &Path, kept: &mut Kept, dice: &mut Dice, script: &mut Script) {
     acknowledge(&format!("said {id} {}", said.text));
 }
 
+/// What a gateway does: sessions that do not wait for the disk, and requests that are passed on.
+struct Gateway {
+    store: Shared,
+    open: Vec<Kept>,
+    script: Script,
+}
+
+impl Gateway {
+    fn new(root: &Path) -> Self {
+        let file = root.join("plain.json");
+        fs::write(&file, serde_json::json!({"replies": [{"text": "A plain answer."}]}).to_string()).unwrap();
+        let store = Shared::new(Sqlite::open(&root.join(STORE)).unwrap()).unwrap().unsynced();
+        Self { store, open: Vec::new(), script: Script::read(&file).unwrap() }
+    }
+
+    fn relay(&mut self, root: &Path, dice: &mut Dice) {
+        if dice.roll(4) == 0 || self.open.is_empty() {
+            let (agent, _) = vault::agent(root, None).unwrap();
+            let id = format!("gate{}", dice.roll(1 << 30));
+            let setup = Setup::new(&id, Some("claude-sonnet-5"), Layout::Log, 0, None).unwrap();
+            if self.open.len() > 2 {
+                self.open.remove(0);
+            }
+            self.open.push(Kept::begin(Box::new(self.store.clone()), &id, &agent, &setup, None, None, now()).unwrap());
+        }
+        let at = usize::try_from(dice.roll(self.open.len() as u64)).unwrap();
+        let kept = &mut self.open[at];
+        let id = kept.id().to_owned();
+        let words = format!("question {} of {}", dice.roll(1_000_000), std::process::id());
+        let turn = TurnInput { words: words.clone(), ..TurnInput::default() };
+        let mut each = |event: Event<'_>| {
+            if let Event::Request(outgoing) = event {
+                acknowledge(&format!("said {id} {words}"));
+                acknowledge(&format!("request {id} {}", outgoing.number));
+            }
+        };
+        let told = vec![Input::Turn(turn)];
+        let relayed = kept.relay(told, Manner::default(), &mut self.script, &now, &mut each).unwrap();
+        assert_eq!(kept.take_failures(), []);
+        acknowledge(&format!("said {id} {}", relayed.unwrap().text));
+    }
+
+    fn pass_on(&mut self, dice: &mut Dice) {
+        let body = format!("{{\"a\": {}}}", dice.roll(1_000_000));
+        let (front, model) = ("chat".to_owned(), "m".to_owned());
+        let new = NewForwarded { at_ms: now(), front, model, session: None, body: body.clone() };
+        let number = self.store.sent(new).unwrap();
+        acknowledge(&format!("passed {number} {body}"));
+        let answered = Answered { status: Some(200), ..Answered::default() };
+        self.store.answered(number, &answered).unwrap();
+        acknowledge(&format!("answered {number}"));
+    }
+}
+
 /// Works until it is killed.
 fn work(root: &Path, seed: u64) {
     let mut dice = Dice(seed);
     let mut script = script(root);
     script.skip(usize::try_from(dice.roll(4)).unwrap());
+    let mut gateway = Gateway::new(root);
     acknowledge("ready");
     loop {
         let id = ["one", "two-l"][usize::try_from(dice.roll(2)).unwrap()];
-        match dice.roll(10) {
+        match dice.roll(14) {
+            10 | 11 => (0..4).for_each(|_| gateway.relay(root, &mut dice)),
+            12 => gateway.pass_on(&mut dice),
             0..=4 => send(root, &mut open(root, id), &mut dice, &mut script),
             5 => {
                 let mut kept = open(root, id);
@@ -221,9 +279,16 @@ fn check(root: &Path, acknowledged: &[String], deleted_may_miss: bool) {
         said.push(store.parts(&row.id).unwrap().concat());
         texts.insert(row.id, said);
     }
+    let passed = store.forwarded().unwrap();
     for what in acknowledged {
         let mut words = what.splitn(3, ' ');
         let (kind, session, rest) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or_default());
+        if let Ok(number) = session.parse::<u64>() {
+            let answered = passed.iter().any(|passed| passed.number == number && passed.status == Some(200));
+            let holds = if kind == "answered" { answered } else { store.forwarded_body(number).is_ok_and(|body| body == rest) };
+            assert!(holds, "{what} was acknowledged and is not there");
+            continue;
+        }
         let Some(said) = texts.get(session) else {
             assert!(deleted_may_miss && session.starts_with("fork"), "session {session} is missing: {what}");
             continue;

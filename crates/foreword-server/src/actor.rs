@@ -1,8 +1,8 @@
-//! The thread of a session: it holds the session's lease while there is something to do, and does one thing after the other.
+//! What is done to a session, one thing after the other. Its lease is held while there is something to do.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foreword_engine::Layout;
@@ -12,8 +12,8 @@ use foreword_engine::config::Chosen;
 use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Setup, Speaker, Stop, Store as _, StoreError,
-    Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
+    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Reply, Setup, SpeakError, Stop,
+    Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
 };
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
@@ -23,7 +23,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::{Tools, asking_of, speaker, workbench};
+use crate::answer::{Tools, Voice, asking_of, voice, workbench};
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
@@ -42,45 +42,53 @@ const READY: Duration = Duration::from_mins(10);
 /// A tool's output in an event; all of it is in the record.
 const SHOWN: usize = 2000;
 
-/// What a session's thread works with.
+/// What is needed to do something to a session.
 pub(crate) struct Desk {
     id: String,
     line: Line,
     pub(crate) common: Arc<Common>,
     kept: Option<Kept>,
-    pub(crate) speaker: Option<Box<dyn Speaker>>,
+    pub(crate) voice: Option<Voice>,
     pub(crate) hands: Option<Tools>,
     /// When the user is asked before a tool runs, where they said so.
     pub(crate) asking: Option<Asking>,
     /// What the summary of the fold that was asked for is to look at above all.
     focus: Option<String>,
+    /// When something was last done to it.
+    done: Instant,
+    /// Whether a request is under way that nobody at the desk waits for.
+    relaying: bool,
 }
 
 /// Does what comes until the queue is gone.
-pub(crate) fn work(mut desk: Desk, jobs: &Receiver<Job>) {
-    let mut done = Instant::now();
-    loop {
-        match jobs.recv_timeout(HELD) {
-            Ok(job) => {
-                job(&mut desk);
-                done = Instant::now();
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                // What could not be stored is held until it can be.
-                if desk.kept.as_mut().is_none_or(Kept::settle) {
-                    desk.kept = None;
-                }
-                if done.elapsed() > READY {
-                    (desk.speaker, desk.hands) = (None, None);
-                }
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                // What cannot be stored now never will be.
-                desk.kept.as_mut().map(Kept::settle);
-                return;
-            }
-        }
+pub(crate) fn work(desk: &Mutex<Desk>, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let mut desk = at(desk);
+        job(&mut desk);
+        desk.done = Instant::now();
     }
+}
+
+/// The desk, for whoever may wait a moment.
+pub(crate) fn at(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+    desk.lock().unwrap_or_else(|poisoned| cleared(desk, poisoned))
+}
+
+/// The desk, where nobody is at it.
+pub(crate) fn try_at(desk: &Mutex<Desk>) -> Option<MutexGuard<'_, Desk>> {
+    match desk.try_lock() {
+        Ok(desk) => Some(desk),
+        Err(TryLockError::Poisoned(poisoned)) => Some(cleared(desk, poisoned)),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// What a panic left behind may be half of something: the session is opened anew from what is stored.
+fn cleared<'a>(desk: &'a Mutex<Desk>, poisoned: PoisonError<MutexGuard<'a, Desk>>) -> MutexGuard<'a, Desk> {
+    desk.clear_poison();
+    let mut desk = poisoned.into_inner();
+    (desk.kept, desk.voice, desk.hands) = (None, None, None);
+    desk
 }
 
 /// How a session begins.
@@ -115,7 +123,49 @@ pub(crate) enum Turn {
 
 impl Desk {
     pub(crate) fn new(id: String, line: Line, common: Arc<Common>) -> Self {
-        Self { id, line, common, kept: None, speaker: None, hands: None, asking: None, focus: None }
+        Self {
+            id,
+            line,
+            common,
+            kept: None,
+            voice: None,
+            hands: None,
+            asking: None,
+            focus: None,
+            done: Instant::now(),
+            relaying: false,
+        }
+    }
+
+    /// Its name.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether a turn runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.line.running.load(Ordering::Acquire)
+    }
+
+    /// Whether a client is being answered while nobody is at the desk.
+    pub(crate) fn is_relaying(&self) -> bool {
+        // One that broke off has left the first behind, not the second.
+        self.relaying && self.is_running()
+    }
+
+    /// Lets go of what was not needed for some time.
+    pub(crate) fn rest(&mut self) {
+        if self.is_running() {
+            return;
+        }
+        let idle = self.done.elapsed();
+        if idle > READY {
+            (self.voice, self.hands) = (None, None);
+        }
+        // What could not be stored is held until it can be.
+        if idle > HELD && self.kept.as_mut().is_some_and(Kept::settle) {
+            self.kept = None;
+        }
     }
 
     fn chats(&self) -> Option<Chats> {
@@ -188,13 +238,68 @@ impl Desk {
         manner: Manner,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, Problem> {
-        self.speaker()?;
-        let (Some(kept), Some(speaker)) = (self.kept.as_mut(), self.speaker.as_mut()) else { return Ok(None) };
+        self.voice()?;
+        let (Some(kept), Some(voice)) = (self.kept.as_mut(), self.voice.as_mut()) else { return Ok(None) };
         kept.set_store(Box::new(self.common.store().unsynced()));
-        let reply = kept.relay(inputs, manner, &mut **speaker, &now_ms, each);
+        let mut there = None;
+        let reply = kept.relay(inputs, manner, voice.speaker(&self.common, &self.line.stop, &mut there), &now_ms, each);
         kept.set_store(Box::new(self.common.store()));
         self.failures();
         Ok(reply?)
+    }
+
+    /// The provider that answers, where the session is open and none of what it needs has to be waited for.
+    pub(crate) fn provider(&mut self) -> Result<Option<Arc<Client>>, Problem> {
+        if self.kept.is_none() || self.common.config.answers.script.is_some() {
+            return Ok(None);
+        }
+        if let (None, Some(kept)) = (&self.voice, &self.kept)
+            && kept.setup().is_embedded()
+        {
+            // Its weights may have to be read.
+            return Ok(None);
+        }
+        self.voice()?;
+        match &self.voice {
+            Some(Voice::There(client)) => Ok(Some(Arc::clone(client))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The first half of [`Self::relay`], for whoever carries the request itself.
+    pub(crate) fn begin_relay(&mut self, inputs: Vec<Input>, manner: Manner) -> Result<Option<Exchange>, Problem> {
+        let Some(kept) = self.kept.as_mut() else { return Ok(None) };
+        self.done = Instant::now();
+        kept.set_store(Box::new(self.common.store().unsynced()));
+        let asked = kept.begin_relay(inputs, manner, &now_ms);
+        self.relaying = matches!(asked, Ok(Some(_)));
+        if !self.relaying {
+            kept.set_store(Box::new(self.common.store()));
+            self.failures();
+        }
+        Ok(asked?)
+    }
+
+    /// A part of the reply came in.
+    pub(crate) fn relay_part(&mut self, exchange: &mut Exchange, part: &str) {
+        if let Some(kept) = self.kept.as_mut() {
+            kept.relay_part(exchange, part);
+        }
+    }
+
+    /// The other half.
+    pub(crate) fn end_relay(
+        &mut self,
+        exchange: Exchange,
+        answer: Result<Reply, SpeakError>,
+    ) -> Result<Option<Relayed>, Problem> {
+        self.relaying = false;
+        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before its answer came"))?;
+        let reply = kept.end_relay(exchange, answer, &now_ms);
+        kept.set_store(Box::new(self.common.store()));
+        self.failures();
+        self.done = Instant::now();
+        Ok(Some(reply?))
     }
 
     /// The session, opened.
@@ -399,7 +504,7 @@ impl Desk {
 
     /// Gets ready whoever answers, and what runs the session's tools.
     fn answering(&mut self) -> Result<(), Problem> {
-        self.speaker()?;
+        self.voice()?;
         let (kept, hands) = self.equipped()?;
         hands.update(kept)
     }
@@ -419,18 +524,20 @@ impl Desk {
         open.ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
     }
 
-    fn speaker(&mut self) -> Result<(), Problem> {
+    fn voice(&mut self) -> Result<(), Problem> {
         self.kept()?;
         let Some(kept) = self.kept.as_mut() else { return Ok(()) };
-        self.speaker = Some(speaker(self.speaker.take(), &self.common, kept, &self.line.stop)?);
+        self.voice = Some(voice(self.voice.take(), &self.common, kept, &self.line.stop)?);
         Ok(())
     }
 
     /// Carries the turn to its end; what to tell of it then.
     fn run(&mut self, question: Option<Question>, number: u64) -> (&'static str, Value) {
-        let (Some(kept), Some(speaker), Some(hands)) = (self.kept.as_mut(), self.speaker.as_mut(), self.hands.as_mut()) else {
+        let (Some(kept), Some(voice), Some(hands)) = (self.kept.as_mut(), self.voice.as_mut(), self.hands.as_mut()) else {
             return ("changed", json!({}));
         };
+        let mut there = None;
+        let speaker = voice.speaker(&self.common, &self.line.stop, &mut there);
         let feed = Arc::clone(&self.line.feed);
         let mut each = |event: Event<'_>| {
             match event {
@@ -447,8 +554,8 @@ impl Desk {
             };
         };
         let outcome = match question {
-            Some(question) => kept.send(question, &mut **speaker, &mut hands.bench, &now_ms, &mut each),
-            None => kept.go_on(&mut **speaker, &mut hands.bench, &now_ms, &mut each),
+            Some(question) => kept.send(question, speaker, &mut hands.bench, &now_ms, &mut each),
+            None => kept.go_on(speaker, &mut hands.bench, &now_ms, &mut each),
         };
         match outcome {
             Ok(said) => {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, ClientConfig, Embedded, Hash, Kept, Remote, STORE, Script, Speaker, Stop, Store as _, embedded_file,
+    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, STORE, Script, Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
 use foreword_engine::workbench::Workbench;
@@ -98,13 +98,16 @@ impl Tools {
     }
 }
 
+/// Whoever answers.
+pub(crate) enum Voice {
+    /// Here: the model that comes with Foreword, or a script.
+    Here(Box<dyn Speaker + Send>),
+    /// A provider.
+    There(Arc<Client>),
+}
+
 /// Whoever answers. A script is read anew each time; a model stays, as it may remember the last prompt.
-pub(crate) fn speaker(
-    held: Option<Box<dyn Speaker>>,
-    common: &Common,
-    kept: &mut Kept,
-    stop: &Stop,
-) -> Result<Box<dyn Speaker>, Problem> {
+pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop: &Stop) -> Result<Voice, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
         let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
@@ -114,18 +117,25 @@ pub(crate) fn speaker(
         if let Some((at_ms, prompt)) = kept.last_prompt() {
             script.remember(at_ms, prompt, &kept.setup().model);
         }
-        return Ok(Box::new(script));
+        return Ok(Voice::Here(Box::new(script)));
     }
-    if let Some(speaker) = held {
-        return Ok(speaker);
+    if let Some(voice) = held {
+        return Ok(voice);
     }
     let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
     match answers.choose(Some(&name))?.client {
-        None => Ok(Box::new(embedded(common, stop)?)),
+        None => Ok(Voice::Here(Box::new(embedded(common, stop)?))),
         // The session's record says how its model is spoken to, whatever the configuration has become.
-        Some(client) => {
-            let client = common.client(ClientConfig { dialect, ..client })?;
-            Ok(Box::new(Remote::shared(client, common.runtime.clone(), Arc::clone(stop))))
+        Some(client) => Ok(Voice::There(common.client(ClientConfig { dialect, ..client })?)),
+    }
+}
+
+impl Voice {
+    /// As a speaker, for a thread that may wait.
+    pub(crate) fn speaker<'a>(&'a mut self, common: &Common, stop: &Stop, there: &'a mut Option<Remote>) -> &'a mut dyn Speaker {
+        match self {
+            Self::Here(speaker) => &mut **speaker,
+            Self::There(client) => there.insert(Remote::shared(Arc::clone(client), common.runtime.clone(), Arc::clone(stop))),
         }
     }
 }

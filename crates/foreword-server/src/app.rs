@@ -24,9 +24,6 @@ use crate::rate::Rate;
 /// How old the list of notes may be.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// Connections to the store that are kept for the next reader.
-const SPARE_STORES: usize = 8;
-
 /// A running server.
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
@@ -53,13 +50,12 @@ impl App {
             root,
             vault: Mutex::new((Arc::new(vault), Instant::now())),
             store: Shared::new(store)?,
-            stores: Mutex::default(),
             notes: Mutex::default(),
             embedded: Mutex::default(),
             clients: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
-        let hub = Arc::new(Hub::new(Arc::clone(&common), config.limits.sessions));
+        let hub = Hub::new(Arc::clone(&common), config.limits.sessions)?;
         let gateway = Gateway::new(&common.store);
         let rate = config.limits.requests_per_s.map(Rate::new);
         Ok(Self { config, common, hub, gateway, rate, end: watch::Sender::new(false) })
@@ -73,7 +69,6 @@ pub(crate) struct Common {
     pub(crate) root: PathBuf,
     vault: Mutex<(Arc<Vault>, Instant)>,
     store: Shared,
-    stores: Mutex<Vec<Sqlite>>,
     /// The notes and what finds them, once a session needed them.
     notes: Mutex<Option<Notes>>,
     /// The model that comes with Foreword, once it was needed: its weights are read once.
@@ -133,23 +128,13 @@ impl Common {
     }
 
     /// Does something with a store, on a thread that may wait.
-    pub(crate) async fn with_store<T, F>(self: &Arc<Self>, work: F) -> Result<T, Problem>
+    pub(crate) async fn with_store<T, F>(&self, work: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Sqlite) -> Result<T, Problem> + Send + 'static,
+        F: FnOnce(&mut Shared) -> Result<T, Problem> + Send + 'static,
     {
-        let common = Arc::clone(self);
-        blocking(move || {
-            let spare = common.stores.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let mut store = spare.map_or_else(|| Sqlite::open_existing(&common.root.join(STORE)), Ok)?;
-            let done = work(&mut store);
-            let mut stores = common.stores.lock().unwrap_or_else(PoisonError::into_inner);
-            if stores.len() < SPARE_STORES {
-                stores.push(store);
-            }
-            done
-        })
-        .await
+        let mut store = self.store();
+        blocking(move || work(&mut store)).await
     }
 }
 

@@ -12,17 +12,18 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told, along, session_of, setup,
+    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told as Answer, along, session_of, setup,
 };
 use foreword_engine::session::{
-    Event, FoldReason, Fork, Input, Line as Past, Manner, Relayed, Setup, Shared, Sqlite, Store as _, StoreError, fork,
-    new_session_id,
+    Client, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Setup, Shared, SpeakError, Stop,
+    Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::actor::Desk;
+use crate::actor::{Desk, at, try_at};
+use crate::answer::Voice;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::config::GatewayMode;
@@ -81,6 +82,30 @@ struct Begun {
     fold: Option<&'static str>,
     /// Fields that mean something to a provider and were not passed on: they are told, not swallowed.
     ignored: String,
+}
+
+/// What a client is told while it is answered.
+struct Told {
+    begun: Begun,
+    /// In the words of its API, once there is a request.
+    teller: Option<Teller>,
+    created_s: i64,
+    /// What ends the answer.
+    stop: Stop,
+}
+
+impl Told {
+    fn new(session: &str) -> Self {
+        let begun = Begun { session: session.to_owned(), ..Begun::default() };
+        Self { begun, teller: None, created_s: now_ms() / 1000, stop: Stop::default() }
+    }
+
+    /// A request goes out.
+    fn request(&mut self, relay: &Relay, outgoing: &Outgoing) {
+        let envelope = &outgoing.envelope;
+        (self.begun.tokens, self.begun.fold) = (envelope.tokens.0, envelope.began.map(FoldReason::as_str));
+        self.teller = Some(relay.teller(&outgoing.number.to_string(), self.created_s));
+    }
 }
 
 /// How an answer goes back to its client.
@@ -196,7 +221,9 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
         (Back::Whole(whole), None)
     };
     let relay = Relay { app: Arc::clone(app), front, asked, chain, session: session.clone(), begin: Some(start), back };
-    app.hub.post(&session, Box::new(move |desk| relay.run(desk, begin, inputs, running)))?;
+    let desk = app.hub.desk(&session).ok_or_else(crate::hub::ended)?;
+    // On its own: whoever asked may go away, and the answer is kept.
+    tokio::spawn(relay.carry(desk, begin, inputs, running));
     let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
     // What a stream used is told at its end.
     let (mut reply, cached) = if let Some(response) = response {
@@ -227,11 +254,12 @@ struct Prepared {
     line: crate::hub::Line,
 }
 
-/// How a session of a client begins: its agent, its settings, and what was said before.
+/// How a session of a client begins: its agent, its settings, what was said before, and the provider of its model.
 struct Begin {
     agent: Agent,
     setup: Setup,
     past: Vec<Past>,
+    client: Option<Arc<Client>>,
 }
 
 /// Finds the session that a request belongs to, or what it begins with.
@@ -244,9 +272,9 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
         };
         named = named.or(Some(session_of(previous).ok_or_else(unknown)?.to_owned()));
     }
-    if let Some(session) = &named {
+    if let Some(session) = named.as_ref().filter(|session| app.hub.known(session).is_none()) {
         let session = session.clone();
-        app.common.with_store(move |store: &mut Sqlite| Ok(store.session(&session).map(drop)?)).await?;
+        app.common.with_store(move |store| Ok(store.session(&session).map(drop)?)).await?;
     }
     let is_free = |session: &str| app.hub.known(session).is_none_or(|line| !line.running.load(Ordering::Acquire));
     let plan = {
@@ -265,11 +293,20 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
             let id = new_session_id()?;
             let route = forward::route(app, &asked.model)?;
             let setup = setup(&id, asked, route.model().clone(), &app.config.places.models);
-            (id, Some(Begin { agent: foreword_engine::gateway::agent(asked), setup, past }), inputs)
+            let (agent, client) = (foreword_engine::gateway::agent(asked), route.client().cloned());
+            (id, Some(Begin { agent, setup, past, client }), inputs)
         }
     };
     let line = app.hub.line(&session)?;
     Ok(Prepared { session, begin, inputs, line })
+}
+
+fn nothing() -> Problem {
+    Problem::new(BAD_REQUEST, "there was nothing to answer")
+}
+
+fn turns(desk: &mut Desk) -> Option<u64> {
+    desk.kept().ok().map(|kept| kept.session().turns() as u64)
 }
 
 /// One answer on its way.
@@ -284,31 +321,135 @@ struct Relay {
 }
 
 impl Relay {
+    /// Carries the request to a provider. Where there is something to wait for that is none, the session's thread does it.
+    async fn carry(mut self, desk: Arc<Mutex<Desk>>, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
+        let mut told = Told::new(&self.session);
+        // The guard must not be there while something is waited for.
+        let asked = match try_at(&desk).as_deref_mut() {
+            Some(desk) => self.ask(desk, &mut begin, &mut inputs, &mut told),
+            None => Ok(None),
+        };
+        let (client, mut exchange) = match asked {
+            Ok(Some(asked)) => asked,
+            Ok(None) => {
+                let (hub, session) = (Arc::clone(&self.app.hub), self.session.clone());
+                // Where it is not taken, whoever asked hears that it ended.
+                let _ = hub.post(&session, Box::new(move |desk| self.run(desk, begin, inputs, running)));
+                return;
+            }
+            Err(problem) => return self.end(Err(problem), None, told, running).await,
+        };
+        let (stop, mut talk) = (Arc::clone(&told.stop), Talk::new(client));
+        let answer = loop {
+            match unless_stopped(&stop, talk.next(&exchange.outgoing)).await {
+                None => break Ok(talk.reply(&exchange.outgoing, true)),
+                Some(Ok(None)) => break Ok(talk.reply(&exchange.outgoing, false)),
+                Some(Err(error)) => break Err(SpeakError(error.to_string())),
+                Some(Ok(Some(text))) if text.is_empty() => {}
+                Some(Ok(Some(text))) => {
+                    at(&desk).relay_part(&mut exchange, &text);
+                    if let Some((sender, frames)) = self.part(&text, &mut told)
+                        && sender.send(frames).await.is_err()
+                    {
+                        // The client is gone: what was said until now is kept.
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        };
+        let (outcome, turns) = {
+            let mut desk = at(&desk);
+            (desk.end_relay(exchange, answer), turns(&mut desk))
+        };
+        self.end(outcome, turns, told, running).await;
+    }
+
+    /// Gets a request ready for a provider; none where something has to be waited for, or there is no provider.
+    fn ask(
+        &mut self,
+        desk: &mut Desk,
+        begin: &mut Option<Begin>,
+        inputs: &mut Vec<Input>,
+        told: &mut Told,
+    ) -> Result<Option<(Arc<Client>, Exchange)>, Problem> {
+        self.begin(desk, begin)?;
+        let Some(client) = desk.provider()? else { return Ok(None) };
+        let manner = self.prepare(desk, inputs, told)?;
+        let exchange = desk.begin_relay(std::mem::take(inputs), manner)?.ok_or_else(nothing)?;
+        told.request(self, &exchange.outgoing);
+        Ok(Some((client, exchange)))
+    }
+
     /// Runs on the session's thread.
-    fn run(mut self, desk: &mut Desk, begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
-        let mut told = Begun { session: self.session.clone(), ..Begun::default() };
-        let created = now_ms() / 1000;
-        let mut teller = None;
-        let ready = begin.map_or(Ok(()), |Begin { agent, setup, past }| desk.begin_apart(&agent, &setup, past));
-        if ready.is_err() {
-            // There is no such session.
-            self.app.hub.forget(&self.session);
+    fn run(mut self, desk: &mut Desk, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
+        let mut told = Told::new(&self.session);
+        let ready = self.begin(desk, &mut begin).and_then(|()| self.prepare(desk, &mut inputs, &mut told));
+        let outcome = ready.and_then(|manner| {
+            desk.relay(inputs, manner, &mut |event| match event {
+                Event::Request(outgoing) => told.request(&self, outgoing),
+                Event::Part(text) => {
+                    if let Some((sender, frames)) = self.part(text, &mut told)
+                        && sender.blocking_send(frames).is_err()
+                    {
+                        told.stop.store(true, Ordering::Relaxed);
+                    }
+                }
+                _ => {}
+            })
+        });
+        let turns = turns(desk);
+        let runtime = self.app.common.runtime.clone();
+        runtime.block_on(self.end(outcome, turns, told, running));
+    }
+
+    /// Begins the session, where it is new.
+    fn begin(&self, desk: &mut Desk, begin: &mut Option<Begin>) -> Result<(), Problem> {
+        let Some(Begin { agent, setup, past, client }) = begin.take() else { return Ok(()) };
+        desk.voice = client.map(Voice::There);
+        // There is no such session otherwise.
+        desk.begin_apart(&agent, &setup, past).inspect_err(|_| self.app.hub.forget(&self.session))
+    }
+
+    /// What goes along with a request, and what of it is not understood.
+    fn prepare(&self, desk: &mut Desk, inputs: &mut Vec<Input>, told: &mut Told) -> Result<Manner, Problem> {
+        told.stop = desk.stop();
+        told.stop.store(false, Ordering::Relaxed);
+        let agent = foreword_engine::gateway::agent(&self.asked);
+        let along = along(self.front, desk.kept()?.setup(), &self.asked.extra);
+        let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
+        let names = along.ignored.iter().map(String::as_str).filter(plain);
+        told.begun.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
+        if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
+            inputs.insert(0, Input::Agent(Box::new(agent)));
         }
-        let outcome = ready.and_then(|()| self.relay(desk, &mut inputs, &mut told, &mut teller, created));
-        if let Ok(Some(reply)) = &outcome {
-            let turns = desk.kept().map(|kept| kept.session().turns() as u64).unwrap_or_default();
+        Ok(Manner { extra: along.fields, stream: self.asked.stream })
+    }
+
+    /// A part of the answer for a client that wants it as it comes.
+    fn part(&mut self, text: &str, told: &mut Told) -> Option<(&mpsc::Sender<Bytes>, Bytes)> {
+        let teller = told.teller.as_mut()?;
+        let mut frames = String::new();
+        if let Some(begin) = self.begin.take() {
+            let _ = begin.send(Ok(told.begun.clone()));
+            frames = teller.begin(told.begun.tokens);
+        }
+        let Back::Stream(sender) = &self.back else { return None };
+        frames += &teller.part(text);
+        Some((sender, Bytes::from(frames)))
+    }
+
+    /// Tells the client how it ended.
+    async fn end(self, outcome: Result<Option<Relayed>, Problem>, turns: Option<u64>, told: Told, running: Running) {
+        if let (Ok(Some(reply)), Some(turns)) = (&outcome, turns) {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
         }
         // Whoever has the answer may go on at once.
         drop(running);
         match outcome {
-            Ok(Some(reply)) => {
-                let mut teller = teller.unwrap_or_else(|| self.teller("0", created));
-                self.finish(&reply, &told, &mut teller);
-            }
-            Ok(None) => self.fail(Problem::new(BAD_REQUEST, "there was nothing to answer"), teller),
-            Err(problem) => self.fail(problem, teller),
+            Ok(Some(reply)) => self.finish(&reply, told).await,
+            Ok(None) => self.fail(nothing(), told).await,
+            Err(problem) => self.fail(problem, told).await,
         }
     }
 
@@ -316,58 +457,16 @@ impl Relay {
         Teller::new(self.front, &format!("{}-{request}", self.session), &self.asked.model, created_s, self.asked.usage)
     }
 
-    fn relay(
-        &mut self,
-        desk: &mut Desk,
-        inputs: &mut Vec<Input>,
-        told: &mut Begun,
-        teller: &mut Option<Teller>,
-        created_s: i64,
-    ) -> Result<Option<Relayed>, Problem> {
-        let stop = desk.stop();
-        stop.store(false, Ordering::Relaxed);
-        let agent = foreword_engine::gateway::agent(&self.asked);
-        let along = along(self.front, desk.kept()?.setup(), &self.asked.extra);
-        let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
-        let names = along.ignored.iter().map(String::as_str).filter(plain);
-        told.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
-        if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
-            inputs.insert(0, Input::Agent(Box::new(agent)));
-        }
-        let inputs = std::mem::take(inputs);
-        let manner = Manner { extra: along.fields, stream: self.asked.stream };
-        desk.relay(inputs, manner, &mut |event| match event {
-            Event::Request(outgoing) => {
-                (told.tokens, told.fold) = (outgoing.envelope.tokens.0, outgoing.envelope.began.map(FoldReason::as_str));
-                *teller = Some(self.teller(&outgoing.number.to_string(), created_s));
-            }
-            Event::Part(text) => {
-                let Some(teller) = teller else { return };
-                let mut frames = String::new();
-                if let Some(begin) = self.begin.take() {
-                    let _ = begin.send(Ok(told.clone()));
-                    frames = teller.begin(told.tokens);
-                }
-                if let Back::Stream(sender) = &self.back {
-                    frames += &teller.part(text);
-                    if sender.blocking_send(Bytes::from(frames)).is_err() {
-                        // The client is gone: what was said until now is kept.
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                }
-            }
-            _ => {}
-        })
-    }
-
-    fn finish(self, reply: &Relayed, told: &Begun, teller: &mut Teller) {
+    async fn finish(self, reply: &Relayed, told: Told) {
+        let Told { begun, teller, created_s, .. } = told;
+        let mut teller = teller.unwrap_or_else(|| self.teller("0", created_s));
         let end = match (reply.cut_off, reply.calls.is_empty()) {
             (true, _) => End::Cut,
             (false, false) => End::Calls,
             (false, true) => End::Done,
         };
         let usage = &reply.usage;
-        let answer = Told {
+        let answer = Answer {
             text: &reply.text,
             calls: &reply.calls,
             end,
@@ -377,13 +476,13 @@ impl Relay {
         };
         let mut frames = String::new();
         if let Some(begin) = self.begin {
-            let _ = begin.send(Ok(told.clone()));
-            frames = teller.begin(told.tokens);
+            frames = teller.begin(begun.tokens);
+            let _ = begin.send(Ok(begun));
         }
         // Whoever asked may be gone; the answer is kept.
         match self.back {
             Back::Stream(sender) => {
-                let _ = sender.blocking_send(Bytes::from(frames + &teller.end(&answer)));
+                let _ = sender.send(Bytes::from(frames + &teller.end(&answer))).await;
             }
             Back::Whole(whole) => {
                 let _ = whole.send(Whole { body: teller.whole(&answer), cached: answer.cached.0 });
@@ -391,13 +490,13 @@ impl Relay {
         }
     }
 
-    fn fail(self, problem: Problem, teller: Option<Teller>) {
-        match (self.begin, self.back, teller) {
+    async fn fail(self, problem: Problem, told: Told) {
+        match (self.begin, self.back, told.teller) {
             (Some(begin), ..) => {
                 let _ = begin.send(Err(problem));
             }
             (None, Back::Stream(sender), Some(mut teller)) => {
-                let _ = sender.blocking_send(Bytes::from(teller.failed(problem.status, &problem.detail)));
+                let _ = sender.send(Bytes::from(teller.failed(problem.status, &problem.detail))).await;
             }
             _ => {}
         }

@@ -1,6 +1,8 @@
-//! The sessions that are open here, each with its thread, its queue and its feed.
+//! The sessions that are open here, each with its desk and its feed. What may wait is done by a thread of the session, which is there once
+//! it is needed.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::session::{Stop, new_session_id};
 use tokio::sync::oneshot;
 
-use crate::actor::{Desk, Job, Turn, work};
+use crate::actor::{Desk, Job, Turn, try_at, work};
 use crate::app::Common;
 use crate::approve::Approvals;
 use crate::feed::Feed;
@@ -74,9 +76,30 @@ pub(crate) fn ended() -> Problem {
 
 struct Open {
     line: Line,
-    jobs: SyncSender<Job>,
-    thread: JoinHandle<()>,
+    desk: Arc<Mutex<Desk>>,
+    /// Its thread and the way to it, once there was something to do that may wait.
+    worker: Option<(SyncSender<Job>, JoinHandle<()>)>,
     used: Instant,
+}
+
+/// How often it is looked for sessions that can be let go of.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Open {
+    /// The way to its thread.
+    fn jobs(&mut self, session: &str) -> Result<&SyncSender<Job>, Problem> {
+        let worker = if let Some(worker) = self.worker.take() {
+            worker
+        } else {
+            let (jobs, waiting) = sync_channel(WAITING);
+            let desk = Arc::clone(&self.desk);
+            let builder = thread::Builder::new().name(format!("session {session}"));
+            let thread = builder.spawn(move || work(&desk, &waiting));
+            let no_thread = |error| Problem::new(UNAVAILABLE, format!("no thread for session {session}: {error}"));
+            (jobs, thread.map_err(no_thread)?)
+        };
+        Ok(&self.worker.insert(worker).0)
+    }
 }
 
 /// All open sessions.
@@ -87,8 +110,35 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(crate) fn new(common: Arc<Common>, most: usize) -> Self {
-        Self { common, most, open: Mutex::default() }
+    pub(crate) fn new(common: Arc<Common>, most: usize) -> std::io::Result<Arc<Self>> {
+        let hub = Arc::new(Self { common, most, open: Mutex::default() });
+        let weak = Arc::downgrade(&hub);
+        thread::Builder::new().name("sessions".to_owned()).spawn(move || {
+            while let Some(hub) = weak.upgrade() {
+                // A panic is told of where it happens; the others are to be let go of all the same.
+                let _ = catch_unwind(AssertUnwindSafe(|| hub.rest()));
+                drop(hub);
+                thread::sleep(LOOK);
+            }
+        })?;
+        Ok(hub)
+    }
+
+    /// Lets go of what was not needed for some time.
+    fn rest(&self) {
+        let idle = |open: &&Open| !open.line.running.load(Ordering::Acquire);
+        let desks: Vec<_> = self.open().values().filter(idle).map(|open| Arc::clone(&open.desk)).collect();
+        for desk in desks {
+            // Whoever has it is about to do something.
+            if let Some(mut desk) = try_at(&desk) {
+                desk.rest();
+            }
+        }
+    }
+
+    /// What is needed to do something to a session that is open.
+    pub(crate) fn desk(&self, session: &str) -> Option<Arc<Mutex<Desk>>> {
+        self.open().get(session).map(|open| Arc::clone(&open.desk))
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
@@ -111,29 +161,22 @@ impl Hub {
             }
             // Some at once, so that not every new one looks through all of them.
             idle.sort_unstable();
-            for (_, oldest) in idle.iter().take((self.most / 16).max(1)) {
-                open.remove(oldest);
-            }
+            let oldest = idle.iter().take((self.most / 16).max(1));
+            let oldest: Vec<_> = oldest.filter_map(|(_, oldest)| open.remove(oldest)).collect();
+            // What they still have to store may take a moment.
+            self.common.runtime.spawn_blocking(move || drop(oldest));
         }
         let name = new_session_id()?;
         let line = Line::new(Arc::new(Feed::new(name)));
-        let (jobs, thread) = self.start(session, &line)?;
-        open.insert(session.to_owned(), Open { line: line.clone(), jobs, thread, used: Instant::now() });
+        let desk = Desk::new(session.to_owned(), line.clone(), Arc::clone(&self.common));
+        let desk = Arc::new(Mutex::new(desk));
+        open.insert(session.to_owned(), Open { line: line.clone(), desk, worker: None, used: Instant::now() });
         Ok(line)
     }
 
     /// The line to a session that is open.
     pub(crate) fn known(&self, session: &str) -> Option<Line> {
         self.open().get(session).map(|open| open.line.clone())
-    }
-
-    fn start(&self, session: &str, line: &Line) -> Result<(SyncSender<Job>, JoinHandle<()>), Problem> {
-        let (jobs, waiting) = sync_channel(WAITING);
-        let (id, line, common) = (session.to_owned(), line.clone(), Arc::clone(&self.common));
-        let name = format!("session {session}");
-        let thread = thread::Builder::new().name(name).spawn(move || work(Desk::new(id, line, common), &waiting));
-        let thread = thread.map_err(|error| Problem::new(UNAVAILABLE, format!("no thread for session {session}: {error}")))?;
-        Ok((jobs, thread))
     }
 
     /// Runs a turn of a session. Gives back the event after which it is told of, as soon as nothing but the model can go wrong.
@@ -153,14 +196,15 @@ impl Hub {
             return Err(Problem::new(CONFLICT, format!("session {session} was closed just now; try again")));
         };
         for _ in 0..2 {
-            job = match known.jobs.try_send(job) {
+            let jobs = known.jobs(session)?;
+            job = match jobs.try_send(job) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(_)) => {
                     return Err(Problem::new(TOO_MANY, format!("too much waits for session {session}; try again in a moment")));
                 }
-                // Its thread ended, which is a bug: the next one goes on with its feed, so that nobody listens in vain.
+                // Its thread ended, which is a bug: the next one goes on at its desk, so that nobody listens in vain.
                 Err(TrySendError::Disconnected(job)) => {
-                    (known.jobs, known.thread) = self.start(session, &known.line)?;
+                    known.worker = None;
                     job
                 }
             };
@@ -182,8 +226,10 @@ impl Hub {
         self.post(
             session,
             Box::new(move |desk| {
+                // A client may have been faster.
+                let done = if desk.is_relaying() { Err(answering(desk.id())) } else { job(desk) };
                 // Whoever asked may be gone.
-                let _ = answer.send(job(desk));
+                let _ = answer.send(done);
             }),
         )?;
         answered.await.unwrap_or_else(|_| Err(ended()))
@@ -204,13 +250,18 @@ impl Hub {
     /// Closes all sessions; waits for them, but not for ever.
     pub(crate) fn close(&self, most: Duration) {
         let until = Instant::now() + most;
-        let all = std::mem::take(&mut *self.open());
-        // Dropping the queues ends the threads.
-        let threads: Vec<_> = all.into_values().map(|open| open.thread).collect();
-        for thread in threads {
-            while !thread.is_finished() && Instant::now() < until {
+        let wait = |is_done: &dyn Fn() -> bool| {
+            while !is_done() && Instant::now() < until {
                 thread::sleep(Duration::from_millis(5));
             }
+        };
+        let all = std::mem::take(&mut *self.open());
+        // Dropping the queues ends the threads.
+        let all: Vec<_> = all.into_values().map(|open| (open.line, open.worker.map(|(_, thread)| thread))).collect();
+        for (line, thread) in all {
+            // Also an answer whose client is gone.
+            wait(&|| !line.running.load(Ordering::Acquire));
+            wait(&|| thread.as_ref().is_none_or(JoinHandle::is_finished));
         }
     }
 }

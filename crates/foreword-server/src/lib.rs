@@ -1,8 +1,8 @@
 //! `foreword serve`: the HTTP API, the gateway and the web page, in one process on one port.
 //!
-//! A request passes `guard` (who may come in), then one of `api`, `gateway` and `page`. Sessions are synchronous, so each open one has a
-//! thread of its own (`actor`) that does one thing after the other; what happens there is told to its `feed`, which any number of
-//! streams read from.
+//! A request passes `guard` (who may come in), then one of `api`, `gateway` and `page`. At the desk of an open session (`actor`) one
+//! thing is done after the other: by a thread of its own where that may wait, or by a request of the gateway that waits for nothing but
+//! a provider. What happens there is told to its `feed`, which any number of streams read from.
 
 mod actor;
 mod answer;

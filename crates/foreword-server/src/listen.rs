@@ -101,9 +101,11 @@ impl Server {
         app.hub.stop_all();
         let everything = u32::try_from(limits.connections).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(limits.grace, room.acquire_many(everything)).await;
-        let _ = tokio::time::timeout(limits.grace, app.gateway.forwarder.flush()).await;
-        let hub = Arc::clone(&app.hub);
-        let _ = tokio::task::spawn_blocking(move || hub.close(limits.grace)).await;
+        let _ = tokio::task::spawn_blocking(move || {
+            app.hub.close(limits.grace);
+            app.gateway.forwarder.settle();
+        })
+        .await;
     }
 }
 

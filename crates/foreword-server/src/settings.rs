@@ -82,7 +82,7 @@ impl Desk {
             let agent = Agent { servers: Vec::new(), tools: Vec::new(), ..kept.session().agent().clone() };
             kept.change_agent(agent, now_ms())?;
         }
-        self.speaker = None;
+        self.voice = None;
         Ok(())
     }
 

@@ -123,6 +123,13 @@ pub enum StoreError {
     NoRandomness(String),
 }
 
+impl StoreError {
+    /// Whether the same may succeed another time.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::ReadOnly { .. } | Self::Busy { .. } | Self::Sql { .. })
+    }
+}
+
 /// How long a write waits for another process.
 pub(crate) const PATIENCE_S: u64 = 10;
 
@@ -132,7 +139,9 @@ pub(crate) fn doing(doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreErr
         Some(ErrorCode::DiskFull) => StoreError::Full { doing },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { doing },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { doing, seconds: PATIENCE_S },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged(error.to_string()),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation) => {
+            StoreError::Damaged(error.to_string())
+        }
         _ => StoreError::Sql { doing, why: error.to_string() },
     }
 }

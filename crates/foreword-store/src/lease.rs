@@ -1,32 +1,229 @@
 //! One writer per session: a lock on a file, which the system takes back when its holder ends, however it ends.
+//!
+//! A program with many sessions holds one file, its [`Holder`], and gives it another name for each of them: a name is made faster than a
+//! file. Whoever finds a name whose file nobody holds makes a file of its own under it.
 
 use std::fs::{self, File, TryLockError};
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use crate::{Result, StoreError};
 
+/// How often a name may change hands while it is looked at.
+const TRIES: usize = 16;
+
 /// The right to write to a session. It is given back when this value goes, or the process does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lease {
-    _file: Option<File>,
+    /// None where nobody else can write.
+    held: Option<(PathBuf, Held)>,
+}
+
+#[derive(Debug)]
+enum Held {
+    /// A file of its own.
+    Own { _file: File },
+    /// Another name of a file.
+    Named { _holder: Arc<Holder> },
+}
+
+/// A file that is held for as long as a program has the store open.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Holder {
+    /// Makes one beside a database; none where files have one name each.
+    pub(crate) fn new(database: &Path) -> Option<Arc<Self>> {
+        if !cfg!(unix) {
+            return None;
+        }
+        let folder = folder(database);
+        fs::create_dir_all(&folder).ok()?;
+        sweep(&folder);
+        let path = folder.join(format!("{}.holder", crate::new_session_id().ok()?));
+        let file = File::options().create_new(true).write(true).open(&path).ok()?;
+        file.try_lock().ok()?;
+        Some(Arc::new(Self { path, _file: file }))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path); // else the next one does it
+    }
+}
+
+/// Takes files away that were held by programs that ended.
+fn sweep(folder: &Path) {
+    let Ok(files) = fs::read_dir(folder) else { return };
+    for path in files.filter_map(|file| Some(file.ok()?.path())) {
+        let is_holder = path.extension().is_some_and(|extension| extension == "holder");
+        // One that was made just now and is not held yet has no other name; without its own it would never get one.
+        let left = |file: &File| file.try_lock().is_ok() && age_s(file).is_some_and(|age| age > 60);
+        if is_holder && File::open(&path).is_ok_and(|file| left(&file)) {
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+fn age_s(file: &File) -> Option<u64> {
+    Some(file.metadata().ok()?.modified().ok()?.elapsed().ok()?.as_secs())
 }
 
 impl Lease {
-    /// Where nobody else can write.
-    pub(crate) fn of_nobody() -> Self {
-        Self { _file: None }
+    /// The file that is locked.
+    pub(crate) fn path(database: &Path, session: &str) -> PathBuf {
+        folder(database).join(format!("{session}.lock"))
     }
 
-    pub(crate) fn take(folder: &Path, session: &str) -> Result<Self> {
-        let failed = |error: std::io::Error| StoreError::Lock { session: session.to_owned(), why: error.to_string() };
-        fs::create_dir_all(folder).map_err(failed)?;
-        let path = folder.join(format!("{session}.lock"));
-        // The file stays: taking it away while another process waits for it would leave two holders.
-        let file = File::options().create(true).write(true).truncate(false).open(path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: Some(file) }),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Leased(session.to_owned())),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+    /// Takes it, beside a database.
+    pub(crate) fn take(database: &Path, session: &str, holder: Option<&Arc<Holder>>) -> Result<Self> {
+        let failed = |error: io::Error| StoreError::Lock { session: session.to_owned(), why: error.to_string() };
+        let path = Self::path(database, session);
+        for tried in 0..TRIES {
+            if let Some(holder) = holder
+                && fs::hard_link(&holder.path, &path).is_ok()
+            {
+                return Ok(Self { held: Some((path, Held::Named { _holder: Arc::clone(holder) })) });
+            }
+            let open = || File::options().create(true).write(true).truncate(false).open(&path);
+            let file = match open() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    fs::create_dir_all(folder(database)).and_then(|()| open()).map_err(failed)?
+                }
+                opened => opened.map_err(failed)?,
+            };
+            match file.try_lock() {
+                Ok(()) => {}
+                // It may be held for a moment by whoever looks at another session of a program that ended.
+                Err(TryLockError::WouldBlock) if tried < 4 && names(&file, &path).is_ok_and(|names| names > 1) => {
+                    thread::sleep(Duration::from_millis(2));
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return Err(StoreError::Leased(session.to_owned())),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            match names(&file, &path).map_err(failed)? {
+                // Whoever held it took the name away in between.
+                0 => {}
+                1 => return Ok(Self { held: Some((path, Held::Own { _file: file })) }),
+                // Left by a program that ended; others of its sessions have the same file.
+                _ => fs::remove_file(&path).map_err(failed)?,
+            }
         }
+        Err(StoreError::Leased(session.to_owned()))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some((path, _)) = &self.held
+            && cfg!(unix)
+        {
+            // While it is held: whoever opened the file before sees that it has lost its name.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// How many names a file has, where that path is one of them; else 0.
+#[cfg(unix)]
+fn names(file: &File, path: &Path) -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    let (held, named) = (file.metadata()?, fs::metadata(path));
+    let is_same = named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino()));
+    Ok(if is_same { held.nlink() } else { 0 })
+}
+
+/// Files are never taken away here.
+#[cfg(not(unix))]
+#[allow(clippy::unnecessary_wraps)]
+fn names(_file: &File, _path: &Path) -> io::Result<u64> {
+    Ok(1)
+}
+
+fn folder(database: &Path) -> PathBuf {
+    database.parent().unwrap_or(Path::new(".")).join("leases")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use super::*;
+
+    fn is_leased(taken: &Result<Lease>) -> bool {
+        matches!(taken, Err(StoreError::Leased(_)))
+    }
+
+    #[test]
+    fn a_session_is_held_once_whoever_holds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("store.db");
+        let holder = Holder::new(&database);
+        assert_eq!(holder.is_some(), cfg!(unix));
+        for (first, second) in
+            [(None, None), (None, holder.as_ref()), (holder.as_ref(), None), (holder.as_ref(), holder.as_ref())]
+        {
+            let lease = Lease::take(&database, "s", first).unwrap();
+            assert!(is_leased(&Lease::take(&database, "s", second)));
+            let other = Lease::take(&database, "other", second).unwrap();
+            drop(lease);
+            drop(Lease::take(&database, "s", second).unwrap());
+            drop(other);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_sessions_of_a_program_that_ended_are_held_each_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("store.db");
+        let holder = Holder::new(&database).unwrap();
+        let names = ["a", "b", "c"].map(|session| Lease::path(&database, session));
+        for path in &names {
+            fs::hard_link(&holder.path, path).unwrap();
+        }
+        assert!(is_leased(&Lease::take(&database, "a", None)));
+        // As if it had been killed: the names stay.
+        drop(holder);
+        let next = Holder::new(&database);
+        let first = Lease::take(&database, "a", None).unwrap();
+        let second = Lease::take(&database, "b", next.as_ref()).unwrap();
+        let third = Lease::take(&database, "c", None).unwrap();
+        assert!(["a", "b", "c"].iter().all(|session| is_leased(&Lease::take(&database, session, None))));
+        drop((first, second, third));
+        assert!(names.iter().all(|path| !path.exists()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn many_who_come_and_go_never_hold_it_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("store.db");
+        let (inside, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let (database, inside, taken) = (&database, &inside, &taken);
+                scope.spawn(move || {
+                    let holder = if thread % 2 == 0 { Holder::new(database) } else { None };
+                    for _ in 0..500 {
+                        let Ok(lease) = Lease::take(database, "s", holder.as_ref()) else { continue };
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                        taken.fetch_add(1, SeqCst);
+                        inside.fetch_sub(1, SeqCst);
+                        drop(lease);
+                    }
+                });
+            }
+        });
+        assert!(taken.into_inner() > 0);
     }
 }

@@ -4,6 +4,7 @@
 //! hash, and a request points to them; what a request shares with the one before it is not written again.
 
 mod error;
+mod journal;
 mod lease;
 mod packed;
 mod row;
@@ -18,7 +19,7 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use lease::Lease;
 pub use row::{
-    Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forward, Forwarded, Found, Interval, Logged, NewForwarded,
+    Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forwarded, Found, Interval, Logged, NewForwarded,
     NewRequest, NewSession, Request, SessionRow, Summary, Usage, Write,
 };
 pub use shared::Shared;
@@ -30,14 +31,26 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 /// Where sessions are kept. What a call that writes has returned from survives the end of the process and, but for [`Shared::unsynced`],
 /// of the machine.
 pub trait Store: Send + std::fmt::Debug {
-    /// Begins a session.
-    fn begin(&mut self, new: &NewSession) -> Result<()>;
+    /// Begins a session, and gives the right to write to it.
+    fn begin(&mut self, new: &NewSession) -> Result<Lease>;
     /// All sessions, the last used first.
     fn sessions(&self) -> Result<Vec<SessionRow>>;
     /// One session.
     fn session(&self, id: &str) -> Result<SessionRow>;
     /// Writes all of it or nothing. Gives back how far the session's records go.
     fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts>;
+    /// The same for whoever holds the session's lease and knows how far its records go. What was written is taken out of `writes`.
+    fn note(&mut self, session: &str, _at: Counts, writes: &mut Vec<Write>) -> Result<Counts> {
+        let counts = self.commit(session, writes)?;
+        writes.clear();
+        Ok(counts)
+    }
+    /// Sees to it that whoever else opens the store finds all that was written; to be done before a lease is given back.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// Holds a lease on until all of that is found, where it could not be settled.
+    fn hold(&mut self, _lease: Lease) {}
     /// What a session was told, from an input on.
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>>;
     /// The same with pointers in place of long texts, for who needs only some of them.
@@ -81,9 +94,11 @@ pub trait Store: Send + std::fmt::Debug {
     fn dump(&self, session: &str) -> Result<Dump>;
     /// Takes a session in that was dumped elsewhere.
     fn load(&mut self, dump: &Dump) -> Result<()>;
-    /// Records requests that are passed on untouched and what came of them, all of it or nothing. Gives the new ones their numbers, in
-    /// order. It survives the end of the process; the last of it may be lost with the machine, so that it need not wait for the disk.
-    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>>;
+    /// Records a request that is about to be passed on untouched; its number. It survives the end of the process; the last of it may be
+    /// lost with the machine, so that it need not wait for the disk.
+    fn sent(&mut self, new: NewForwarded) -> Result<u64>;
+    /// Records what came of one, likewise.
+    fn answered(&mut self, number: u64, answered: &Answered) -> Result<()>;
     /// All requests that were passed on, the first one first.
     fn forwarded(&self) -> Result<Vec<Forwarded>>;
     /// The body of one of them.

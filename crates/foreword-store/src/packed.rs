@@ -23,24 +23,49 @@ pub(crate) struct Packed {
 
 /// Takes the long strings out of a document.
 pub(crate) fn pack(value: &Value) -> Packed {
-    let mut texts = Vec::new();
-    let json = json::to_string(&take(value, &mut texts));
-    Packed { json, texts }
+    let (mut json, mut texts) = (Vec::new(), Vec::new());
+    write(&mut json, value, &mut texts);
+    Packed { json: String::from_utf8_lossy(&json).into_owned(), texts }
 }
 
-fn take(value: &Value, texts: &mut Vec<(Hash, String)>) -> Value {
+fn write(out: &mut Vec<u8>, value: &Value, texts: &mut Vec<(Hash, String)>) {
+    let separate = |out: &mut Vec<u8>, at| {
+        if at > 0 {
+            out.push(b',');
+        }
+    };
     match value {
         Value::String(text) if text.len() >= LONG => {
             let hash = Hash::of(text);
+            out.extend_from_slice(format!("{{\"{POINTER}\":\"{hash}\"}}").as_bytes());
             texts.push((hash, text.clone()));
-            Value::Object(Map::from_iter([(POINTER.to_owned(), Value::String(hash.to_string()))]))
         }
-        Value::Array(values) => Value::Array(values.iter().map(|value| take(value, texts)).collect()),
+        Value::Array(values) => {
+            out.push(b'[');
+            for (at, value) in values.iter().enumerate() {
+                separate(out, at);
+                write(out, value, texts);
+            }
+            out.push(b']');
+        }
         Value::Object(map) => {
-            let escaped = |key: &String| if key.starts_with('$') { format!("${key}") } else { key.clone() };
-            Value::Object(map.iter().map(|(key, value)| (escaped(key), take(value, texts))).collect())
+            // One more `$` before those that begin with one does not change their order.
+            let mut pairs: Vec<_> = map.iter().collect();
+            pairs.sort_unstable_by_key(|(key, _)| *key);
+            out.push(b'{');
+            for (at, (key, value)) in pairs.into_iter().enumerate() {
+                separate(out, at);
+                out.push(b'"');
+                if key.starts_with('$') {
+                    out.push(b'$');
+                }
+                json::write_escaped(out, key);
+                out.extend_from_slice(b"\":");
+                write(out, value, texts);
+            }
+            out.push(b'}');
         }
-        other => other.clone(),
+        other => json::write(out, other),
     }
 }
 
@@ -122,6 +147,12 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_packed_is_canonical(value in any_json()) {
+            let json = pack(&value).json;
+            prop_assert_eq!(json::to_string(&serde_json::from_str(&json).unwrap()), json);
+        }
+
         #[test]
         fn every_document_reads_back(value in any_json()) {
             prop_assert_eq!(round_trip(&value), value);

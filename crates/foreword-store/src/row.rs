@@ -16,7 +16,7 @@ pub struct Counts {
 }
 
 /// A session that begins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewSession {
     /// Its name; never used before.
     pub id: String,
@@ -92,7 +92,7 @@ pub struct Logged {
 }
 
 /// A request on its way into the store.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewRequest {
     /// The envelope, except what the store lays down by itself.
     pub request: Request,
@@ -181,7 +181,7 @@ pub struct Summary {
 }
 
 /// Something to write.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Write {
     /// The session was told something. A reply that was coming in is whole with it.
     Input(Entry),
@@ -203,17 +203,8 @@ pub enum Write {
     Checkpoint(Checkpoint),
 }
 
-/// Something to record of requests that are passed on untouched.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Forward {
-    /// One is about to be sent.
-    Sent(NewForwarded),
-    /// One was answered.
-    Answered(u64, Answered),
-}
-
 /// A request that is about to be passed on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewForwarded {
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
@@ -228,7 +219,7 @@ pub struct NewForwarded {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
     /// The status of the answer; none where there was no answer.
     pub status: Option<u16>,
@@ -254,16 +245,37 @@ pub struct Forwarded {
 }
 
 /// A session's state after some inputs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// How far it goes.
     pub counts: Counts,
     /// The state.
+    #[serde(with = "hex")]
     pub body: Vec<u8>,
 }
 
+/// Bytes in JSON.
+mod hex {
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |four: u8| char::from(DIGITS[usize::from(four)]);
+        let digits: String = bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
+        serializer.serialize_str(&digits)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let digits = String::deserialize(deserializer)?;
+        let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+        let bytes = pairs.iter().map(byte).collect::<Option<Vec<u8>>>().filter(|_| rest.is_empty());
+        bytes.ok_or_else(|| de::Error::custom("expected two digits for each byte"))
+    }
+}
+
 /// A session that goes on from another one's past.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
     /// Its name; never used before.
     pub id: String,

@@ -2,23 +2,28 @@
 //! hundred sessions wait about as long as one; what they read, each reads alone.
 //!
 //! Whoever comes first writes, on its own thread, what has gathered until then; those behind it wait, and when it is done the next of
-//! them writes for all who came meanwhile.
+//! them writes for all who came meanwhile. Whoever does not wait for the disk does not wait for the database either: what it writes
+//! stands in a [`Journal`] and is taken into the database a moment later, or before anyone reads or writes there.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use foreword_core::hash::Hash;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::PATIENCE_S;
+use crate::journal::Journal;
+use crate::lease::Holder;
 use crate::row::{
-    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
-    Write,
+    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Request, SessionRow,
+    Summary, Usage, Write,
 };
 use crate::{Lease, Result, Sqlite, Store, StoreError};
 
@@ -27,6 +32,18 @@ const MOST_TOGETHER: usize = 256;
 
 /// Connections for readers that are kept open.
 const SPARE: usize = 8;
+
+/// How long what stands in the journal gathers before it is taken into the database.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// Bytes in the journal with which it takes no more: where the database has not taken anything for long.
+const LONGEST_JOURNAL: u64 = 64 << 20;
+
+/// How long to wait where the database cannot take anything.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Numbers for requests that are passed on that are set aside at once.
+const NUMBERS: u64 = 10_000;
 
 /// How long nothing must come before the log of the database is brought into its file and new words are made findable.
 const REST: Duration = Duration::from_secs(1);
@@ -40,17 +57,21 @@ const LONGEST_LOG: u32 = 16_000;
 /// Inputs that are made findable at once: whoever wants to write meanwhile waits for so many.
 const INDEXED_AT_ONCE: usize = 64;
 
-/// Something to write, in words of its own: another thread may do it.
-#[derive(Debug)]
+/// Something to write, in words of its own: another thread may do it, or another process.
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     /// A session that begins.
     Begin(NewSession),
     /// What a session is told.
     Commit(String, Vec<Write>),
+    /// The same, where its records go so far.
+    Note(String, Counts, Vec<Write>),
     /// A session that goes on from an earlier point.
     Branch(String, Counts, Option<Fork>, Vec<Write>),
-    /// What was passed on.
-    Forward(Vec<Forward>),
+    /// What is passed on, and its number.
+    Sent(u64, NewForwarded),
+    /// What came of it.
+    Answered(u64, Answered),
     /// So many inputs are to be made findable.
     Index(usize),
 }
@@ -60,25 +81,14 @@ pub(crate) enum Job {
 pub(crate) struct Written {
     /// How far a session's records go.
     pub(crate) counts: Counts,
-    /// The numbers of what was passed on.
-    pub(crate) numbers: Vec<u64>,
     /// How many inputs were made findable.
     pub(crate) indexed: usize,
 }
 
 struct Waiting {
     job: Job,
-    /// Whether whoever waits for it waits for the disk.
-    synced: bool,
-    who: Who,
-}
-
-/// Who is told what came of a job.
-enum Who {
-    /// A thread that waits, and can write for others.
-    Thread(SyncSender<Turn>),
-    /// Someone who goes on meanwhile.
-    Caller(Box<dyn FnOnce(Result<Written>) + Send>),
+    /// Who waits for it, and can write for others.
+    who: SyncSender<Turn>,
 }
 
 /// What a thread that waits is told.
@@ -96,6 +106,42 @@ struct Queue {
     busy: bool,
 }
 
+/// What is on its way into the database.
+#[derive(Default)]
+struct Underway {
+    /// Made when something is first written to it.
+    journal: Option<Journal>,
+    /// What stands in the file that is written to.
+    new: Vec<Job>,
+    /// What stands in the other one, and how many of them are in the database.
+    old: Arc<Vec<Job>>,
+    taken: usize,
+    /// Numbers that are set aside.
+    numbers: std::ops::Range<u64>,
+    /// What the database would never take, until whoever wrote it hears of it: the session, and why.
+    lost: Vec<(String, StoreError)>,
+    /// What must be held until nothing is under way.
+    leases: Vec<Lease>,
+}
+
+impl Underway {
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.old.is_empty()
+    }
+
+    fn journal(&mut self, database: &Path) -> Result<&mut Journal> {
+        let journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => Journal::create(database)?,
+        };
+        let journal = self.journal.insert(journal);
+        if journal.len() > LONGEST_JOURNAL {
+            return Err(StoreError::Busy { doing: "write to a session", seconds: PATIENCE_S });
+        }
+        Ok(journal)
+    }
+}
+
 /// A handle on a store that threads share. Clones are the same store.
 #[derive(Clone)]
 pub struct Shared {
@@ -106,11 +152,16 @@ pub struct Shared {
 /// What the handles have in common.
 struct All {
     queue: Mutex<Queue>,
+    underway: Mutex<Underway>,
+    /// Held by whoever takes in what is under way.
+    taking: Mutex<()>,
     writer: Mutex<Sqlite>,
     readers: Mutex<Vec<Sqlite>>,
     path: Box<Path>,
-    /// To the thread that writes where no other waits.
-    idle: Sender<()>,
+    /// What the leases of its sessions are names of.
+    holder: Option<Arc<Holder>>,
+    /// To the thread that takes in what is under way.
+    come: SyncSender<()>,
     /// To the thread that tidies up.
     grown: SyncSender<()>,
 }
@@ -126,14 +177,19 @@ impl Shared {
     pub fn new(store: Sqlite) -> Result<Self> {
         store.set_longest_log(LONGEST_LOG)?;
         let path: Box<Path> = store.path().into();
-        let tidier = Sqlite::open_existing(&path)?;
-        let (idle, asked) = channel();
+        let tidier = Sqlite::connect(&path)?;
+        let (come, coming) = sync_channel(1);
         let (grown, growth) = sync_channel(1);
-        let (queue, writer, readers) = (Mutex::default(), Mutex::new(store), Mutex::default());
-        let all = Arc::new(All { queue, writer, readers, path, idle, grown });
+        // Before the holder, so that the system lets go of it first where the process ends: whoever gets a lease then finds what was
+        // on its way. Where it cannot be made now, it may be later.
+        let underway = Underway { journal: Journal::create(&path).ok(), ..Underway::default() };
+        let (underway, taking, writer) = (Mutex::new(underway), Mutex::default(), Mutex::new(store));
+        let (queue, readers) = (Mutex::default(), Mutex::default());
+        let holder = Holder::new(&path);
+        let all = Arc::new(All { queue, underway, taking, writer, readers, path, holder, come, grown });
         let no_thread = |error: std::io::Error| StoreError::Refused(format!("no thread for the store: {error}"));
         let weak = Arc::downgrade(&all);
-        thread::Builder::new().name("store".to_owned()).spawn(move || help(&weak, &asked)).map_err(no_thread)?;
+        thread::Builder::new().name("store".to_owned()).spawn(move || gather(&weak, &coming)).map_err(no_thread)?;
         let weak = Arc::downgrade(&all);
         thread::Builder::new().name("store log".to_owned()).spawn(move || tidy(&weak, &tidier, &growth)).map_err(no_thread)?;
         Ok(Self { all, synced: true })
@@ -146,23 +202,23 @@ impl Shared {
         Self { synced: false, ..self.clone() }
     }
 
-    /// Records what is passed on, without waiting: `done` is told on the thread that writes, and has to be quick.
-    pub fn record(&self, writes: Vec<Forward>, done: impl FnOnce(Result<Vec<u64>>) + Send + 'static) {
-        let done = Box::new(|written: Result<Written>| done(written.map(|written| written.numbers)));
-        let waiting = Waiting { job: Job::Forward(writes), synced: self.synced, who: Who::Caller(done) };
-        if self.all.wait(waiting) && self.all.idle.send(()).is_err() {
-            self.all.write_all();
-        }
+    /// As if the disk had no more room.
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, most: Option<u32>) {
+        lock(&self.all.writer).limit_pages(most);
     }
 
     fn write(&self, job: Job) -> Result<Written> {
-        self.all.write(job, self.synced)
+        self.all.take_in()?;
+        self.all.write(job)
     }
 
     /// Does something with a connection that nobody else uses meanwhile.
     fn alone<T>(&self, work: impl FnOnce(&mut Sqlite) -> Result<T>) -> Result<T> {
+        // Where the disk is full, what is there can still be read.
+        let _ = self.all.take_in();
         let spare = lock(&self.all.readers).pop();
-        let mut store = spare.map_or_else(|| Sqlite::open_existing(&self.all.path), Ok)?;
+        let mut store = spare.map_or_else(|| Sqlite::connect(&self.all.path), Ok)?;
         let done = work(&mut store);
         let mut readers = lock(&self.all.readers);
         if readers.len() < SPARE {
@@ -178,16 +234,96 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl All {
-    /// Puts a job into the queue; whether whoever brought it has to see to it that someone writes.
+    /// Writes to the journal.
+    fn post(&self, mut underway: MutexGuard<'_, Underway>, job: Job) -> Result<()> {
+        underway.journal(&self.path)?.add(&job)?;
+        self.posted(underway, job);
+        Ok(())
+    }
+
+    /// Sees to what was written to the journal.
+    fn posted(&self, mut underway: MutexGuard<'_, Underway>, job: Job) {
+        underway.new.push(job);
+        let first = underway.new.len() == 1;
+        drop(underway);
+        if first {
+            // Where that is known already, it need not be told again.
+            let _ = self.come.try_send(());
+        }
+    }
+
+    /// A number for a request that is passed on.
+    fn number(&self) -> Result<u64> {
+        let mut underway = lock(&self.underway);
+        if let Some(number) = underway.numbers.next() {
+            return Ok(number);
+        }
+        let name = underway.journal(&self.path)?.name().to_owned();
+        // Nobody else is to wait for the database meanwhile.
+        drop(underway);
+        let first = lock(&self.writer).reserve(&name, NUMBERS)?;
+        lock(&self.underway).numbers = first + 1..first + NUMBERS;
+        Ok(first)
+    }
+
+    /// Takes what stands in the journal into the database.
+    fn take_in(&self) -> Result<()> {
+        let _alone = lock(&self.taking);
+        // What comes meanwhile is taken in the next time, so that this ends.
+        let last = lock(&self.underway).journal.as_ref().map_or(0, Journal::last);
+        self.take_in_alone(last).map(drop)
+    }
+
+    /// The same up to a write, for whoever is the only one about it.
+    fn take_in_alone(&self, last: u64) -> Result<MutexGuard<'_, Underway>> {
+        let mut underway = lock(&self.underway);
+        while !underway.is_empty() {
+            let Underway { journal: Some(journal), new, old, taken, .. } = &mut *underway else { break };
+            // The last of the old ones came right before the first of the new ones.
+            let first = journal.last() + 1 - (new.len() + old.len() - *taken) as u64;
+            if first > last {
+                break;
+            }
+            if old.is_empty() {
+                journal.turn()?;
+                (*old, *taken) = (Arc::new(std::mem::take(new)), 0);
+            }
+            let name = journal.name().to_owned();
+            let jobs = Arc::clone(old);
+            let some = &jobs[*taken..jobs.len().min(*taken + MOST_TOGETHER)];
+            drop(underway);
+            let done = lock(&self.writer).take(&name, first, some);
+            underway = lock(&self.underway);
+            let never = done?.into_iter().filter_map(|(at, why)| Some((some[at].session()?.to_owned(), why)));
+            underway.lost.extend(never);
+            underway.taken += some.len();
+            if underway.taken == jobs.len() {
+                (underway.old, underway.taken) = (Arc::default(), 0);
+            }
+            let _ = self.grown.try_send(());
+        }
+        if underway.is_empty() {
+            underway.leases.clear();
+        }
+        Ok(underway)
+    }
+
+    /// Leaves nothing in the files of the journal.
+    fn clear(&self) -> Result<()> {
+        let _alone = lock(&self.taking);
+        self.take_in_alone(u64::MAX)?.journal.as_mut().map_or(Ok(()), Journal::clear)
+    }
+
+    /// Puts a job into the queue; whether whoever brought it is the one to write.
     fn wait(&self, waiting: Waiting) -> bool {
         let mut queue = lock(&self.queue);
         queue.waiting.push_back(waiting);
         !std::mem::replace(&mut queue.busy, true)
     }
 
-    fn write(&self, job: Job, synced: bool) -> Result<Written> {
-        let (turn, turns) = sync_channel(2);
-        if self.wait(Waiting { job, synced, who: Who::Thread(turn) }) {
+    fn write(&self, job: Job) -> Result<Written> {
+        let (who, turns) = sync_channel(2);
+        if self.wait(Waiting { job, who }) {
             self.write_all();
         }
         loop {
@@ -199,30 +335,41 @@ impl All {
         }
     }
 
+    /// Writes where something waits and nobody writes.
+    fn write_rest(&self) {
+        let mut queue = lock(&self.queue);
+        let is_left = !queue.waiting.is_empty() && !std::mem::replace(&mut queue.busy, true);
+        drop(queue);
+        if is_left {
+            self.write_all();
+        }
+    }
+
     /// Writes whatever waits, all of it at once, and lets the next one write.
     fn write_all(&self) {
         let _next = Next(self);
-        let (mut jobs, mut whom, mut synced) = (Vec::new(), Vec::new(), false);
         let mut queue = lock(&self.queue);
         let most = queue.waiting.len().min(MOST_TOGETHER);
-        for waiting in queue.waiting.drain(..most) {
-            jobs.push(waiting.job);
-            whom.push(waiting.who);
-            synced |= waiting.synced;
-        }
+        let (jobs, whom): (Vec<_>, Vec<_>) = queue.waiting.drain(..most).map(|waiting| (waiting.job, waiting.who)).unzip();
         drop(queue);
         let grows = jobs.iter().any(|job| !matches!(job, Job::Index(_)));
-        let done = lock(&self.writer).together(&jobs, synced);
+        let done = lock(&self.writer).together(&jobs);
         for (written, who) in done.into_iter().zip(whom) {
-            match who {
-                // Whoever asked may be gone; it is stored.
-                Who::Thread(turn) => drop(turn.send(Turn::Done(written))),
-                Who::Caller(done) => done(written),
-            }
+            // Whoever asked may be gone; it is stored.
+            let _ = who.send(Turn::Done(written));
         }
         if grows {
-            // Where that is known already, it need not be told again.
             let _ = self.grown.try_send(());
+        }
+    }
+}
+
+impl Job {
+    fn session(&self) -> Option<&str> {
+        match self {
+            Self::Begin(new) => Some(&new.id),
+            Self::Commit(session, ..) | Self::Note(session, ..) | Self::Branch(session, ..) => Some(session),
+            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => None,
         }
     }
 }
@@ -233,28 +380,41 @@ struct Next<'a>(&'a All);
 impl Drop for Next<'_> {
     fn drop(&mut self) {
         let mut queue = lock(&self.0.queue);
-        let threads =
-            queue.waiting.iter().filter_map(|waiting| if let Who::Thread(turn) = &waiting.who { Some(turn) } else { None });
         // A thread that panics may be one of them.
-        let told = !thread::panicking() && threads.map(|turn| turn.try_send(Turn::Write)).any(|told| told.is_ok());
-        queue.busy = told || (!queue.waiting.is_empty() && self.0.idle.send(()).is_ok());
+        queue.busy = !thread::panicking() && queue.waiting.iter().any(|waiting| waiting.who.try_send(Turn::Write).is_ok());
+        if !queue.busy && !queue.waiting.is_empty() {
+            let _ = self.0.come.try_send(());
+        }
     }
 }
 
-/// Writes where no other thread waits for what it wants written.
-fn help(all: &Weak<All>, asked: &Receiver<()>) {
-    while asked.recv().is_ok() {
+/// Takes in what is under way, some at once.
+fn gather(all: &Weak<All>, coming: &Receiver<()>) {
+    let mut wait = GATHER;
+    while coming.recv().is_ok() {
+        thread::sleep(wait);
         let Some(all) = all.upgrade() else { return };
-        // A panic is told of where it happens; the others are still to be written for.
-        let _ = catch_unwind(AssertUnwindSafe(|| all.write_all()));
+        // A panic is told of where it happens; what it was about stands in the journal.
+        let taken = catch_unwind(AssertUnwindSafe(|| {
+            all.write_rest();
+            all.take_in()
+        }));
+        wait = if matches!(taken, Ok(Ok(()))) { GATHER } else { TRY_AGAIN };
+        if !lock(&all.underway).is_empty() {
+            let _ = all.come.try_send(());
+        }
     }
 }
 
 impl Drop for All {
     fn drop(&mut self) {
-        // Those who did not wait.
-        while !lock(&self.queue).waiting.is_empty() {
-            self.write_all();
+        // What cannot be taken in now is by whoever opens the store next.
+        let taken = self.take_in();
+        let underway = lock(&self.underway).journal.take();
+        if let (Ok(()), Some(journal)) = (taken, underway) {
+            let name = journal.name().to_owned();
+            journal.remove();
+            let _ = lock(&self.writer).forget_journal(&name);
         }
     }
 }
@@ -270,6 +430,10 @@ fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
         }
         // What cannot be done now is done the next time, or by whoever opens the store or searches it.
         let _ = store.tidy();
+        if let Some(all) = all.upgrade() {
+            // What another program deletes is not to live on here.
+            let _ = all.clear();
+        }
         grown = loop {
             match growth.try_recv() {
                 Ok(()) => break true,
@@ -284,12 +448,18 @@ fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
 /// Makes some new messages findable; whether there may be more.
 fn index(all: &Weak<All>) -> bool {
     let Some(all) = all.upgrade() else { return false };
-    all.write(Job::Index(INDEXED_AT_ONCE), false).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE)
+    all.write(Job::Index(INDEXED_AT_ONCE)).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE)
 }
 
 impl Store for Shared {
-    fn begin(&mut self, new: &NewSession) -> Result<()> {
-        self.write(Job::Begin(new.clone())).map(drop)
+    fn begin(&mut self, new: &NewSession) -> Result<Lease> {
+        if self.synced {
+            self.write(Job::Begin(new.clone()))?;
+            return self.lease(&new.id);
+        }
+        let lease = Lease::take(&self.all.path, &new.id, self.all.holder.as_ref())?;
+        self.all.post(lock(&self.all.underway), Job::Begin(new.clone()))?;
+        Ok(lease)
     }
 
     fn sessions(&self) -> Result<Vec<SessionRow>> {
@@ -302,6 +472,44 @@ impl Store for Shared {
 
     fn commit(&mut self, session: &str, writes: &[Write]) -> Result<Counts> {
         self.write(Job::Commit(session.to_owned(), writes.to_vec())).map(|written| written.counts)
+    }
+
+    fn note(&mut self, session: &str, at: Counts, writes: &mut Vec<Write>) -> Result<Counts> {
+        if self.synced {
+            let counts = self.commit(session, writes)?;
+            writes.clear();
+            return Ok(counts);
+        }
+        let mut underway = lock(&self.all.underway);
+        if let Some(lost) = underway.lost.iter().position(|(whose, _)| whose == session) {
+            return Err(underway.lost.swap_remove(lost).1);
+        }
+        let mut counts = at;
+        for write in &*writes {
+            counts.inputs += u64::from(matches!(write, Write::Input(_)));
+            counts.requests += u64::from(matches!(write, Write::Request(_)));
+        }
+        let journal = underway.journal(&self.all.path)?;
+        let job = Job::Note(session.to_owned(), at, std::mem::take(writes));
+        if let Err(error) = journal.add(&job) {
+            if let Job::Note(.., back) = job {
+                *writes = back;
+            }
+            return Err(error);
+        }
+        self.all.posted(underway, job);
+        Ok(counts)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.all.take_in()
+    }
+
+    fn hold(&mut self, lease: Lease) {
+        let mut underway = lock(&self.all.underway);
+        if !underway.is_empty() {
+            underway.leases.push(lease);
+        }
     }
 
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -365,7 +573,10 @@ impl Store for Shared {
     }
 
     fn delete(&mut self, session: &str) -> Result<()> {
-        self.alone(|store| store.delete(session))
+        let deleted = self.alone(|store| store.delete(session));
+        let cleared = self.all.clear();
+        deleted?;
+        cleared.map_err(|_| StoreError::StillThere(session.to_owned()))
     }
 
     fn search(&self, words: &str, limit: usize) -> Result<Vec<Found>> {
@@ -391,8 +602,14 @@ impl Store for Shared {
         self.alone(|store| store.load(dump))
     }
 
-    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
-        self.write(Job::Forward(writes.to_vec())).map(|written| written.numbers)
+    fn sent(&mut self, new: NewForwarded) -> Result<u64> {
+        let number = self.all.number()?;
+        self.all.post(lock(&self.all.underway), Job::Sent(number, new))?;
+        Ok(number)
+    }
+
+    fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
+        self.all.post(lock(&self.all.underway), Job::Answered(number, answered.clone()))
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -404,7 +621,7 @@ impl Store for Shared {
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {
-        self.alone(|store| store.lease(session))
+        self.alone(|store| store.lease_by(session, self.all.holder.as_ref()))
     }
 }
 
@@ -454,39 +671,33 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_and_those_who_do_not_are_all_told() {
+    fn what_waits_for_the_disk_and_what_does_not_stand_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Shared::new(Sqlite::open(&folder.path().join("store.sqlite")).unwrap()).unwrap();
-        let (told, heard) = channel();
         thread::scope(|scope| {
             for thread in 0..8 {
-                let (mut store, told) = (shared.clone(), told.clone());
+                let mut store = shared.clone();
                 scope.spawn(move || {
                     let id = format!("s{thread}");
                     store.begin(&new(&id)).unwrap();
-                    let quick = store.unsynced();
+                    let mut quick = store.unsynced();
+                    let mut counts = Counts::default();
                     for number in 0..50 {
-                        let told = told.clone();
-                        quick.record(vec![passed(number)], move |done| told.send(done.unwrap().len()).unwrap());
-                        if number % 5 == 0 {
-                            store.commit(&id, &[turn("slow")]).unwrap();
-                        } else {
-                            quick.clone().commit(&id, &[turn("quick")]).unwrap();
-                        }
+                        quick.sent(passed(number)).unwrap();
+                        let store = if number % 5 == 0 { &mut store } else { &mut quick };
+                        counts = store.note(&id, counts, &mut vec![turn("words")]).unwrap();
+                        assert_eq!(counts.inputs, number.unsigned_abs() + 1);
                     }
                 });
             }
         });
-        drop(told);
-        // The last of them may still be on their way.
-        assert_eq!(heard.iter().sum::<usize>(), 400);
         assert_eq!(shared.forwarded().unwrap().len(), 400);
         assert!(shared.sessions().unwrap().iter().all(|row| row.counts.inputs == 50));
     }
 
-    fn passed(at_ms: i64) -> Forward {
+    fn passed(at_ms: i64) -> NewForwarded {
         let (front, model, body) = ("chat".to_owned(), "m".to_owned(), "{}".to_owned());
-        Forward::Sent(crate::NewForwarded { at_ms, front, model, session: None, body })
+        NewForwarded { at_ms, front, model, session: None, body }
     }
 
     #[test]
@@ -501,7 +712,7 @@ mod tests {
             Job::Commit("a".to_owned(), vec![turn("half"), Write::Usage(7, Usage::default())]),
             Job::Commit("a".to_owned(), vec![turn("two")]),
         ];
-        let done: Vec<_> = store.together(&jobs, true).into_iter().map(|done| done.map(|done| done.counts.inputs)).collect();
+        let done: Vec<_> = store.together(&jobs).into_iter().map(|done| done.map(|done| done.counts.inputs)).collect();
         assert!(
             matches!(
                 &done[..],

@@ -36,6 +36,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A server's requests begin on one thread and are stored by another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Everything that is said to the model before it answers.
 #[derive(Parser)]
 #[command(

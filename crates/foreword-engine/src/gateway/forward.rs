@@ -48,6 +48,11 @@ impl Route {
         &self.model
     }
 
+    /// Who speaks to its provider; none where the model runs in this process.
+    pub fn client(&self) -> Option<&Arc<Client>> {
+        self.client.as_ref()
+    }
+
     /// Whether requests in that API can be passed on there; else why not.
     pub fn takes(&self, front: Front) -> Result<(), String> {
         let Some(client) = &self.client else {
@@ -133,9 +138,9 @@ impl Forwarder {
             session,
             body: String::from_utf8_lossy(&body).into_owned(),
         };
-        let (number, unrecorded) = match self.recorder.sent(new).await {
+        let (number, unrecorded) = match self.recorder.sent(new) {
             Ok(number) => (Some(number), None),
-            Err(why) => (None, Some(why)),
+            Err(why) => (None, Some(why.to_string())),
         };
         let record = Record { recorder: self.recorder.clone(), number, model: route.model.clone(), started, first_ms: None };
         match client.forward(Untouched { front, body, headers, key }).await {
@@ -150,9 +155,9 @@ impl Forwarder {
         }
     }
 
-    /// Waits until everything is on record.
-    pub async fn flush(&self) {
-        self.recorder.flush().await;
+    /// Waits until the database has all that is on record.
+    pub fn settle(&self) {
+        self.recorder.settle();
     }
 }
 

@@ -85,7 +85,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub struct Kept {
     pub(super) store: Box<dyn Store>,
-    pub(super) _lease: Lease,
+    pub(super) lease: Lease,
     pub(super) row: SessionRow,
     pub(super) setup: Setup,
     pub(super) model: Arc<Model>,
@@ -125,6 +125,15 @@ pub struct Kept {
     pub(super) view: Option<View>,
 }
 
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // Before the lease goes: whoever has it next must find everything.
+        if !self.settle() {
+            self.store.hold(std::mem::take(&mut self.lease));
+        }
+    }
+}
+
 impl Kept {
     /// Its name.
     pub fn id(&self) -> &str {
@@ -156,10 +165,12 @@ impl Kept {
         self.store = store;
     }
 
-    /// Tries again to store what is not yet; whether all of it is stored.
+    /// Tries again to store what is not yet; whether all of it is stored, where others find it.
     pub fn settle(&mut self) -> bool {
+        // Where someone panicked, nothing follows.
+        self.waits = false;
         self.write([]);
-        self.is_stored()
+        self.is_stored() && self.store.settle().is_ok()
     }
 
     /// How far its records go.
@@ -321,11 +332,8 @@ impl Kept {
         if self.backlog.is_empty() || self.waits {
             return;
         }
-        match self.store.commit(&self.row.id, &self.backlog) {
-            Ok(counts) => {
-                self.counts = counts;
-                self.backlog.clear();
-            }
+        match self.store.note(&self.row.id, self.counts, &mut self.backlog) {
+            Ok(counts) => self.counts = counts,
             Err(error) => self
                 .fail(format!("{error}. The conversation goes on; what is not stored yet is tried again with the next message")),
         }

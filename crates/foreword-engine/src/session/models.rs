@@ -192,50 +192,76 @@ impl Speaker for Remote {
             (gone, SpeakError(error.to_string()))
         };
         let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
-        let delivery = if request.stream { Delivery::Stream } else { Delivery::Whole };
-        let mut answer = Answer::default();
-        let mut events = None;
-        // Whoever hears a part may wait, so it is told outside of the runtime: all that has come in, then the next wait.
+        let mut talk = Talk::new(Arc::clone(&self.client));
+        // Whoever hears a part may wait, so it is told outside of the runtime.
         let talked = loop {
-            let next = async {
-                let events = match &mut events {
-                    Some(events) => events,
-                    None => events.insert(self.client.send(&request.model, &request.body, delivery).await?),
-                };
-                events.next().await
-            };
-            let mut next = match runtime.block_on(unless_stopped(&self.stop, next)) {
+            match runtime.block_on(unless_stopped(&self.stop, talk.next(request))) {
                 None => break Ok(true),
-                Some(Ok(next)) => next,
+                Some(Ok(None)) => break Ok(false),
+                Some(Ok(Some(text))) if text.is_empty() => {}
+                Some(Ok(Some(text))) => part(&text),
                 Some(Err(error)) => break Err(failed(error)),
-            };
-            if next.is_none() {
-                break Ok(false);
-            }
-            while let Some(event) = next {
-                if let Event::Text(text) = &event {
-                    part(text);
-                }
-                answer.add(event);
-                next = events.as_mut().and_then(Events::waiting);
             }
         };
-        let id = events.as_ref().and_then(|events| events.id()).map(str::to_owned);
-        let cut_off = match talked {
-            Ok(cut_off) => cut_off,
+        match talked {
+            Ok(cut_off) => Ok(talk.reply(request, cut_off)),
             Err((gone, error)) => {
                 if let (true, Some(Caches { all, now: Some((_, Some(name))), .. })) = (gone, &self.caches) {
                     runtime.block_on(all.forget(name));
                 }
-                return Err(error);
+                Err(error)
             }
+        }
+    }
+}
+
+/// A provider's answer while it comes.
+#[derive(Debug)]
+pub struct Talk {
+    client: Arc<Client>,
+    events: Option<Events>,
+    answer: Answer,
+}
+
+impl Talk {
+    /// One that has not begun.
+    pub fn new(client: Arc<Client>) -> Self {
+        Self { client, events: None, answer: Answer::default() }
+    }
+
+    /// Waits for more of the answer, which is asked for the first time: the words that have come in, which may be none; nothing after
+    /// its end.
+    pub async fn next(&mut self, request: &Outgoing) -> Result<Option<String>, SendError> {
+        let events = if let Some(events) = &mut self.events {
+            events
+        } else {
+            let delivery = if request.stream { Delivery::Stream } else { Delivery::Whole };
+            self.events.insert(self.client.send(&request.model, &request.body, delivery).await?)
         };
-        Ok(Reply { id, ..reply(answer, request, self.dialect, cut_off) })
+        let mut next = events.next().await?;
+        if next.is_none() {
+            return Ok(None);
+        }
+        let mut words = String::new();
+        while let Some(event) = next {
+            if let Event::Text(text) = &event {
+                words.push_str(text);
+            }
+            self.answer.add(event);
+            next = events.waiting();
+        }
+        Ok(Some(words))
+    }
+
+    /// The answer, as far as it has come.
+    pub fn reply(self, request: &Outgoing, cut_off: bool) -> Reply {
+        let id = self.events.as_ref().and_then(|events| events.id()).map(str::to_owned);
+        Reply { id, ..reply(self.answer, request, self.client.dialect(), cut_off) }
     }
 }
 
 /// What comes of it, unless the user wants no more of it before.
-async fn unless_stopped<F: Future>(stop: &Stop, work: F) -> Option<F::Output> {
+pub async fn unless_stopped<F: Future>(stop: &Stop, work: F) -> Option<F::Output> {
     let stopped = async {
         while !stop.load(Ordering::Relaxed) {
             tokio::time::sleep(LOOK).await;

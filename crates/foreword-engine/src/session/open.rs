@@ -60,8 +60,7 @@ impl Kept {
         let session = Session::new(agent.clone(), setup.settings.clone(), setup.open_tokenizer(models)?);
         let session = session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?;
         let agent = foreword_store::document_hash(&new.agent);
-        store.begin(&new)?;
-        let lease = store.lease(id)?;
+        let lease = store.begin(&new)?;
         let NewSession { id, created_ms, setup: stored, .. } = new;
         let row = SessionRow {
             id,
@@ -120,7 +119,7 @@ impl Kept {
         let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
         let pending = past.last.take().map(|envelope| Pending { envelope, stored });
         Ok(Self {
-            _lease: lease,
+            lease,
             model: Arc::new(setup.model.clone()),
             renderer: Renderer::new(setup.dialect),
             sent: past.sent(&*store, &row)?,

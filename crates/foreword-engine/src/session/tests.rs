@@ -440,7 +440,7 @@ fn a_full_disk_does_not_stop_the_turn() {
             }
             self.0.commit(session, writes)
         }
-        fn begin(&mut self, new: &foreword_store::NewSession) -> foreword_store::Result<()> {
+        fn begin(&mut self, new: &foreword_store::NewSession) -> foreword_store::Result<foreword_store::Lease> {
             self.0.begin(new)
         }
         fn branch(&mut self, session: &str, at: Counts, fork: Option<&Fork>, writes: &[Write]) -> foreword_store::Result<()> {
@@ -449,8 +449,11 @@ fn a_full_disk_does_not_stop_the_turn() {
         fn delete(&mut self, session: &str) -> foreword_store::Result<()> {
             self.0.delete(session)
         }
-        fn forward(&mut self, writes: &[foreword_store::Forward]) -> foreword_store::Result<Vec<u64>> {
-            self.0.forward(writes)
+        fn sent(&mut self, new: foreword_store::NewForwarded) -> foreword_store::Result<u64> {
+            self.0.sent(new)
+        }
+        fn answered(&mut self, number: u64, answered: &foreword_store::Answered) -> foreword_store::Result<()> {
+            self.0.answered(number, answered)
         }
         fn load(&mut self, dump: &Dump) -> foreword_store::Result<()> {
             self.0.load(dump)

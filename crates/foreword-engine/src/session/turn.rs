@@ -274,18 +274,40 @@ impl Kept {
 
     /// Takes in one reply, part by part.
     pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
-        let start = Instant::now();
-        self.part_at = start;
-        let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut first = None;
-        let mut shown = String::new();
+        let mut hearing = self.listen();
         let each = &mut *party.each;
         let answer = party.speaker.answer(outgoing, &mut |part: &str| {
-            first.get_or_insert_with(elapsed);
-            self.part(part);
-            shown.push_str(part);
+            self.heard(&mut hearing, part);
             each(Event::Part(part));
         });
+        self.take_reply(hearing, outgoing, answer, party.now)
+    }
+
+    /// A reply is about to come.
+    pub(super) fn listen(&mut self) -> Hearing {
+        let start = Instant::now();
+        self.part_at = start;
+        Hearing { start, first_ms: None, shown: String::new() }
+    }
+
+    /// A part of it came in.
+    pub(super) fn heard(&mut self, hearing: &mut Hearing, part: &str) {
+        let now = hearing.elapsed_ms();
+        hearing.first_ms.get_or_insert(now);
+        self.part(part);
+        hearing.shown.push_str(part);
+    }
+
+    /// It is whole, or there will be no more of it.
+    pub(super) fn take_reply(
+        &mut self,
+        hearing: Hearing,
+        outgoing: &Outgoing,
+        answer: Result<Reply, SpeakError>,
+        now: &dyn Fn() -> i64,
+    ) -> Result<(Reply, Usage), TurnError> {
+        let total_ms = hearing.elapsed_ms();
+        let Hearing { first_ms, shown, .. } = hearing;
         let (reply, cut_off, error) = match answer {
             Ok(reply) => {
                 let cut_off = reply.cut_off;
@@ -294,15 +316,29 @@ impl Kept {
             // What was shown stays, marked as cut off.
             Err(error) => (Reply { text: shown, ..Reply::default() }, true, Some(error)),
         };
-        let usage = self.usage(outgoing, &reply, first, elapsed());
+        let usage = self.usage(outgoing, &reply, first_ms, total_ms);
         if error.is_some() && reply.text.is_empty() {
             self.pending = Some(Pending { envelope: outgoing.envelope.clone(), stored: Some(outgoing.number) });
         } else {
             let Reply { text, calls, opaque, .. } = reply.clone();
             let input = Input::Assistant { text, calls, opaque };
-            self.replied(input, (party.now)(), cut_off, Some(usage.clone()))?;
-            self.save_transcript((party.now)());
+            self.replied(input, now(), cut_off, Some(usage.clone()))?;
+            self.save_transcript(now());
         }
         error.map_or(Ok((reply, usage)), |error| Err(error.into()))
+    }
+}
+
+/// A reply that is coming.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    start: Instant,
+    first_ms: Option<u64>,
+    shown: String,
+}
+
+impl Hearing {
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -9,7 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
-use foreword_engine::session::{Point, SessionRow, Sqlite, Store, named_messages, new_session_id};
+use foreword_engine::session::{Point, SessionRow, Shared, Store, named_messages, new_session_id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -180,7 +180,7 @@ pub(crate) async fn create(
 }
 
 /// The full name of a session: the start of it is enough, and so is `last`.
-pub(super) fn named(store: &Sqlite, session: &str) -> Result<String, Problem> {
+pub(super) fn named(store: &Shared, session: &str) -> Result<String, Problem> {
     Ok(session.parse::<Point>()?.session(store)?)
 }
 
@@ -203,7 +203,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String
     Ok(Json(SessionDetail { session: SessionView::new(&app, &row), messages }))
 }
 
-fn messages(store: &Sqlite, row: &SessionRow) -> Result<Vec<MessageView>, Problem> {
+fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Problem> {
     let mut requests: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     for request in store.requests(&row.id)? {
         requests.entry(request.run + 1).or_default().push(request.number);

@@ -7,36 +7,26 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::read;
 use super::write::{execute, text};
 use crate::error::doing;
-use crate::row::{Answered, Fault, Forward, Forwarded, NewForwarded};
+use crate::row::{Answered, Fault, Forwarded, NewForwarded};
 use crate::{Result, StoreError};
 
 /// Bytes of a piece, or a few less where a character would be cut.
 const PIECE: usize = 16 << 10;
 
-/// Writes all of it; the numbers of those that are new, in order.
-pub(super) fn write(connection: &Connection, writes: &[Forward]) -> Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    for write in writes {
-        match write {
-            Forward::Sent(new) => numbers.push(sent(connection, new)?),
-            Forward::Answered(number, answered) => answer(connection, *number, answered)?,
-        }
-    }
-    Ok(numbers)
-}
-
-fn sent(connection: &Connection, new: &NewForwarded) -> Result<u64> {
+/// Records that one is about to be sent, under a number that was set aside or the next one.
+pub(super) fn sent(connection: &Connection, number: Option<u64>, new: &NewForwarded) -> Result<u64> {
     let mut pieces = Vec::new();
     for piece in cut(&new.body) {
         pieces.extend_from_slice(text(connection, piece)?.bytes());
     }
     let sum = sum(new.at_ms, &new.front, &new.model, new.session.as_deref(), &pieces);
-    let sql = "INSERT INTO forwarded (at_ms, front, model, session, pieces, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    execute(connection, sql, params![new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..]])?;
+    let sql = "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    execute(connection, sql, params![number, new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..]])?;
     u64::try_from(connection.last_insert_rowid()).map_err(|_| StoreError::Damaged("a row has a number below 0".to_owned()))
 }
 
-fn answer(connection: &Connection, number: u64, answered: &Answered) -> Result<()> {
+/// Records what came of one.
+pub(super) fn answered(connection: &Connection, number: u64, answered: &Answered) -> Result<()> {
     let sql =
         "UPDATE forwarded SET status = ?2, read = ?3, write = ?4, uncached = ?5, output = ?6, cost = ?7, cost_uncached = ?8,
                first_token_ms = ?9, total_ms = ?10 WHERE id = ?1";

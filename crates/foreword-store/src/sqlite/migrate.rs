@@ -10,7 +10,8 @@ use crate::error::{cannot_open, doing};
 use crate::{Result, StoreError};
 
 /// Each brings a store from one format to the next. They are never changed once released, only added to.
-pub(super) const MIGRATIONS: [&str; 2] = [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql")];
+pub(super) const MIGRATIONS: [&str; 3] =
+    [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql"), include_str!("../migrations/0003.sql")];
 
 /// Marks the file as one of ours: "FWRD".
 const APPLICATION_ID: i32 = 0x4657_5244;

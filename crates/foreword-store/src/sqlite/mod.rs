@@ -8,6 +8,7 @@ mod migrate;
 mod read;
 mod search;
 mod sweep;
+mod taking;
 mod write;
 
 #[cfg(test)]
@@ -15,20 +16,23 @@ mod tests;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreword_core::hash::Hash;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 use serde_json::Value;
 
 use crate::error::{PATIENCE_S, cannot_open, doing};
+use crate::lease::Holder;
 use crate::packed::unpack;
 use crate::row::{
-    Checkpoint, Counts, Dump, Fault, Fork, Forward, Forwarded, Found, Logged, NewSession, Request, SessionRow, Summary, Usage,
-    Write,
+    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Request, SessionRow,
+    Summary, Usage, Write,
 };
 use crate::shared::{Job, Written};
-use crate::{Lease, Result, Store, StoreError};
+use crate::{Lease, Result, Store, StoreError, journal};
 
 /// A store in one file, with its locks beside it.
 #[derive(Debug)]
@@ -49,6 +53,13 @@ const INDEXED_AT_ONCE: usize = 1024;
 impl Sqlite {
     /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched.
     pub fn open(path: &Path) -> Result<Self> {
+        let mut store = Self::connect(path)?;
+        journal::recover(&mut store)?;
+        Ok(store)
+    }
+
+    /// Another connection of whoever has it open already.
+    pub(crate) fn connect(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| cannot_open(path, error))?;
         }
@@ -112,6 +123,8 @@ impl Sqlite {
         migrate::refuse_others(&connection, path)?;
         let open = |connection: &mut Connection| -> rusqlite::Result<()> {
             connection.set_prepared_statement_cache_capacity(64);
+            // Else some statements are planned anew for every value that they are given.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
             connection.pragma_update(None, "foreign_keys", true)
@@ -133,11 +146,10 @@ impl Sqlite {
         &self.path
     }
 
-    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along. Whoever does not wait for the disk
-    /// waits for the process only.
-    pub(crate) fn together(&mut self, jobs: &[Job], synced: bool) -> Vec<Result<Written>> {
+    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along.
+    pub(crate) fn together(&mut self, jobs: &[Job]) -> Vec<Result<Written>> {
         if let [job] = jobs {
-            return vec![self.written(synced && !job.is_light(), |connection| write::job(connection, job))];
+            return vec![self.written(!job.is_light(), |connection| write::job(connection, job))];
         }
         let each = |connection: &Connection| {
             let one = |job| match apart(connection, job) {
@@ -147,12 +159,12 @@ impl Sqlite {
             };
             jobs.iter().map(one).collect()
         };
-        match self.written(synced && !jobs.iter().all(Job::is_light), each) {
+        match self.written(!jobs.iter().all(Job::is_light), each) {
             Ok(done) => done,
             // Whoever keeps others from writing would keep each of them.
             Err(StoreError::Busy { doing, seconds }) => jobs.iter().map(|_| Err(StoreError::Busy { doing, seconds })).collect(),
             // The whole of it failed, each may have its own reason.
-            Err(_) => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job), synced)).collect(),
+            Err(_) => jobs.iter().flat_map(|job| self.together(std::slice::from_ref(job))).collect(),
         }
     }
 
@@ -177,6 +189,37 @@ impl Sqlite {
             let _ = run("ROLLBACK");
         }
         done
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limit_pages(&self, most: Option<u32>) {
+        let most = most.unwrap_or(1 << 30);
+        let set = self.connection.query_row(&format!("PRAGMA max_page_count = {most}"), [], |_| Ok(()));
+        set.unwrap_or_default();
+    }
+
+    /// The last write of a journal that is in the database.
+    pub(crate) fn taken(&self, journal: &str) -> Result<u64> {
+        taking::taken(&self.connection, journal)
+    }
+
+    /// Takes in writes of a journal, all of them or none; the first has that number. Those that can never be are lost: their places, and
+    /// why.
+    pub(crate) fn take(&mut self, journal: &str, first: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.written(false, |connection| taking::take(connection, journal, first, jobs))
+    }
+
+    /// Sets numbers aside for what a journal passes on; the first of them.
+    pub(crate) fn reserve(&mut self, journal: &str, count: u64) -> Result<u64> {
+        self.written(false, |connection| taking::reserve(connection, journal, count))
+    }
+
+    /// Forgets a journal whose files are gone.
+    pub(crate) fn forget_journal(&mut self, journal: &str) -> Result<()> {
+        self.written(false, |connection| taking::forget(connection, journal))
     }
 
     /// How many pages the log of the database may have before a write brings them into the file.
@@ -211,8 +254,8 @@ fn is_light(writes: &[Write]) -> bool {
 impl Job {
     fn is_light(&self) -> bool {
         match self {
-            Self::Commit(_, writes) => is_light(writes),
-            Self::Forward(_) | Self::Index(_) => true,
+            Self::Commit(_, writes) | Self::Note(_, _, writes) => is_light(writes),
+            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => true,
             Self::Begin(_) | Self::Branch(..) => false,
         }
     }
@@ -244,8 +287,9 @@ fn branch_of(connection: &Connection, session: &str) -> Result<i64> {
 }
 
 impl Store for Sqlite {
-    fn begin(&mut self, new: &NewSession) -> Result<()> {
-        self.written(true, |connection| write::begin(connection, new))
+    fn begin(&mut self, new: &NewSession) -> Result<Lease> {
+        self.written(true, |connection| write::begin(connection, new))?;
+        self.lease(&new.id)
     }
 
     fn sessions(&self) -> Result<Vec<SessionRow>> {
@@ -339,9 +383,6 @@ impl Store for Sqlite {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        if let Some(folder) = self.path.parent() {
-            let _ = fs::remove_file(folder.join("leases").join(format!("{session}.lock")));
-        }
         Ok(())
     }
 
@@ -387,8 +428,12 @@ impl Store for Sqlite {
         self.written(true, |connection| dump::load(connection, dump))
     }
 
-    fn forward(&mut self, writes: &[Forward]) -> Result<Vec<u64>> {
-        self.written(false, |connection| forwarded::write(connection, writes))
+    fn sent(&mut self, new: NewForwarded) -> Result<u64> {
+        self.written(false, |connection| forwarded::sent(connection, None, &new))
+    }
+
+    fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
+        self.written(false, |connection| forwarded::answered(connection, number, answered))
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -400,11 +445,22 @@ impl Store for Sqlite {
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {
+        self.lease_by(session, None)
+    }
+}
+
+impl Sqlite {
+    /// The right to write to a session, for whoever may have many.
+    pub(crate) fn lease_by(&self, session: &str, holder: Option<&Arc<Holder>>) -> Result<Lease> {
         branch_of(&self.connection, session)?;
         if self.read_only || self.connection.path().is_none_or(str::is_empty) {
-            return Ok(Lease::of_nobody());
+            return Ok(Lease::default());
         }
-        let folder = self.path.parent().unwrap_or(Path::new(".")).join("leases");
-        Lease::take(&folder, session)
+        let lease = Lease::take(&self.path, session, holder)?;
+        // A program that had it and was killed may have left something on its way.
+        if journal::is_left(&self.path) {
+            Self::open(&self.path)?;
+        }
+        Ok(lease)
     }
 }

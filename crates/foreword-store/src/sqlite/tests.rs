@@ -491,20 +491,18 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     let mut store = place.store();
     begin(&mut store, "s");
     let body = |turns: usize| (0..turns * 4000).map(|number| format!("{number:05}")).collect::<Vec<_>>().concat();
-    let new = |at_ms, session: Option<&str>, turns| {
-        Forward::Sent(NewForwarded {
-            at_ms,
-            front: "chat".to_owned(),
-            model: "m".to_owned(),
-            session: session.map(str::to_owned),
-            body: body(turns),
-        })
+    let new = |at_ms, session: Option<&str>, turns| NewForwarded {
+        at_ms,
+        front: "chat".to_owned(),
+        model: "m".to_owned(),
+        session: session.map(str::to_owned),
+        body: body(turns),
     };
     let texts =
         |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
     let before = texts(&store);
-    let numbers = store.forward(&[new(1, None, 10), new(2, Some("s"), 11)]).unwrap();
-    assert_eq!(numbers, [1, 2]);
+    assert_eq!(store.sent(new(1, None, 10)).unwrap(), 1);
+    assert_eq!(store.sent(new(2, Some("s"), 11)).unwrap(), 2);
     // 12.2 and 13.4 pieces: the first twelve are the same.
     assert_eq!(texts(&store) - before, 15);
     for (number, turns) in [(1, 10), (2, 11)] {
@@ -513,7 +511,7 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     assert!(store.forwarded_body(3).is_err());
     let usage = Usage { model: "m".to_owned(), read: 7, output: 3, cost: 0.5, total_ms: Some(9), ..Usage::default() };
     let answered = Answered { status: Some(200), usage: usage.clone() };
-    assert!(store.forward(&[Forward::Answered(1, answered)]).unwrap().is_empty());
+    store.answered(1, &answered).unwrap();
     let all = store.forwarded().unwrap();
     assert_eq!((all[0].status, &all[0].usage, all[1].status), (Some(200), &usage, None));
     assert_eq!(store.check().unwrap(), []);

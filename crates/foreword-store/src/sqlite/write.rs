@@ -33,26 +33,44 @@ pub(super) fn job(connection: &Connection, job: &Job) -> Result<Written> {
         Job::Begin(new) => begin(connection, new)?,
         Job::Commit(session, writes) => written.counts = all(connection, session, writes)?,
         Job::Branch(session, at, fork, writes) => branch(connection, session, *at, fork.as_ref(), writes)?,
-        Job::Forward(writes) => written.numbers = forwarded::write(connection, writes)?,
+        Job::Note(session, at, writes) => written.counts = note(connection, session, *at, writes)?,
+        Job::Sent(number, new) => drop(forwarded::sent(connection, Some(*number), new)?),
+        Job::Answered(number, answered) => forwarded::answered(connection, *number, answered)?,
         Job::Index(most) => written.indexed = super::search::index(connection, *most)?,
     }
     Ok(written)
 }
 
+/// Writes to a session whose records must go as far as whoever writes believes.
+fn note(connection: &Connection, session: &str, at: Counts, writes: &[Write]) -> Result<Counts> {
+    let branch = branch_of(connection, session)?;
+    let now = counts(connection, branch)?;
+    if now != at {
+        let (there, here) = ((at.inputs, at.requests), (now.inputs, now.requests));
+        return Err(StoreError::Damaged(format!("what came after {there:?} of session {session} follows {here:?}")));
+    }
+    after(connection, session, branch, now, writes)
+}
+
 pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> Result<Counts> {
     let branch = branch_of(connection, session)?;
-    let mut now = counts(connection, branch)?;
+    let now = counts(connection, branch)?;
+    after(connection, session, branch, now, writes)
+}
+
+fn after(connection: &Connection, session: &str, branch: i64, mut now: Counts, writes: &[Write]) -> Result<Counts> {
+    let mut touched = None;
     for write in writes {
         match write {
             Write::Input(entry) => {
                 input(connection, branch, now.inputs, entry)?;
-                touch(connection, session, entry.at_ms)?;
+                touched = touched.max(Some(entry.at_ms));
                 now.inputs += 1;
             }
             Write::Part(text) => part(connection, branch, text)?,
             Write::Request(new) => {
                 request(connection, branch, now, new)?;
-                touch(connection, session, new.request.at_ms)?;
+                touched = touched.max(Some(new.request.at_ms));
                 now.requests += 1;
             }
             Write::Usage(number, used) => {
@@ -84,16 +102,15 @@ pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> R
             }
         }
     }
+    if let Some(at_ms) = touched {
+        let sql = "UPDATE sessions SET touched_ms = ?2 WHERE id = ?1 AND touched_ms < ?2";
+        execute(connection, sql, params![session, at_ms])?;
+    }
     Ok(now)
 }
 
 pub(super) fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<usize> {
     connection.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(doing("write to a session"))
-}
-
-fn touch(connection: &Connection, session: &str, at_ms: i64) -> Result<()> {
-    execute(connection, "UPDATE sessions SET touched_ms = max(touched_ms, ?2) WHERE id = ?1", params![session, at_ms])?;
-    Ok(())
 }
 
 /// Keeps a text once.
