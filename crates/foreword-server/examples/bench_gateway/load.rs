@@ -21,6 +21,8 @@ pub(crate) struct Figures {
     pub(crate) p50_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) per_second: f64,
+    /// Requests, those that were not counted included.
+    pub(crate) all: usize,
     pub(crate) failed: usize,
     pub(crate) first_failure: String,
 }
@@ -47,6 +49,7 @@ impl Load {
                 tokio::spawn(async move {
                     let mut took = Vec::new();
                     let mut failures = Vec::new();
+                    let mut all = 0;
                     let mut connection = None;
                     'all: loop {
                         let name = CONVERSATION.fetch_add(1, Ordering::Relaxed);
@@ -72,6 +75,7 @@ impl Load {
                                     failures.push(error.to_string());
                                 }
                             }
+                            all += 1;
                             let since = begin.elapsed();
                             if since > WARM + lasting {
                                 break 'all;
@@ -82,14 +86,16 @@ impl Load {
                             messages.push(json!({"role": "assistant", "content": ANSWER}));
                         }
                     }
-                    (took, failures)
+                    (took, failures, all)
                 })
             })
             .collect();
         let mut took = Vec::new();
         let mut failures = Vec::new();
+        let mut all = 0;
         for client in clients {
-            let (times, failed) = client.await.unwrap();
+            let (times, failed, asked) = client.await.unwrap();
+            all += asked;
             took.extend(times);
             failures.extend(failed);
         }
@@ -99,6 +105,7 @@ impl Load {
             p50_ms: at(50),
             p99_ms: at(99),
             per_second: took.len() as f64 / self.lasting.as_secs_f64(),
+            all,
             failed: failures.len(),
             first_failure: failures.into_iter().next().unwrap_or_default().chars().take(200).collect(),
         }

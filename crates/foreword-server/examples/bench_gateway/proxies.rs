@@ -55,6 +55,14 @@ impl Proxy {
         None
     }
 
+    /// Processor time that it has used, in milliseconds.
+    pub(crate) fn cpu_ms(&self) -> f64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // In hundredths of a second, behind a name that may hold anything.
+        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default().split_whitespace();
+        fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * 10.0
+    }
+
     /// The most memory it had at once.
     pub(crate) fn resident_mb(&self) -> f64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
