@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::app::App;
@@ -51,10 +51,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the vault and the port.
-    pub async fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
+    /// Opens the vault and the port; to be called within a runtime.
+    pub fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
         let app = Arc::new(App::new(config)?);
-        let listener = TcpListener::bind(address).await.map_err(|error| ServeError::Listen(address, error))?;
+        let listener = listen(address).map_err(|error| ServeError::Listen(address, error))?;
         let layer = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
         let limit = axum::extract::DefaultBodyLimit::max(app.config.limits.body);
         let router = api::router(&app)
@@ -109,6 +109,19 @@ impl Server {
     }
 }
 
+/// How many clients may wait to be taken, where the system allows that many. Who finds the queue full tries again a second later.
+const QUEUE: u32 = 4096;
+
+/// Opens a port.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Elsewhere it would let two programs have the same port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(QUEUE)
+}
+
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -133,5 +146,30 @@ async fn connection(
             served.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(limits.grace, served).await;
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn clients_that_come_at_once_are_all_let_into_the_queue() {
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+        if most.trim().parse().is_ok_and(|most: usize| most < 512) {
+            return; // the system does not let a program have a longer queue
+        }
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        // Nobody takes them meanwhile.
+        let clients: Vec<_> = (0..500).map(|_| tokio::spawn(TcpStream::connect(address))).collect();
+        let mut connected = Vec::new();
+        for client in clients {
+            let client = tokio::time::timeout(Duration::from_secs(20), client).await.expect("it was let in").unwrap();
+            connected.push(client.unwrap());
+        }
+        assert_eq!(connected.len(), 500);
     }
 }

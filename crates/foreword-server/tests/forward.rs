@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 struct Stub {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<(String, String)>>>,
+    /// It does not answer while this is held.
+    gate: Arc<Mutex<()>>,
 }
 
 impl Stub {
@@ -23,17 +25,18 @@ impl Stub {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (told, answer) = (Arc::clone(&seen), answer.to_owned());
+        let gate = Arc::new(Mutex::new(()));
+        let (told, answer, closed) = (Arc::clone(&seen), answer.to_owned(), Arc::clone(&gate));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (told, answer) = (Arc::clone(&told), answer.clone());
-                std::thread::spawn(move || Self::serve(stream, &told, &answer));
+                let (told, answer, gate) = (Arc::clone(&told), answer.clone(), Arc::clone(&closed));
+                std::thread::spawn(move || Self::serve(stream, &told, &gate, &answer));
             }
         });
-        Self { address, seen }
+        Self { address, seen, gate }
     }
 
-    fn serve(mut stream: TcpStream, seen: &Mutex<Vec<(String, String)>>, answer: &str) {
+    fn serve(mut stream: TcpStream, seen: &Mutex<Vec<(String, String)>>, gate: &Mutex<()>, answer: &str) {
         let (mut bytes, mut buffer) = (Vec::new(), vec![0; 65536]);
         loop {
             let read = stream.read(&mut buffer).unwrap_or(0);
@@ -44,6 +47,7 @@ impl Stub {
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
                 if body.len() >= length.parse::<usize>().unwrap() {
                     seen.lock().unwrap().push((head, body.to_owned()));
+                    let _open = gate.lock().unwrap();
                     let _ = stream.write_all(answer.as_bytes());
                     return;
                 }
@@ -345,4 +349,34 @@ fn many_at_once_are_passed_on_and_each_is_on_record() {
     let mut expect: Vec<String> = (0..200).map(body).collect();
     expect.sort_unstable();
     assert_eq!(sent, expect);
+}
+
+#[test]
+fn nothing_else_is_done_to_a_session_while_its_client_is_answered() {
+    let stub = Stub::start(&json_answer(CHAT));
+    let server = stub.gateway(GatewayMode::Session);
+    let body = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}).to_string();
+    let rename = |session: &str| {
+        let path = format!("/api/v1/sessions/{session}");
+        server.call("PATCH", &path, Some(&json!({"title": "Another name"})))
+    };
+    std::thread::scope(|scope| {
+        let closed = stub.gate.lock().unwrap();
+        let client = scope.spawn(|| post(&server, "/v1/chat/completions", "", &body));
+        let since = Instant::now();
+        while stub.seen().is_empty() && since.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let session = server.get("/api/v1/sessions")[0]["id"].as_str().unwrap().to_owned();
+        // Its request is on record before there is an answer.
+        assert_eq!(server.call("GET", &format!("/api/v1/sessions/{session}/requests/0/wire"), None).status, 200);
+        for _ in 0..3 {
+            let refused = rename(&session);
+            assert_eq!((refused.status, refused.body.contains("is answering")), (409, true), "{}", refused.body);
+        }
+        drop(closed);
+        let reply = client.join().unwrap();
+        assert_eq!((reply.status, reply.header("x-foreword-session")), (200, Some(session.as_str())), "{}", reply.body);
+        assert_eq!(rename(&session).status, 204);
+    });
 }

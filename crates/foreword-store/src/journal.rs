@@ -19,8 +19,21 @@ use crate::{Result, Sqlite, StoreError};
 const HEAD: usize = 4 + 8 + SUM;
 const SUM: usize = 8;
 
-/// Room for the bytes of a write that is kept.
-const SPARE: usize = 64 << 10;
+/// The bytes of a write that has no number yet.
+pub(crate) struct Frame(Vec<u8>);
+
+impl Frame {
+    pub(crate) fn new(job: &Job) -> Result<Self> {
+        let mut bytes = vec![0; HEAD];
+        serde_json::to_writer(&mut bytes, job).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let too_long = |_| StoreError::Refused("it is too long to be kept".to_owned());
+        let length = u32::try_from(bytes.len() - HEAD).map_err(too_long)?;
+        bytes[..4].copy_from_slice(&length.to_le_bytes());
+        let sum = Hash::of(&bytes[HEAD..]);
+        bytes[12..HEAD].copy_from_slice(&sum.bytes()[..SUM]);
+        Ok(Self(bytes))
+    }
+}
 
 /// The files of one process.
 #[derive(Debug)]
@@ -33,8 +46,6 @@ pub(crate) struct Journal {
     end: u64,
     /// The number of the last write; the first is 1.
     last: u64,
-    /// The bytes of a write.
-    bytes: Vec<u8>,
 }
 
 impl Journal {
@@ -58,7 +69,7 @@ impl Journal {
         first.try_lock()?;
         let second = open(&path(&folder, &name, 1))?;
         fs::rename(&new, path(&folder, &name, 0))?;
-        Ok(Self { name, folder, files: [first, second], current: 0, end: 0, last: 0, bytes: Vec::new() })
+        Ok(Self { name, folder, files: [first, second], current: 0, end: 0, last: 0 })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -76,27 +87,18 @@ impl Journal {
     }
 
     /// Writes one.
-    pub(crate) fn add(&mut self, job: &Job) -> Result<()> {
-        let bytes = &mut self.bytes;
-        bytes.clear();
-        bytes.resize(HEAD, 0);
-        serde_json::to_writer(&mut *bytes, job).map_err(|error| StoreError::Refused(error.to_string()))?;
-        let length =
-            u32::try_from(bytes.len() - HEAD).map_err(|_| StoreError::Refused("it is too long to be kept".to_owned()))?;
-        bytes[..4].copy_from_slice(&length.to_le_bytes());
-        bytes[4..12].copy_from_slice(&(self.last + 1).to_le_bytes());
-        let sum = sum(self.last + 1, &bytes[HEAD..]);
-        bytes[12..HEAD].copy_from_slice(&sum);
+    pub(crate) fn add(&mut self, Frame(mut bytes): Frame) -> Result<()> {
+        let number = (self.last + 1).to_le_bytes();
+        bytes[4..12].copy_from_slice(&number);
+        bytes[12..HEAD].iter_mut().zip(number).for_each(|(byte, more)| *byte ^= more);
         let file = &mut self.files[self.current];
-        if let Err(error) = file.write_all(bytes) {
+        if let Err(error) = file.write_all(&bytes) {
             // The next one is written over what there is of it.
             file.seek(SeekFrom::Start(self.end)).map_err(|error| refused(&error))?;
             return Err(refused(&error));
         }
         self.end += bytes.len() as u64;
         self.last += 1;
-        // One that is very long does not keep its room.
-        bytes.shrink_to(SPARE);
         Ok(())
     }
 
@@ -108,10 +110,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Empties both, where all of it is in the database.
+    /// Leaves nothing in the files but what was written since the last turn: the rest is in the database.
     pub(crate) fn clear(&mut self) -> Result<()> {
-        let emptied = self.turn().and_then(|()| self.turn());
-        emptied.and_then(|()| self.files.iter().try_for_each(|file| file.set_len(0)).map_err(|error| refused(&error)))
+        let cut = |file: &File, end: u64| file.set_len(end).map_err(|error| refused(&error));
+        cut(&self.files[1 - self.current], 0)?;
+        cut(&self.files[self.current], self.end)
     }
 
     /// Takes the files away, where all of it is in the database.
@@ -267,7 +270,7 @@ mod tests {
         drop(Sqlite::open(&database).unwrap());
         let mut journal = Journal::create(&database).unwrap();
         for job in jobs {
-            journal.add(job).unwrap();
+            journal.add(Frame::new(job).unwrap()).unwrap();
         }
         database
     }
@@ -335,7 +338,7 @@ mod tests {
                 }
                 journal.last = at as u64;
                 if kept.contains(&at) {
-                    journal.add(job).unwrap();
+                    journal.add(Frame::new(job).unwrap()).unwrap();
                 }
             }
             store.take(&name, 1, &all()[..usize::try_from(taken).unwrap()]).unwrap();
@@ -368,7 +371,7 @@ mod tests {
         for at in 0..4 {
             counts = quick.note("s", counts, &mut vec![turn("a secret")]).unwrap();
             if at % 2 == 0 {
-                quick.settle().unwrap();
+                quick.settle(None).unwrap();
             }
         }
         let holds = || {
@@ -388,20 +391,20 @@ mod tests {
         let mut quick = Shared::new(Sqlite::open(&database).unwrap()).unwrap().unsynced();
         let new = NewSession { id: "s".to_owned(), title: None, created_ms: 1, agent: json!({}), setup: json!({}) };
         let _lease = quick.begin(&new).unwrap();
-        quick.settle().unwrap();
+        quick.settle(None).unwrap();
         quick.limit_pages(Some(1));
         let mut counts = Counts::default();
         for at in 0..50 {
             // Each is long enough to need pages.
             counts = quick.note("s", counts, &mut vec![turn(&format!("{at} {}", "long ".repeat(2000)))]).unwrap();
         }
-        assert!(matches!(quick.settle(), Err(StoreError::Full { .. })));
+        assert!(matches!(quick.settle(None), Err(StoreError::Full { .. })));
         // What is there can be read, and more can be told.
         assert!(quick.log("s", 0).unwrap().len() < 50);
         counts = quick.note("s", counts, &mut vec![turn("last")]).unwrap();
         assert_eq!(counts.inputs, 51);
         quick.limit_pages(None);
-        quick.settle().unwrap();
+        quick.settle(None).unwrap();
         assert_eq!(quick.log("s", 0).unwrap().len(), 51);
         assert_eq!(quick.check().unwrap(), []);
     }

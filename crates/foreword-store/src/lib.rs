@@ -10,6 +10,7 @@ mod packed;
 mod row;
 mod shared;
 mod sqlite;
+mod underway;
 
 use std::path::Path;
 
@@ -45,12 +46,13 @@ pub trait Store: Send + std::fmt::Debug {
         writes.clear();
         Ok(counts)
     }
-    /// Sees to it that whoever else opens the store finds all that was written; to be done before a lease is given back.
-    fn settle(&mut self) -> Result<()> {
+    /// Sees to it that whoever else opens the store finds all that was written, to a session or at all; to be done before a lease is given
+    /// back.
+    fn settle(&mut self, _session: Option<&str>) -> Result<()> {
         Ok(())
     }
-    /// Holds a lease on until all of that is found, where it could not be settled.
-    fn hold(&mut self, _lease: Lease) {}
+    /// Holds the lease of a session on until all of that is found, where it could not be settled.
+    fn hold(&mut self, _session: &str, _lease: Lease) {}
     /// What a session was told, from an input on.
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>>;
     /// The same with pointers in place of long texts, for who needs only some of them.

@@ -3,7 +3,7 @@
 //!
 //! Whoever comes first writes, on its own thread, what has gathered until then; those behind it wait, and when it is done the next of
 //! them writes for all who came meanwhile. Whoever does not wait for the disk does not wait for the database either: what it writes
-//! stands in a [`Journal`] and is taken into the database a moment later, or before anyone reads or writes there.
+//! is [`Underway`] and is taken into the database a moment later, or before anyone reads or writes there.
 
 #[cfg(test)]
 mod tests;
@@ -21,17 +21,16 @@ use foreword_core::hash::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::PATIENCE_S;
-use crate::journal::Journal;
 use crate::lease::Holder;
 use crate::row::{
     Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Request, SessionRow,
     Summary, Usage, Write,
 };
+use crate::underway::Underway;
 use crate::{Lease, Result, Sqlite, Store, StoreError};
 
 /// Writes that go into one transaction at most: nobody waits for an endless one.
-const MOST_TOGETHER: usize = 256;
+pub(crate) const MOST_TOGETHER: usize = 256;
 
 /// Connections for readers that are kept open.
 const SPARE: usize = 8;
@@ -39,14 +38,8 @@ const SPARE: usize = 8;
 /// How long what stands in the journal gathers before it is taken into the database.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Bytes in the journal with which it takes no more: where the database has not taken anything for long.
-const LONGEST_JOURNAL: u64 = 64 << 20;
-
 /// How long to wait where the database cannot take anything.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-
-/// Numbers for requests that are passed on that are set aside at once.
-const NUMBERS: u64 = 10_000;
 
 /// How long nothing must come before the log of the database is brought into its file and new words are made findable.
 const REST: Duration = Duration::from_secs(1);
@@ -109,42 +102,6 @@ struct Queue {
     busy: bool,
 }
 
-/// What is on its way into the database.
-#[derive(Default)]
-struct Underway {
-    /// Made when something is first written to it.
-    journal: Option<Journal>,
-    /// What stands in the file that is written to.
-    new: Vec<Job>,
-    /// What stands in the other one, and how many of them are in the database.
-    old: Arc<Vec<Job>>,
-    taken: usize,
-    /// Numbers that are set aside.
-    numbers: std::ops::Range<u64>,
-    /// What the database would never take, until whoever wrote it hears of it: the session, and why.
-    lost: Vec<(String, StoreError)>,
-    /// What must be held until nothing is under way.
-    leases: Vec<Lease>,
-}
-
-impl Underway {
-    fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.old.is_empty()
-    }
-
-    fn journal(&mut self, database: &Path) -> Result<&mut Journal> {
-        let journal = match self.journal.take() {
-            Some(journal) => journal,
-            None => Journal::create(database)?,
-        };
-        let journal = self.journal.insert(journal);
-        if journal.len() > LONGEST_JOURNAL {
-            return Err(StoreError::Busy { doing: "write to a session", seconds: PATIENCE_S });
-        }
-        Ok(journal)
-    }
-}
-
 /// A handle on a store that threads share. Clones are the same store.
 #[derive(Clone)]
 pub struct Shared {
@@ -155,9 +112,7 @@ pub struct Shared {
 /// What the handles have in common.
 struct All {
     queue: Mutex<Queue>,
-    underway: Mutex<Underway>,
-    /// Held by whoever takes in what is under way.
-    taking: Mutex<()>,
+    underway: Underway,
     writer: Mutex<Sqlite>,
     readers: Mutex<Vec<Sqlite>>,
     path: Box<Path>,
@@ -185,11 +140,10 @@ impl Shared {
         let (grown, growth) = sync_channel(1);
         // Before the holder, so that the system lets go of it first where the process ends: whoever gets a lease then finds what was
         // on its way. Where it cannot be made now, it may be later.
-        let underway = Underway { journal: Journal::create(&path).ok(), ..Underway::default() };
-        let (underway, taking, writer) = (Mutex::new(underway), Mutex::default(), Mutex::new(store));
-        let (queue, readers) = (Mutex::default(), Mutex::default());
+        let underway = Underway::new(&path);
+        let (queue, readers, writer) = (Mutex::default(), Mutex::default(), Mutex::new(store));
         let holder = Holder::new(&path);
-        let all = Arc::new(All { queue, underway, taking, writer, readers, path, holder, come, grown });
+        let all = Arc::new(All { queue, underway, writer, readers, path, holder, come, grown });
         let no_thread = |error: std::io::Error| StoreError::Refused(format!("no thread for the store: {error}"));
         let weak = Arc::downgrade(&all);
         thread::Builder::new().name("store".to_owned()).spawn(move || gather(&weak, &coming)).map_err(no_thread)?;
@@ -232,89 +186,33 @@ impl Shared {
 }
 
 /// Locks; what a panic left behind is whole: a transaction that did not end is taken back.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl All {
-    /// Writes to the journal.
-    fn post(&self, mut underway: MutexGuard<'_, Underway>, job: Job) -> Result<()> {
-        underway.journal(&self.path)?.add(&job)?;
-        self.posted(underway, job);
-        Ok(())
-    }
-
-    /// Sees to what was written to the journal.
-    fn posted(&self, mut underway: MutexGuard<'_, Underway>, job: Job) {
-        underway.new.push(job);
-        let first = underway.new.len() == 1;
-        drop(underway);
-        if first {
+    /// Writes to the journal, and has it taken into the database a moment later.
+    fn post(&self, job: Job) -> std::result::Result<(), Box<(Job, StoreError)>> {
+        if self.underway.post(job)? {
             // Where that is known already, it need not be told again.
             let _ = self.come.try_send(());
         }
-    }
-
-    /// A number for a request that is passed on.
-    fn number(&self) -> Result<u64> {
-        let mut underway = lock(&self.underway);
-        if let Some(number) = underway.numbers.next() {
-            return Ok(number);
-        }
-        let name = underway.journal(&self.path)?.name().to_owned();
-        // Nobody else is to wait for the database meanwhile.
-        drop(underway);
-        let first = lock(&self.writer).reserve(&name, NUMBERS)?;
-        lock(&self.underway).numbers = first + 1..first + NUMBERS;
-        Ok(first)
+        Ok(())
     }
 
     /// Takes what stands in the journal into the database.
     fn take_in(&self) -> Result<()> {
-        let _alone = lock(&self.taking);
-        // What comes meanwhile is taken in the next time, so that this ends.
-        let last = lock(&self.underway).journal.as_ref().map_or(0, Journal::last);
-        self.take_in_alone(last).map(drop)
+        self.underway.take_in(&self.writer, &|| self.grew())
     }
 
-    /// The same up to a write, for whoever is the only one about it.
-    fn take_in_alone(&self, last: u64) -> Result<MutexGuard<'_, Underway>> {
-        let mut underway = lock(&self.underway);
-        while !underway.is_empty() {
-            let Underway { journal: Some(journal), new, old, taken, .. } = &mut *underway else { break };
-            // The last of the old ones came right before the first of the new ones.
-            let first = journal.last() + 1 - (new.len() + old.len() - *taken) as u64;
-            if first > last {
-                break;
-            }
-            if old.is_empty() {
-                journal.turn()?;
-                (*old, *taken) = (Arc::new(std::mem::take(new)), 0);
-            }
-            let name = journal.name().to_owned();
-            let jobs = Arc::clone(old);
-            let some = &jobs[*taken..jobs.len().min(*taken + MOST_TOGETHER)];
-            drop(underway);
-            let done = lock(&self.writer).take(&name, first, some);
-            underway = lock(&self.underway);
-            let never = done?.into_iter().filter_map(|(at, why)| Some((some[at].session()?.to_owned(), why)));
-            underway.lost.extend(never);
-            underway.taken += some.len();
-            if underway.taken == jobs.len() {
-                (underway.old, underway.taken) = (Arc::default(), 0);
-            }
-            let _ = self.grown.try_send(());
-        }
-        if underway.is_empty() {
-            underway.leases.clear();
-        }
-        Ok(underway)
+    /// Tells whoever tidies up that there is something to do, unless that is known already.
+    fn grew(&self) {
+        let _ = self.grown.try_send(());
     }
 
-    /// Leaves nothing in the files of the journal.
+    /// Leaves nothing in the journal.
     fn clear(&self) -> Result<()> {
-        let _alone = lock(&self.taking);
-        self.take_in_alone(u64::MAX)?.journal.as_mut().map_or(Ok(()), Journal::clear)
+        self.underway.clear(&self.writer, &|| self.grew())
     }
 
     /// Puts a job into the queue; whether whoever brought it is the one to write.
@@ -362,13 +260,13 @@ impl All {
             let _ = who.send(Turn::Done(written));
         }
         if grows {
-            let _ = self.grown.try_send(());
+            self.grew();
         }
     }
 }
 
 impl Job {
-    fn session(&self) -> Option<&str> {
+    pub(crate) fn session(&self) -> Option<&str> {
         match self {
             Self::Begin(new) => Some(&new.id),
             Self::Commit(session, ..) | Self::Note(session, ..) | Self::Branch(session, ..) => Some(session),
@@ -403,7 +301,7 @@ fn gather(all: &Weak<All>, coming: &Receiver<()>) {
             all.take_in()
         }));
         wait = if matches!(taken, Ok(Ok(()))) { GATHER } else { TRY_AGAIN };
-        if !lock(&all.underway).is_empty() {
+        if !all.underway.is_empty() {
             let _ = all.come.try_send(());
         }
     }
@@ -412,12 +310,8 @@ fn gather(all: &Weak<All>, coming: &Receiver<()>) {
 impl Drop for All {
     fn drop(&mut self) {
         // What cannot be taken in now is by whoever opens the store next.
-        let taken = self.take_in();
-        let underway = lock(&self.underway).journal.take();
-        if let (Ok(()), Some(journal)) = (taken, underway) {
-            let name = journal.name().to_owned();
-            journal.remove();
-            let _ = lock(&self.writer).forget_journal(&name);
+        if self.take_in().is_ok() {
+            self.underway.end(&self.writer);
         }
     }
 }
@@ -461,7 +355,7 @@ impl Store for Shared {
             return self.lease(&new.id);
         }
         let lease = Lease::take(&self.all.path, &new.id, self.all.holder.as_ref())?;
-        self.all.post(lock(&self.all.underway), Job::Begin(new.clone()))?;
+        self.all.post(Job::Begin(new.clone())).map_err(|unposted| unposted.1)?;
         Ok(lease)
     }
 
@@ -483,36 +377,33 @@ impl Store for Shared {
             writes.clear();
             return Ok(counts);
         }
-        let mut underway = lock(&self.all.underway);
-        if let Some(lost) = underway.lost.iter().position(|(whose, _)| whose == session) {
-            return Err(underway.lost.swap_remove(lost).1);
+        if let Some(why) = self.all.underway.lost(session) {
+            return Err(why);
         }
         let mut counts = at;
         for write in &*writes {
             counts.inputs += u64::from(matches!(write, Write::Input(_)));
             counts.requests += u64::from(matches!(write, Write::Request(_)));
         }
-        let journal = underway.journal(&self.all.path)?;
-        let job = Job::Note(session.to_owned(), at, std::mem::take(writes));
-        if let Err(error) = journal.add(&job) {
+        let posted = self.all.post(Job::Note(session.to_owned(), at, std::mem::take(writes)));
+        posted.map(|()| counts).map_err(|unposted| {
+            let (job, why) = *unposted;
             if let Job::Note(.., back) = job {
                 *writes = back;
             }
-            return Err(error);
-        }
-        self.all.posted(underway, job);
-        Ok(counts)
+            why
+        })
     }
 
-    fn settle(&mut self) -> Result<()> {
-        self.all.take_in()
+    fn settle(&mut self, session: Option<&str>) -> Result<()> {
+        match session {
+            Some(session) if !self.all.underway.has(session) => Ok(()),
+            _ => self.all.take_in(),
+        }
     }
 
-    fn hold(&mut self, lease: Lease) {
-        let mut underway = lock(&self.all.underway);
-        if !underway.is_empty() {
-            underway.leases.push(lease);
-        }
+    fn hold(&mut self, session: &str, lease: Lease) {
+        self.all.underway.hold(session, lease);
     }
 
     fn log(&self, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -606,13 +497,13 @@ impl Store for Shared {
     }
 
     fn sent(&mut self, new: NewForwarded) -> Result<u64> {
-        let number = self.all.number()?;
-        self.all.post(lock(&self.all.underway), Job::Sent(number, new))?;
+        let number = self.all.underway.number(&self.all.writer)?;
+        self.all.post(Job::Sent(number, new)).map_err(|unposted| unposted.1)?;
         Ok(number)
     }
 
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
-        self.all.post(lock(&self.all.underway), Job::Answered(number, answered.clone()))
+        self.all.post(Job::Answered(number, answered.clone())).map_err(|unposted| unposted.1)
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {

@@ -86,7 +86,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {
-        let server = Server::start(address, config).await?;
+        let server = Server::start(address, config)?;
         let address = server.address().unwrap_or(address);
         greet(address, shown.as_deref());
         server.run(interrupted()?).await;

@@ -156,8 +156,10 @@ fn at_word(words: &[&str]) -> (usize, Option<(FactKind, String)>) {
         return (length, Some((FactKind::Date, date.join(" "))));
     }
     // A unit belongs to the number if nothing stands between them.
-    let unit = words.get(1).map(|unit| trim(unit)).filter(|unit| first.ends_with(word) && is_unit(unit));
-    if let Some(unit) = unit.filter(|_| is_number(without_currency(word))) {
+    if first.ends_with(word)
+        && is_number(without_currency(word))
+        && let Some(unit) = words.get(1).map(|unit| trim(unit)).filter(|unit| is_unit(unit))
+    {
         return (2, Some((FactKind::Number, format!("{word} {unit}"))));
     }
     (1, classify(word).map(|kind| (kind, word.to_owned())))
@@ -271,9 +273,13 @@ fn without_currency(word: &str) -> &str {
     word.strip_prefix(['$', '€', '£', '¥', '~', '≈', '±', '+', '-', '−', '<', '>', '=']).unwrap_or(word)
 }
 
+fn begins_with_digit(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
+}
+
 /// Digits with separators.
 fn is_number(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_digit())
+    begins_with_digit(word)
         && word.ends_with(|c: char| c.is_ascii_digit())
         && word.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b'\'' | b'_'))
 }
@@ -281,6 +287,9 @@ fn is_number(word: &str) -> bool {
 /// A word that begins with a number: with a unit at its end, a version, or long enough to matter by itself.
 fn number_kind(word: &str) -> Option<FactKind> {
     let bare = without_currency(word);
+    if !begins_with_digit(bare) {
+        return None;
+    }
     let digits = bare.trim_end_matches(|c: char| c.is_alphabetic() || matches!(c, '%' | '°' | '€' | '$' | '/' | '²' | '³'));
     let unit = &bare[digits.len()..];
     if !is_number(digits) {
@@ -301,6 +310,9 @@ fn is_unit(word: &str) -> bool {
 
 /// `2026-11-15`, `15.11.2026`, `11/15/2026`, `14:30`, with or without a time behind it.
 fn is_date(word: &str) -> bool {
+    if !begins_with_digit(word) {
+        return false;
+    }
     let day = word.split('T').next().unwrap_or(word);
     let numbers = |text: &str, mark: char| -> Option<Vec<usize>> {
         let parts: Vec<&str> = text.split(mark).collect();
@@ -320,6 +332,9 @@ fn is_date(word: &str) -> bool {
 /// How many words a date written out has: `15 November 2026`, `November 15, 2026`, `Nov 15`, `March 2026`.
 fn date_words(words: &[&str]) -> Option<usize> {
     let word = |at: usize| words.get(at).map(|word| trim(word)).unwrap_or_default();
+    if !word(0).starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_uppercase()) {
+        return None;
+    }
     let day = |at: usize| {
         let digits = word(at).trim_end_matches(|c: char| c.is_ascii_alphabetic());
         (1..=2).contains(&digits.len())
@@ -341,8 +356,8 @@ fn date_words(words: &[&str]) -> Option<usize> {
 
 /// `may` and `march` are months only with a capital.
 fn is_month(word: &str) -> bool {
-    let lower = word.to_ascii_lowercase();
-    word.starts_with(|c: char| c.is_ascii_uppercase()) && (lower == "december" || MONTHS.contains(&lower.as_str()))
+    let is = |month: &&str| word.eq_ignore_ascii_case(month);
+    word.starts_with(|c: char| c.is_ascii_uppercase()) && (is(&"december") || MONTHS.iter().any(is))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl Recorder {
     /// Waits until the database has all of it.
     pub(super) fn settle(&self) {
         // What it cannot take now, it does when it is opened.
-        let _ = self.store.clone().settle();
+        let _ = self.store.clone().settle(None);
     }
 }
 

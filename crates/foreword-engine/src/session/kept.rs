@@ -129,7 +129,7 @@ impl Drop for Kept {
     fn drop(&mut self) {
         // Before the lease goes: whoever has it next must find everything.
         if !self.settle() {
-            self.store.hold(std::mem::take(&mut self.lease));
+            self.store.hold(&self.row.id, std::mem::take(&mut self.lease));
         }
     }
 }
@@ -170,7 +170,7 @@ impl Kept {
         // Where someone panicked, nothing follows.
         self.waits = false;
         self.write([]);
-        self.is_stored() && self.store.settle().is_ok()
+        self.is_stored() && self.store.settle(Some(&self.row.id)).is_ok()
     }
 
     /// How far its records go.

@@ -1,25 +1,28 @@
 //! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside the proxy of `LiteLLM`, both in front of the same provider
 //! on the same machine in the same run; and what a thousand streams at once take.
 //!
-//! The provider answers at once, so that what is measured is the gateway. All run as processes of their own but the provider and the
-//! clients, which are this process and the same for everyone.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+//! First the provider answers at once, so that the gateway has all it can do: how much is that? Then it thinks for a while, as providers do,
+//! so that clients do not wait for each other: what does the gateway add? All run as processes of their own but the provider and the
+//! clients, which are this process and the same for everyone. They are measured by turns, some rounds long, and every figure is the
+//! median of the rounds: what the machine does to one of them beside its work says nothing about who was measured just then.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod load;
 mod proxies;
 mod stub;
 
-use std::time::Duration;
+use std::fs;
+use std::time::{Duration, Instant};
 
 use load::{Figures, Load};
 use proxies::Proxy;
 
-/// How many clients ask at once.
+const ROUNDS: usize = 5;
+/// How many clients ask at once, each again as soon as it is answered, where the provider answers at once, and where it thinks so long.
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
-/// The same load for everyone, in requests a second: what all of them can do, and ten times that.
-const RATES: [f64; 2] = [40.0, 400.0];
-/// With so many clients.
-const AT_RATE: usize = 16;
+const THINKING: (Duration, [usize; 2]) = (Duration::from_millis(500), [16, 256]);
+/// How long a process must do nothing until it is believed to be done.
+const STILL: Duration = Duration::from_millis(2500);
 /// Streams that are open at once, how many parts each has, and how far apart they come.
 const STREAMS: usize = 1000;
 const PARTS: usize = 50;
@@ -27,132 +30,155 @@ const APART: Duration = Duration::from_millis(200);
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let seconds: f64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(8.0);
-    let lasting = Duration::from_secs_f64(seconds);
+    let seconds: f64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(2.0);
     let quick = args.next().is_some_and(|arg| arg == "quick");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let provider = stub::start().await;
+        let provider = stub::start();
         let folder = tempfile::tempdir().unwrap();
-        if quick {
-            return sessions(provider, folder.path(), lasting).await;
+        table(provider, folder.path(), Duration::from_secs_f64(seconds), quick).await;
+        if !quick {
+            streams(provider, folder.path()).await;
         }
-        table(provider, folder.path(), lasting).await;
-        streams(provider, folder.path()).await;
     });
 }
 
-/// Nothing but sessions and pass-through, for who works on them.
-async fn sessions(provider: u16, folder: &std::path::Path, lasting: Duration) {
-    head();
-    let proxy = Proxy::foreword(provider, &folder.join("sessions")).await;
-    measure("Foreword", &Who::Proxy(&proxy, ""), lasting, None, None).await;
-    measure("Foreword, pass-through", &Who::Proxy(&proxy, PASS_THROUGH), lasting, None, None).await;
+/// Who is asked.
+struct Who {
+    name: &'static str,
+    port: u16,
+    headers: &'static str,
+    /// Where it is a process of its own.
+    process: Option<u32>,
+    /// How much longer than the others it is asked: who is slow answers too little.
+    longer: u32,
 }
 
-fn head() {
-    println!(
-        "{:<30} {:>11} {:>10} {:>10} {:>10} {:>10} {:>8} {:>12} {:>9}",
-        "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "CPU ms", "requests/s", "x LiteLLM"
-    );
+/// What came of a round.
+struct Round {
+    figures: Figures,
+    /// What came of clients that asked the provider itself meanwhile.
+    beside: Option<Figures>,
+    /// Processor time of a request, where it is someone else's.
+    cpu_ms: f64,
+    /// The share of the machine that was others' meanwhile.
+    stolen: f64,
 }
 
-async fn table(provider: u16, folder: &std::path::Path, lasting: Duration) {
-    head();
-    let who = Who::Provider(provider);
-    let direct = measure("the provider itself", &who, lasting, None, None).await;
-    let paced_direct = paced("the provider itself", &who, lasting, None, &RATES).await;
-    let mut lite = None;
-    if let Some(proxy) = Proxy::litellm(provider, folder).await {
-        let who = Who::Proxy(&proxy, "");
-        lite = Some(measure("LiteLLM", &who, lasting, Some(&direct), None).await);
-        paced("LiteLLM", &who, lasting, Some(&paced_direct), &RATES[..1]).await;
-    } else {
+impl Who {
+    /// Asks it, and others beside it.
+    async fn round(&self, load: Load, beside: Option<&Who>) -> Round {
+        let cpu_ms = || self.process.map_or(f64::NAN, proxies::cpu_ms);
+        let (before, (took, all)) = (cpu_ms(), stolen());
+        let longer = if load.thinks.is_zero() { self.longer } else { 1 };
+        let load = Load { lasting: load.lasting * longer, ..load };
+        let others = async { Some(load.run(beside?.port, beside?.headers).await) };
+        let (figures, beside) = tokio::join!(load.run(self.port, self.headers), others);
+        let (took, all) = (stolen().0 - took, stolen().1 - all);
+        // What it does later is its own too, and not to be done while another one is asked.
+        let (mut now, mut since) = (cpu_ms(), Instant::now());
+        while self.process.is_some() && since.elapsed() < STILL {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            // Something always looks whether there is something to do.
+            if cpu_ms() > now + 10.0 {
+                (now, since) = (cpu_ms(), Instant::now());
+            }
+        }
+        let cpu_ms = (cpu_ms() - before) / figures.all as f64;
+        Round { figures, beside, cpu_ms, stolen: took / all }
+    }
+}
+
+/// Ticks of the processors that the host of a virtual machine gave to others, and all of them.
+fn stolen() -> (f64, f64) {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks: Vec<f64> =
+        stat.lines().next().unwrap_or_default().split_whitespace().skip(1).take(8).flat_map(str::parse).collect();
+    (ticks.get(7).copied().unwrap_or(0.0), ticks.iter().sum())
+}
+
+/// Quickly, without the proxy of `LiteLLM`, for who works on ours.
+async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool) {
+    let ours = Proxy::foreword(provider, &folder.join("sessions")).await;
+    let lite = if quick { None } else { Proxy::litellm(provider, folder).await };
+    if !quick && lite.is_none() {
         println!("LiteLLM was not installed: FOREWORD_LITELLM names no Python that has it");
     }
-    let proxy = Proxy::foreword(provider, &folder.join("sessions")).await;
-    for (name, headers) in [("Foreword", ""), ("Foreword, pass-through", PASS_THROUGH)] {
-        let who = Who::Proxy(&proxy, headers);
-        measure(name, &who, lasting, Some(&direct), lite.as_deref()).await;
-        paced(name, &who, lasting, Some(&paced_direct), &RATES).await;
+    let mut all = vec![Who { name: "the provider itself", port: provider, headers: "", process: None, longer: 1 }];
+    for (name, headers) in [("sessions", ""), ("pass-through", "x-foreword-mode: pass-through\r\n")] {
+        all.push(Who { name, port: ours.port, headers, process: Some(ours.id()), longer: 1 });
     }
-}
-
-/// Who is asked.
-enum Who<'a> {
-    Provider(u16),
-    /// With more headers.
-    Proxy(&'a Proxy, &'static str),
-}
-
-const PASS_THROUGH: &str = "x-foreword-mode: pass-through\r\n";
-
-impl Who<'_> {
-    /// What comes of so many clients, and the processor time of a request where that is someone else's.
-    async fn figures(&self, connections: usize, lasting: Duration, per_second: Option<f64>) -> (Figures, Option<f64>) {
-        let (port, headers, proxy) = match self {
-            Self::Provider(port) => (*port, "", None),
-            Self::Proxy(proxy, headers) => (proxy.port, *headers, Some(proxy)),
-        };
-        let before = proxy.map(|proxy| proxy.cpu_ms());
-        let figures = Load { port, headers, connections, lasting, per_second }.run().await;
-        let cpu_ms = proxy.zip(before).map(|(proxy, before)| (proxy.cpu_ms() - before) / figures.all as f64);
-        (figures, cpu_ms)
+    if let Some(lite) = &lite {
+        all.push(Who { name: "LiteLLM", port: lite.port, headers: "", process: Some(lite.id()), longer: 3 });
     }
-}
-
-/// One row for each rate: what is added where nobody is kept as busy as it can be.
-async fn paced(name: &str, who: &Who<'_>, lasting: Duration, direct: Option<&[Figures]>, rates: &[f64]) -> Vec<Figures> {
-    let mut all = Vec::new();
-    for (row, rate) in rates.iter().enumerate() {
-        let lasting = lasting.max(Duration::from_secs_f64(400.0 / rate));
-        let (figures, cpu_ms) = who.figures(AT_RATE, lasting, Some(*rate)).await;
-        print(&format!("{name}, {rate:.0}/s"), AT_RATE, &figures, cpu_ms, direct.map(|direct| &direct[row]), None);
-        all.push(figures);
-    }
-    all
-}
-
-/// One row for each number of connections.
-async fn measure(
-    name: &str,
-    who: &Who<'_>,
-    lasting: Duration,
-    direct: Option<&[Figures]>,
-    lite: Option<&[Figures]>,
-) -> Vec<Figures> {
-    let mut all = Vec::new();
-    for (row, connections) in CONNECTIONS.into_iter().enumerate() {
-        let (figures, cpu_ms) = who.figures(connections, lasting, None).await;
-        let name = if row == 0 { name } else { "" };
-        print(name, connections, &figures, cpu_ms, direct.map(|direct| &direct[row]), lite.map(|lite| &lite[row]));
-        all.push(figures);
-    }
-    all
-}
-
-fn print(
-    name: &str,
-    connections: usize,
-    figures: &Figures,
-    cpu_ms: Option<f64>,
-    direct: Option<&Figures>,
-    lite: Option<&Figures>,
-) {
-    let added = |of: fn(&Figures) -> f64| direct.map_or_else(String::new, |direct| format!("{:.2}", of(figures) - of(direct)));
     println!(
-        "{name:<30} {connections:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>8} {:>12.0} {:>9}",
-        figures.p50_ms,
-        figures.p99_ms,
-        added(|figures| figures.p50_ms),
-        added(|figures| figures.p99_ms),
-        cpu_ms.map_or_else(String::new, |cpu_ms| format!("{cpu_ms:.2}")),
-        figures.per_second,
-        lite.map_or_else(String::new, |lite| format!("{:.1}", figures.per_second / lite.per_second)),
+        "{:<22} {:>11} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11} {:>10} {:>8}",
+        "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "CPU ms", "requests/s", "x LiteLLM", "stolen"
     );
-    if figures.failed > 0 {
-        println!("  {} requests failed, the first with: {}", figures.failed, figures.first_failure);
+    println!("a provider that answers at once");
+    for connections in CONNECTIONS {
+        rows(&all, Load { connections, lasting, thinks: Duration::ZERO }).await;
     }
+    let (thinks, connections) = THINKING;
+    println!("a provider that thinks for {} ms", thinks.as_millis());
+    for connections in connections {
+        // Who cannot answer that many is not asked to.
+        let able = if connections > 16 { &all[..3] } else { &all };
+        rows(able, Load { connections, lasting: lasting * 4, thinks }).await;
+    }
+    stub::think(Duration::ZERO);
+}
+
+/// One row for each of them under the same load. The first is the provider itself, the fourth the proxy of `LiteLLM`.
+async fn rows(all: &[Who], load: Load) {
+    // Where there is room for both, the provider itself is asked at the same time: what the machine does to one, it does to the other.
+    let beside = (!load.thinks.is_zero()).then_some(&all[0]);
+    let mut rounds: Vec<Vec<Round>> = all.iter().map(|_| Vec::new()).collect();
+    for round in 1..=ROUNDS {
+        eprint!("\r\x1b[K{} connections, round {round} of {ROUNDS}", load.connections);
+        for (at, who) in all.iter().enumerate() {
+            rounds[at].push(who.round(load, beside.filter(|_| at > 0)).await);
+        }
+    }
+    eprint!("\r\x1b[K");
+    for (at, (who, own)) in all.iter().zip(&rounds).enumerate() {
+        let figure = |of: &dyn Fn(&Round) -> f64| median(own.iter().map(of));
+        let added = |of: fn(&Figures) -> f64| {
+            let direct = own.iter().zip(&rounds[0]).map(|(own, direct)| own.beside.as_ref().unwrap_or(&direct.figures));
+            if at == 0 { f64::NAN } else { median(own.iter().zip(direct).map(|(own, direct)| of(&own.figures) - of(direct))) }
+        };
+        let times = match rounds.get(3) {
+            Some(lite) if at < 3 && load.thinks.is_zero() => {
+                median(own.iter().zip(lite).map(|(own, lite)| own.figures.per_second / lite.figures.per_second))
+            }
+            _ => f64::NAN,
+        };
+        let shown = |figure: f64, digits: usize| if figure.is_nan() { String::new() } else { format!("{figure:.digits$}") };
+        println!(
+            "{:<22} {:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>8} {:>11.0} {:>10} {:>7.1}%",
+            who.name,
+            load.connections,
+            figure(&|round| round.figures.p50_ms),
+            figure(&|round| round.figures.p99_ms),
+            shown(added(|figures| figures.p50_ms), 2),
+            shown(added(|figures| figures.p99_ms), 2),
+            shown(figure(&|round| round.cpu_ms), 2),
+            figure(&|round| round.figures.per_second),
+            shown(times, 1),
+            figure(&|round| round.stolen * 100.0),
+        );
+        let all = own.iter().flat_map(|round| std::iter::once(&round.figures).chain(&round.beside));
+        let mut failures = all.flat_map(|figures| &figures.failures).peekable();
+        if let Some(first) = failures.peek().copied() {
+            println!("  {} requests failed, the first with: {}", failures.count(), first.chars().take(200).collect::<String>());
+        }
+    }
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
 }
 
 async fn streams(provider: u16, folder: &std::path::Path) {

@@ -55,12 +55,8 @@ impl Proxy {
         None
     }
 
-    /// Processor time that it has used, in milliseconds.
-    pub(crate) fn cpu_ms(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // In hundredths of a second, behind a name that may hold anything.
-        let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default().split_whitespace();
-        fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * 10.0
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The most memory it had at once.
@@ -76,6 +72,14 @@ impl Drop for Proxy {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Processor time that a process has used, in milliseconds.
+pub(crate) fn cpu_ms(process: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // In hundredths of a second, behind a name that may hold anything.
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() * 10.0
 }
 
 async fn is_well(port: u16, health: &str) -> bool {

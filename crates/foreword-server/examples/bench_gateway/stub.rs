@@ -1,6 +1,8 @@
-//! A provider that answers at once, whole or in parts.
+//! A provider that answers at once or after some thought, whole or in parts.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -8,16 +10,27 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use axum::serve::ListenerExt as _;
 use hyper::body::Frame;
-use tokio::net::TcpListener;
+use tokio::net::TcpSocket;
 
 use super::{APART, PARTS};
 
 /// What it always says.
 pub(crate) const ANSWER: &str = "The beds get compost in March, two buckets each, and a mulch of straw in May.";
 
-/// Starts it and gives back its port.
-pub(crate) async fn start() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+/// How long it thinks before it answers, in milliseconds.
+static THINKS_MS: AtomicU64 = AtomicU64::new(0);
+
+/// From now on it thinks so long.
+pub(crate) fn think(time: Duration) {
+    THINKS_MS.store(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+}
+
+/// Starts it and gives back its port; to be called within a runtime.
+pub(crate) fn start() -> u16 {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    // All clients come at once.
+    let listener = socket.listen(4096).unwrap();
     let port = listener.local_addr().unwrap().port();
     let router = Router::new().route("/v1/chat/completions", post(answer));
     // As providers do: a small part must not wait until the one before it is acknowledged.
@@ -27,6 +40,10 @@ pub(crate) async fn start() -> u16 {
 }
 
 async fn answer(body: Bytes) -> Response {
+    match THINKS_MS.load(Ordering::Relaxed) {
+        0 => {}
+        ms => tokio::time::sleep(Duration::from_millis(ms)).await,
+    }
     let text = String::from_utf8_lossy(&body);
     let wants = |what: &str| text.contains(&format!("\"stream\":{what}")) || text.contains(&format!("\"stream\": {what}"));
     if wants("true") && text.contains("slowly") {

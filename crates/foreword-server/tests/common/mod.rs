@@ -89,7 +89,7 @@ impl Running {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
-                let server = Server::start("127.0.0.1:0".parse().unwrap(), config).await.unwrap();
+                let server = Server::start("127.0.0.1:0".parse().unwrap(), config).unwrap();
                 tell.send(server.address().unwrap()).unwrap();
                 server.run(async { drop(ended.await) }).await;
             });

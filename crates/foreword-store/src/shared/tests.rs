@@ -94,3 +94,64 @@ fn one_that_fails_takes_nobody_along() {
     assert_eq!(words, ["one", "two"]);
     assert_eq!(store.check().unwrap(), []);
 }
+
+fn quick(folder: &tempfile::TempDir) -> Shared {
+    Shared::new(Sqlite::open(&folder.path().join("store.sqlite")).unwrap()).unwrap().unsynced()
+}
+
+#[test]
+fn what_the_database_would_never_take_is_told_to_its_session_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = quick(&folder);
+    let _leases = [store.begin(&new("a")).unwrap(), store.begin(&new("b")).unwrap()];
+    let wrong = Counts { inputs: 7, requests: 0 };
+    store.note("b", Counts::default(), &mut vec![turn("one")]).unwrap();
+    store.note("a", wrong, &mut vec![turn("lost")]).unwrap();
+    let counts = store.note("b", Counts { inputs: 1, requests: 0 }, &mut vec![turn("two")]).unwrap();
+    store.settle(None).unwrap();
+    assert_eq!((store.log("a", 0).unwrap().len(), store.log("b", 0).unwrap().len()), (0, 2));
+    store.note("b", counts, &mut vec![turn("three")]).unwrap();
+    // Once, and what it wanted to write meanwhile is still its own.
+    let mut next = vec![turn("next")];
+    assert!(matches!(store.note("a", Counts::default(), &mut next), Err(StoreError::Damaged(_))));
+    assert_eq!(next.len(), 1);
+    store.note("a", Counts::default(), &mut next).unwrap();
+    store.settle(None).unwrap();
+    assert_eq!((store.log("a", 0).unwrap().len(), store.log("b", 0).unwrap().len()), (1, 3));
+    assert_eq!(store.check().unwrap(), []);
+}
+
+#[test]
+fn a_session_settles_without_waiting_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = quick(&folder);
+    let _leases = [store.begin(&new("a")).unwrap(), store.begin(&new("b")).unwrap()];
+    store.settle(None).unwrap();
+    // So that nobody takes it in of itself.
+    let taking = store.clone();
+    let taking = taking.all.underway.block();
+    store.note("a", Counts::default(), &mut vec![turn("one")]).unwrap();
+    store.settle(Some("b")).unwrap();
+    assert!(store.all.underway.has("a") && !store.all.underway.has("b"));
+    drop(taking);
+    store.settle(Some("a")).unwrap();
+    assert!(!store.all.underway.has("a"));
+}
+
+#[test]
+fn a_lease_is_held_until_what_was_written_under_it_is_in_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = quick(&folder);
+    let lease = store.begin(&new("a")).unwrap();
+    store.settle(None).unwrap();
+    let other = || Sqlite::open(&folder.path().join("store.sqlite")).unwrap().lease("a").map(drop);
+    store.limit_pages(Some(1));
+    store.note("a", Counts::default(), &mut vec![turn(&"long ".repeat(10_000))]).unwrap();
+    assert!(matches!(store.settle(Some("a")), Err(StoreError::Full { .. })));
+    store.hold("a", lease);
+    assert!(other().is_err());
+    store.limit_pages(None);
+    store.settle(Some("a")).unwrap();
+    other().unwrap();
+    assert_eq!(store.log("a", 0).unwrap().len(), 1);
+}

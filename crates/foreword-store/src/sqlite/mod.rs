@@ -127,6 +127,8 @@ impl Sqlite {
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             connection.pragma_update(None, "journal_mode", "WAL")?;
             connection.pragma_update(None, "synchronous", "FULL")?;
+            // What it puts aside for a moment is nobody else's to read, and soon gone.
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.pragma_update(None, "foreign_keys", true)
         };
         // While another process makes the file, SQLite says so at once instead of waiting.
@@ -151,6 +153,7 @@ impl Sqlite {
         if let [job] = jobs {
             return vec![self.written(!job.is_light(), |connection| write::job(connection, job))];
         }
+        let all = |connection: &Connection| jobs.iter().map(|job| write::job(connection, job).map(Ok)).collect();
         let each = |connection: &Connection| {
             let one = |job| match apart(connection, job) {
                 // A full disk, say, takes the whole transaction back.
@@ -159,7 +162,13 @@ impl Sqlite {
             };
             jobs.iter().map(one).collect()
         };
-        match self.written(!jobs.iter().all(Job::is_light), each) {
+        let synced = !jobs.iter().all(Job::is_light);
+        let done = match self.written(synced, all) {
+            // To be able to take back one alone costs every other one a copy of the pages that it touches.
+            Err(error) if !error.may_pass() => self.written(synced, each),
+            done => done,
+        };
+        match done {
             Ok(done) => done,
             // Whoever keeps others from writing would keep each of them.
             Err(StoreError::Busy { doing, seconds }) => jobs.iter().map(|_| Err(StoreError::Busy { doing, seconds })).collect(),
@@ -209,7 +218,10 @@ impl Sqlite {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        self.written(false, |connection| taking::take(connection, journal, first, jobs))
+        match self.written(false, |connection| taking::all(connection, journal, first, jobs)) {
+            Err(error) if !error.may_pass() => self.written(false, |connection| taking::each(connection, journal, first, jobs)),
+            done => done.map(|()| Vec::new()),
+        }
     }
 
     /// Sets numbers aside for what a journal passes on; the first of them.

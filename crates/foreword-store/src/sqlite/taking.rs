@@ -16,8 +16,14 @@ pub(super) fn taken(connection: &Connection, name: &str) -> Result<u64> {
     Ok(taken.unwrap_or(0))
 }
 
-/// Takes writes in, the first of which has that number. What went wrong with some of them, which are lost: nothing that passes.
-pub(super) fn take(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
+/// Takes writes in, the first of which has that number.
+pub(super) fn all(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<()> {
+    jobs.iter().try_for_each(|job| write::job(connection, job).map(drop))?;
+    reached(connection, name, first, jobs)
+}
+
+/// The same where some of them cannot be: what went wrong with those, which are lost. It is nothing that passes.
+pub(super) fn each(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
     let mut lost = Vec::new();
     for (at, job) in jobs.iter().enumerate() {
         match apart(connection, job) {
@@ -26,9 +32,14 @@ pub(super) fn take(connection: &Connection, name: &str, first: u64, jobs: &[Job]
             Err(error) => lost.push((at, error)),
         }
     }
-    let sql = "INSERT INTO journals (name, taken, numbers) VALUES (?1, ?2, 0) ON CONFLICT (name) DO UPDATE SET taken = ?2";
-    write::execute(connection, sql, params![name, first + jobs.len() as u64 - 1])?;
+    reached(connection, name, first, jobs)?;
     Ok(lost)
+}
+
+/// Remembers that all of them are in the database.
+fn reached(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<()> {
+    let sql = "INSERT INTO journals (name, taken, numbers) VALUES (?1, ?2, 0) ON CONFLICT (name) DO UPDATE SET taken = ?2";
+    write::execute(connection, sql, params![name, first + jobs.len() as u64 - 1]).map(drop)
 }
 
 /// Sets numbers aside for requests that are passed on; the first of them.
