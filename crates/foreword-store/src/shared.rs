@@ -30,7 +30,7 @@ use crate::underway::Underway;
 use crate::{Lease, Result, Sqlite, Store, StoreError};
 
 /// Writes that go into one transaction at most: nobody waits for an endless one.
-pub(crate) const MOST_TOGETHER: usize = 256;
+const MOST_TOGETHER: usize = 256;
 
 /// Connections for readers that are kept open.
 const SPARE: usize = 8;
@@ -298,7 +298,7 @@ fn gather(all: &Weak<All>, coming: &Receiver<()>) {
         // A panic is told of where it happens; what it was about stands in the journal.
         let taken = catch_unwind(AssertUnwindSafe(|| {
             all.write_rest();
-            all.take_in()
+            all.underway.take_in_at_leisure(&all.writer, &|| all.grew())
         }));
         wait = if matches!(taken, Ok(Ok(()))) { GATHER } else { TRY_AGAIN };
         if !all.underway.is_empty() {

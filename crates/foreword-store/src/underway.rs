@@ -1,16 +1,26 @@
 //! What is on its way into the database: it stands in a [`Journal`] and waits to be taken in together with others.
 
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
 
 use crate::error::PATIENCE_S;
 use crate::journal::{Frame, Journal};
-use crate::shared::{Job, MOST_TOGETHER, lock};
+use crate::shared::{Job, lock};
 use crate::{Lease, Result, Sqlite, StoreError};
 
 /// Bytes in the journal with which it takes no more: where the database has not taken anything for long.
 const LONGEST: u64 = 64 << 20;
+
+/// Writes that are taken in at once: about as much as a processor does in a millisecond or two.
+const A_FEW: usize = 32;
+
+/// Bytes in the journal with which whoever takes it in does not rest in between.
+const LONG: u64 = 8 << 20;
 
 /// Numbers for requests that are passed on that are set aside at once.
 const NUMBERS: u64 = 10_000;
@@ -21,6 +31,8 @@ pub(crate) struct Underway {
     state: Mutex<State>,
     /// Held by whoever takes it in.
     taking: Mutex<()>,
+    /// How many want all of it to be in the database now.
+    hurried: AtomicUsize,
     database: Box<Path>,
 }
 
@@ -28,11 +40,12 @@ pub(crate) struct Underway {
 struct State {
     /// Made when something is first written to it.
     journal: Option<Journal>,
-    /// What stands in the file that is written to.
-    new: Vec<Job>,
-    /// What stands in the other one, and how many of them are in the database.
-    old: Arc<Vec<Job>>,
-    taken: usize,
+    /// What stands in the file that is written to, a few each.
+    new: Vec<Vec<Job>>,
+    /// What stands in the other one and is not in the database yet.
+    old: VecDeque<Arc<Vec<Job>>>,
+    /// How many of both are of which session.
+    sessions: HashMap<String, usize>,
     /// Numbers that are set aside.
     numbers: Range<u64>,
     /// What the database would never take, until whoever wrote it hears of it: the session, and why.
@@ -46,9 +59,30 @@ impl State {
         self.new.is_empty() && self.old.is_empty()
     }
 
-    /// Whether something of a session is on its way.
-    fn has(&self, session: &str) -> bool {
-        self.new.iter().chain(&self.old[self.taken..]).any(|job| job.session() == Some(session))
+    /// Keeps in mind what was written to the journal; whether it is the first.
+    fn push(&mut self, job: Job) -> bool {
+        if let Some(session) = job.session() {
+            match self.sessions.get_mut(session) {
+                Some(count) => *count += 1,
+                None => drop(self.sessions.insert(session.to_owned(), 1)),
+            }
+        }
+        match self.new.last_mut() {
+            Some(few) if few.len() < A_FEW => few.push(job),
+            _ => self.new.push(vec![job]),
+        }
+        matches!(&self.new[..], [few] if few.len() == 1)
+    }
+
+    /// The first of the old ones are in the database.
+    fn pop(&mut self) {
+        let few = self.old.pop_front().unwrap_or_default();
+        for session in few.iter().filter_map(Job::session) {
+            match self.sessions.get_mut(session) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => drop(self.sessions.remove(session)),
+            }
+        }
     }
 
     fn journal(&mut self, database: &Path) -> Result<&mut Journal> {
@@ -68,7 +102,7 @@ impl Underway {
     /// With a journal beside a database; where it cannot be made now, it may be later.
     pub(crate) fn new(database: &Path) -> Self {
         let state = State { journal: Journal::create(database).ok(), ..State::default() };
-        Self { state: Mutex::new(state), taking: Mutex::default(), database: database.into() }
+        Self { state: Mutex::new(state), taking: Mutex::default(), hurried: AtomicUsize::default(), database: database.into() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -83,7 +117,7 @@ impl Underway {
 
     /// Whether something of a session is on its way.
     pub(crate) fn has(&self, session: &str) -> bool {
-        lock(&self.state).has(session)
+        lock(&self.state).sessions.contains_key(session)
     }
 
     /// Why something of a session is lost; that is told once.
@@ -96,7 +130,7 @@ impl Underway {
     /// Holds the lease of a session until nothing of it is under way.
     pub(crate) fn hold(&self, session: &str, lease: Lease) {
         let mut state = lock(&self.state);
-        if state.has(session) {
+        if state.sessions.contains_key(session) {
             state.leases.push((session.to_owned(), lease));
         }
     }
@@ -111,8 +145,7 @@ impl Underway {
         if let Err(error) = state.journal(&self.database).and_then(|journal| journal.add(frame)) {
             return Err(Box::new((job, error)));
         }
-        state.new.push(job);
-        Ok(state.new.len() == 1)
+        Ok(state.push(job))
     }
 
     /// A number for a request that is passed on.
@@ -131,6 +164,12 @@ impl Underway {
 
     /// Takes what stands in the journal into the database; says so when something was.
     pub(crate) fn take_in(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
+        let _hurry = self.hurry();
+        self.take_in_at_leisure(writer, grown)
+    }
+
+    /// The same where nobody waits for it: with rests in between, so that those who answer clients are not kept from the processors.
+    pub(crate) fn take_in_at_leisure(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
         let _alone = lock(&self.taking);
         self.take_in_alone(writer, grown).map(drop)
     }
@@ -141,41 +180,49 @@ impl Underway {
         // What comes meanwhile is taken in the next time, so that this ends.
         let last = state.journal.as_ref().map_or(0, Journal::last);
         while !state.is_empty() {
-            let State { journal: Some(journal), new, old, taken, .. } = &mut *state else { break };
+            let State { journal: Some(journal), new, old, .. } = &mut *state else { break };
             // The last of the old ones came right before the first of the new ones.
-            let first = journal.last() + 1 - (new.len() + old.len() - *taken) as u64;
-            if first > last && old.is_empty() {
-                break;
-            }
+            let waiting = new.iter().map(Vec::len).chain(old.iter().map(|few| few.len())).sum::<usize>();
+            let first = journal.last() + 1 - waiting as u64;
             if old.is_empty() {
+                if first > last {
+                    break;
+                }
                 journal.turn()?;
-                (*old, *taken) = (Arc::new(std::mem::take(new)), 0);
+                *old = std::mem::take(new).into_iter().map(Arc::new).collect();
             }
-            let name = journal.name().to_owned();
-            let jobs = Arc::clone(old);
-            let some = &jobs[*taken..jobs.len().min(*taken + MOST_TOGETHER)];
+            let Some(few) = old.front().map(Arc::clone) else { break };
+            let (name, rests) = (journal.name().to_owned(), journal.len() < LONG);
             drop(state);
-            let done = lock(writer).take(&name, first, some);
+            let begun = Instant::now();
+            let done = lock(writer).take(&name, first, &few);
             state = lock(&self.state);
-            let never = done?.into_iter().filter_map(|(at, why)| Some((some[at].session()?.to_owned(), why)));
+            let never = done?.into_iter().filter_map(|(at, why)| Some((few[at].session()?.to_owned(), why)));
             state.lost.extend(never);
-            state.taken += some.len();
-            if state.taken == jobs.len() {
-                (state.old, state.taken) = (Arc::default(), 0);
-            }
-            // To let go of so many takes a moment, too.
+            state.pop();
+            // To let go of them takes a moment, too.
             drop(state);
-            drop(jobs);
+            drop(few);
             grown();
+            if rests && self.hurried.load(Ordering::Relaxed) == 0 {
+                thread::sleep(begun.elapsed());
+            }
             state = lock(&self.state);
         }
-        let leases = std::mem::take(&mut state.leases);
-        state.leases = leases.into_iter().filter(|(session, _)| state.has(session)).collect();
+        let State { leases, sessions, .. } = &mut *state;
+        leases.retain(|(session, _)| sessions.contains_key(session));
         Ok(state)
+    }
+
+    /// Nobody rests while there is one of these.
+    fn hurry(&self) -> Hurry<'_> {
+        self.hurried.fetch_add(1, Ordering::Relaxed);
+        Hurry(&self.hurried)
     }
 
     /// Leaves nothing in the files of the journal of what was written until now.
     pub(crate) fn clear(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
+        let _hurry = self.hurry();
         let _alone = lock(&self.taking);
         self.take_in_alone(writer, grown)?.journal.as_mut().map_or(Ok(()), Journal::clear)
     }
@@ -188,5 +235,14 @@ impl Underway {
             journal.remove();
             let _ = lock(writer).forget_journal(&name); // else a row stays that means nothing
         }
+    }
+}
+
+/// Someone waits until all of it is in the database.
+struct Hurry<'a>(&'a AtomicUsize);
+
+impl Drop for Hurry<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

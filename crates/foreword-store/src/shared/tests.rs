@@ -155,3 +155,36 @@ fn a_lease_is_held_until_what_was_written_under_it_is_in_the_database() {
     other().unwrap();
     assert_eq!(store.log("a", 0).unwrap().len(), 1);
 }
+
+#[test]
+fn what_is_more_than_a_few_is_all_taken_in_and_in_order() {
+    const WRITES: u64 = 100;
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = quick(&folder);
+    let _lease = store.begin(&new("a")).unwrap();
+    let say = |store: &mut Shared, from: u64| {
+        for inputs in from..from + WRITES {
+            let words = format!("{inputs} {}", "long ".repeat(200));
+            store.note("a", Counts { inputs, requests: 0 }, &mut vec![turn(&words)]).unwrap();
+        }
+    };
+    // At leisure, by the thread of the store.
+    say(&mut store, 0);
+    while store.all.underway.has("a") {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // At once; the disk is full.
+    let taking = store.clone();
+    let taking = taking.all.underway.block();
+    say(&mut store, WRITES);
+    store.limit_pages(Some(1));
+    drop(taking);
+    assert!(matches!(store.settle(None), Err(StoreError::Full { .. })));
+    assert!(store.all.underway.has("a"));
+    store.limit_pages(None);
+    store.settle(None).unwrap();
+    assert!(!store.all.underway.has("a") && store.all.underway.is_empty());
+    let said = store.log("a", 0).unwrap();
+    let numbers = said.iter().map(|logged| logged.body["words"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap());
+    assert_eq!(numbers.collect::<Vec<u64>>(), (0..2 * WRITES).collect::<Vec<_>>());
+}
