@@ -38,6 +38,10 @@ const SPARE: usize = 8;
 /// How long what stands in the journal gathers before it is taken into the database.
 const GATHER: Duration = Duration::from_millis(100);
 
+/// How long whoever takes it in rests at most, and how many times a few must be left that it does not.
+const LONGEST_REST: Duration = Duration::from_millis(5);
+const MANY: usize = 100;
+
 /// How long to wait where the database cannot take anything.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -289,18 +293,25 @@ impl Drop for Next<'_> {
     }
 }
 
-/// Takes in what is under way, some at once.
+/// Takes in what is under way, a few at a time. Nobody waits for it, so it rests in between: those who answer clients are not to be kept
+/// from the processors.
 fn gather(all: &Weak<All>, coming: &Receiver<()>) {
     let mut wait = GATHER;
     while coming.recv().is_ok() {
         thread::sleep(wait);
         let Some(all) = all.upgrade() else { return };
+        let begun = Instant::now();
         // A panic is told of where it happens; what it was about stands in the journal.
-        let taken = catch_unwind(AssertUnwindSafe(|| {
+        let left = catch_unwind(AssertUnwindSafe(|| {
             all.write_rest();
-            all.underway.take_in_at_leisure(&all.writer, &|| all.grew())
+            all.underway.take_a_few(&all.writer, &|| all.grew())
         }));
-        wait = if matches!(taken, Ok(Ok(()))) { GATHER } else { TRY_AGAIN };
+        wait = match left {
+            Ok(Ok(0)) => GATHER,
+            Ok(Ok(left)) if left > MANY => Duration::ZERO,
+            Ok(Ok(_)) => begun.elapsed().min(LONGEST_REST),
+            Ok(Err(_)) | Err(_) => TRY_AGAIN,
+        };
         if !all.underway.is_empty() {
             let _ = all.come.try_send(());
         }

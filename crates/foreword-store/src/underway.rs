@@ -3,10 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Instant;
 
 use crate::error::PATIENCE_S;
 use crate::journal::{Frame, Journal};
@@ -19,9 +16,6 @@ const LONGEST: u64 = 64 << 20;
 /// Writes that are taken in at once: about as much as a processor does in a millisecond or two.
 const A_FEW: usize = 32;
 
-/// Bytes in the journal with which whoever takes it in does not rest in between.
-const LONG: u64 = 8 << 20;
-
 /// Numbers for requests that are passed on that are set aside at once.
 const NUMBERS: u64 = 10_000;
 
@@ -31,8 +25,6 @@ pub(crate) struct Underway {
     state: Mutex<State>,
     /// Held by whoever takes it in.
     taking: Mutex<()>,
-    /// How many want all of it to be in the database now.
-    hurried: AtomicUsize,
     database: Box<Path>,
 }
 
@@ -44,7 +36,8 @@ struct State {
     new: Vec<Vec<Job>>,
     /// What stands in the other one and is not in the database yet.
     old: VecDeque<Arc<Vec<Job>>>,
-    /// How many of both are of which session.
+    /// How many both are, and how many of which session.
+    count: usize,
     sessions: HashMap<String, usize>,
     /// Numbers that are set aside.
     numbers: Range<u64>,
@@ -55,12 +48,9 @@ struct State {
 }
 
 impl State {
-    fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.old.is_empty()
-    }
-
     /// Keeps in mind what was written to the journal; whether it is the first.
     fn push(&mut self, job: Job) -> bool {
+        self.count += 1;
         if let Some(session) = job.session() {
             match self.sessions.get_mut(session) {
                 Some(count) => *count += 1,
@@ -74,15 +64,17 @@ impl State {
         matches!(&self.new[..], [few] if few.len() == 1)
     }
 
-    /// The first of the old ones are in the database.
+    /// The first of the old ones are in the database: leases that were held for them alone go.
     fn pop(&mut self) {
         let few = self.old.pop_front().unwrap_or_default();
+        self.count -= few.len();
         for session in few.iter().filter_map(Job::session) {
             match self.sessions.get_mut(session) {
                 Some(count) if *count > 1 => *count -= 1,
                 _ => drop(self.sessions.remove(session)),
             }
         }
+        self.leases.retain(|(session, _)| self.sessions.contains_key(session));
     }
 
     fn journal(&mut self, database: &Path) -> Result<&mut Journal> {
@@ -102,11 +94,11 @@ impl Underway {
     /// With a journal beside a database; where it cannot be made now, it may be later.
     pub(crate) fn new(database: &Path) -> Self {
         let state = State { journal: Journal::create(database).ok(), ..State::default() };
-        Self { state: Mutex::new(state), taking: Mutex::default(), hurried: AtomicUsize::default(), database: database.into() }
+        Self { state: Mutex::new(state), taking: Mutex::default(), database: database.into() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        lock(&self.state).is_empty()
+        lock(&self.state).count == 0
     }
 
     /// Keeps others from taking it in.
@@ -164,67 +156,53 @@ impl Underway {
 
     /// Takes what stands in the journal into the database; says so when something was.
     pub(crate) fn take_in(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
-        let _hurry = self.hurry();
-        self.take_in_at_leisure(writer, grown)
+        self.take_in_alone(&lock(&self.taking), writer, grown)
     }
 
-    /// The same where nobody waits for it: with rests in between, so that those who answer clients are not kept from the processors.
-    pub(crate) fn take_in_at_leisure(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
-        let _alone = lock(&self.taking);
-        self.take_in_alone(writer, grown).map(drop)
+    /// The same for a few: how many times as much is left of what stood there with them.
+    pub(crate) fn take_a_few(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<usize> {
+        self.take_a_few_alone(&lock(&self.taking), writer, grown)
     }
 
-    /// The same for whoever is the only one about it. What comes meanwhile stands in the file that is written to.
-    fn take_in_alone(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<MutexGuard<'_, State>> {
-        let mut state = lock(&self.state);
-        // What comes meanwhile is taken in the next time, so that this ends.
-        let last = state.journal.as_ref().map_or(0, Journal::last);
-        while !state.is_empty() {
-            let State { journal: Some(journal), new, old, .. } = &mut *state else { break };
-            // The last of the old ones came right before the first of the new ones.
-            let waiting = new.iter().map(Vec::len).chain(old.iter().map(|few| few.len())).sum::<usize>();
-            let first = journal.last() + 1 - waiting as u64;
-            if old.is_empty() {
-                if first > last {
-                    break;
-                }
-                journal.turn()?;
-                *old = std::mem::take(new).into_iter().map(Arc::new).collect();
-            }
-            let Some(few) = old.front().map(Arc::clone) else { break };
-            let (name, rests) = (journal.name().to_owned(), journal.len() < LONG);
-            drop(state);
-            let begun = Instant::now();
-            let done = lock(writer).take(&name, first, &few);
-            state = lock(&self.state);
-            let never = done?.into_iter().filter_map(|(at, why)| Some((few[at].session()?.to_owned(), why)));
-            state.lost.extend(never);
-            state.pop();
-            // To let go of them takes a moment, too.
-            drop(state);
-            drop(few);
-            grown();
-            if rests && self.hurried.load(Ordering::Relaxed) == 0 {
-                thread::sleep(begun.elapsed());
-            }
-            state = lock(&self.state);
+    fn take_in_alone(&self, alone: &MutexGuard<'_, ()>, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
+        // One file, or one after the other: what comes meanwhile is taken in the next time, so that this ends.
+        let files = if lock(&self.state).old.is_empty() { 1 } else { 2 };
+        for _ in 0..files {
+            while self.take_a_few_alone(alone, writer, grown)? > 0 {}
         }
-        let State { leases, sessions, .. } = &mut *state;
-        leases.retain(|(session, _)| sessions.contains_key(session));
-        Ok(state)
+        Ok(())
     }
 
-    /// Nobody rests while there is one of these.
-    fn hurry(&self) -> Hurry<'_> {
-        self.hurried.fetch_add(1, Ordering::Relaxed);
-        Hurry(&self.hurried)
+    /// For whoever is the only one about it. What comes meanwhile stands in the file that is written to.
+    pub(crate) fn take_a_few_alone(&self, _: &MutexGuard<'_, ()>, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<usize> {
+        let mut state = lock(&self.state);
+        let State { journal: Some(journal), new, old, count, .. } = &mut *state else { return Ok(0) };
+        if old.is_empty() && !new.is_empty() {
+            journal.turn()?;
+            *old = std::mem::take(new).into_iter().map(Arc::new).collect();
+        }
+        let Some(few) = old.front().map(Arc::clone) else { return Ok(0) };
+        let (name, first) = (journal.name().to_owned(), journal.last() + 1 - *count as u64);
+        drop(state);
+        let done = lock(writer).take(&name, first, &few);
+        let mut state = lock(&self.state);
+        let never = done?.into_iter().filter_map(|(at, why)| Some((few[at].session()?.to_owned(), why)));
+        state.lost.extend(never);
+        state.pop();
+        let left = state.old.len();
+        // To let go of them takes a moment, too.
+        drop(state);
+        drop(few);
+        grown();
+        Ok(left)
     }
 
     /// Leaves nothing in the files of the journal of what was written until now.
     pub(crate) fn clear(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
-        let _hurry = self.hurry();
-        let _alone = lock(&self.taking);
-        self.take_in_alone(writer, grown)?.journal.as_mut().map_or(Ok(()), Journal::clear)
+        let alone = lock(&self.taking);
+        self.take_in_alone(&alone, writer, grown)?;
+        // All that stood in the other file is in the database.
+        lock(&self.state).journal.as_mut().map_or(Ok(()), Journal::clear)
     }
 
     /// Takes the journal away, where all of it was taken in and nothing comes any more.
@@ -235,14 +213,5 @@ impl Underway {
             journal.remove();
             let _ = lock(writer).forget_journal(&name); // else a row stays that means nothing
         }
-    }
-}
-
-/// Someone waits until all of it is in the database.
-struct Hurry<'a>(&'a AtomicUsize);
-
-impl Drop for Hurry<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

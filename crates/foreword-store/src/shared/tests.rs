@@ -156,27 +156,37 @@ fn a_lease_is_held_until_what_was_written_under_it_is_in_the_database() {
     assert_eq!(store.log("a", 0).unwrap().len(), 1);
 }
 
+const WRITES: u64 = 100;
+
+fn say_much(store: &mut Shared, from: u64) {
+    for inputs in from..from + WRITES {
+        let words = format!("{inputs} {}", "long ".repeat(200));
+        store.note("a", Counts { inputs, requests: 0 }, &mut vec![turn(&words)]).unwrap();
+    }
+}
+
+fn is_all_there(store: &impl Store, writes: u64) {
+    let said = store.log("a", 0).unwrap();
+    let numbers = said.iter().map(|logged| logged.body["words"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap());
+    assert_eq!(numbers.collect::<Vec<u64>>(), (0..writes).collect::<Vec<_>>());
+}
+
 #[test]
 fn what_is_more_than_a_few_is_all_taken_in_and_in_order() {
-    const WRITES: u64 = 100;
     let folder = tempfile::tempdir().unwrap();
     let mut store = quick(&folder);
     let _lease = store.begin(&new("a")).unwrap();
-    let say = |store: &mut Shared, from: u64| {
-        for inputs in from..from + WRITES {
-            let words = format!("{inputs} {}", "long ".repeat(200));
-            store.note("a", Counts { inputs, requests: 0 }, &mut vec![turn(&words)]).unwrap();
-        }
-    };
-    // At leisure, by the thread of the store.
-    say(&mut store, 0);
+    // With rests, by the thread of the store.
+    say_much(&mut store, 0);
+    let begun = Instant::now();
     while store.all.underway.has("a") {
+        assert!(begun.elapsed() < Duration::from_secs(60));
         thread::sleep(Duration::from_millis(10));
     }
     // At once; the disk is full.
     let taking = store.clone();
     let taking = taking.all.underway.block();
-    say(&mut store, WRITES);
+    say_much(&mut store, WRITES);
     store.limit_pages(Some(1));
     drop(taking);
     assert!(matches!(store.settle(None), Err(StoreError::Full { .. })));
@@ -184,7 +194,37 @@ fn what_is_more_than_a_few_is_all_taken_in_and_in_order() {
     store.limit_pages(None);
     store.settle(None).unwrap();
     assert!(!store.all.underway.has("a") && store.all.underway.is_empty());
-    let said = store.log("a", 0).unwrap();
-    let numbers = said.iter().map(|logged| logged.body["words"].as_str().unwrap().split(' ').next().unwrap().parse().unwrap());
-    assert_eq!(numbers.collect::<Vec<u64>>(), (0..2 * WRITES).collect::<Vec<_>>());
+    is_all_there(&store, 2 * WRITES);
+}
+
+#[test]
+fn a_process_may_end_between_a_few_and_the_next_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = quick(&folder);
+    let _lease = store.begin(&new("a")).unwrap();
+    store.settle(None).unwrap();
+    let all = Arc::clone(&store.all);
+    let alone = all.underway.block();
+    say_much(&mut store, 0);
+    for _ in 0..2 {
+        assert!(all.underway.take_a_few_alone(&alone, &all.writer, &|| ()).unwrap() > 0);
+    }
+    // More comes meanwhile.
+    say_much(&mut store, WRITES);
+    // What another process would find if this one ended now.
+    let found = tempfile::tempdir().unwrap();
+    std::fs::create_dir(found.path().join("journals")).unwrap();
+    for name in ["store.sqlite", "store.sqlite-wal"] {
+        std::fs::copy(folder.path().join(name), found.path().join(name)).unwrap();
+    }
+    for file in std::fs::read_dir(folder.path().join("journals")).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), found.path().join("journals").join(file.file_name())).unwrap();
+    }
+    let other = Sqlite::open(&found.path().join("store.sqlite")).unwrap();
+    is_all_there(&other, 2 * WRITES);
+    assert_eq!(other.check().unwrap(), []);
+    drop(alone);
+    store.settle(None).unwrap();
+    is_all_there(&store, 2 * WRITES);
 }
