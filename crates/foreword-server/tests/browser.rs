@@ -287,6 +287,13 @@ fn endless(page: &Page) {
     page.seen("settings");
     page.run("const form = document.querySelector('dialog form'); form.querySelector('[name=history]').value = 'goal-oriented'; form.querySelector('[name=mode]').value = 'qa'; form.requestSubmit(); return 1");
     page.wait("they hold", "return document.querySelector('button.model').innerText.includes('qa · Endless')");
+    // Now the notes are searched before an answer, and its context tells what was found.
+    page.ask("Where do the beans stand, in the south bed?");
+    page.run("[...document.querySelectorAll('.view-context')].at(-1).click(); return 1");
+    page.wait("what was found", "return document.querySelector('dialog .found .score')?.innerText.match(/^\\d\\.\\d\\d$/)");
+    page.shows("dialog", &["found by a search of the notes", "Beds"]);
+    page.seen("found");
+    page.close_sheet();
     // A new one that is endless from the start, with a template of the vault that summarises at once.
     let folder = page.server.folder.path().join("vault/Foreword/ContextTemplates");
     fs::create_dir_all(&folder).unwrap();

@@ -37,7 +37,7 @@ export async function showRequest(session, number, tab = "context", layer = null
   async function turnTo(name, layer = null) {
     for (const button of buttons) button.setAttribute("aria-selected", String(button.dataset.name === name));
     try {
-      if (name === "context") fill(body, contextView(found, new Pins(session, (await pinsOf(session)) ?? [])));
+      if (name === "context") fill(body, contextView(found, new Pins(session, (await pinsOf(session)) ?? []), await outputsOf(session, found)));
       else if (name === "text") {
         fill(body, textView(await get(at("sessions", session, "requests", number, "layers")), layer));
         if (layer !== null) body.querySelectorAll(".layer")[layer]?.scrollIntoView({ block: "start" });
@@ -78,9 +78,26 @@ class Pins {
   }
 }
 
+/** The texts of what tools gave back, by their items. */
+async function outputsOf(session, found) {
+  if (!found.context.some((entry) => found.items[entry.item]?.kind === "output")) return new Map();
+  const layers = await get(at("sessions", session, "requests", found.request, "layers"));
+  return new Map(layers.flatMap((layer) => layer.segments).map((segment) => [segment.id, segment.text]));
+}
+
+/** Which tool it was, and what it found where it searched the notes; a note's own lines begin with `>` there. */
+function output(text) {
+  const tool = /^\s*<([A-Za-z][\w.-]*)/.exec(text)?.[1];
+  const notes = text.matchAll(/^\[\d+\] (.*)\npath: (.*)\n(?:heading: .*\n)?similarity: (\d\.\d\d)$/gm);
+  return {
+    name: tool === "localSearch" ? "found by a search of the notes" : `what ${tool ?? "a tool"} gave back`,
+    found: [...notes].map(([, title, path, score]) => ({ title, path, score })),
+  };
+}
+
 /** Notes and pages, the three columns, and what was left out. */
-function contextView(found, pins) {
-  const told = (entry) => ({ ...found.items[entry.item], ...entry });
+function contextView(found, pins, outputs) {
+  const told = (entry) => ({ ...found.items[entry.item], ...entry, ...(found.items[entry.item]?.kind === "output" && output(outputs.get(entry.item) ?? "")) });
   const all = found.context.map(told);
   const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
   const byServer = (a, b) => (a.server ?? "").localeCompare(b.server ?? "") || a.name.localeCompare(b.name);
@@ -105,10 +122,11 @@ function card(item, more = null) {
   const layer = LAYERS.findIndex(([id]) => id === item.layer);
   return h("div.item", {}, h("div.item-head", {},
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
-    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.kind === "output" ? "what a tool gave back" : item.name),
+    item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.name),
     h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent" }[item.include]),
     item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2)), more),
     item.server && h("p.server", {}, item.server), item.description && h("p.about", {}, item.description),
+    item.found?.length > 0 && h("ul.found", {}, item.found.map((note) => h("li", {}, h("button.plain", { type: "button", title: note.path, onclick: () => openNote(note.path) }, note.title), h("span.score", { title: "similarity to the question" }, note.score)))),
     h("p.where", {}, layer >= 0 && h("i", { class: layerClass(layer) }), layer >= 0 ? LAYERS[layer][1] : item.layer, ` · ${FORM[item.form] ?? item.form} · ${amount(item.tokens)} tokens`));
 }
 

@@ -3,6 +3,7 @@ use std::fs;
 use foreword_tools::Output;
 use serde_json::{Value, json};
 
+use super::search::paths;
 use super::{Session, put};
 
 #[test]

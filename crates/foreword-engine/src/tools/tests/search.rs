@@ -5,7 +5,7 @@ use super::super::own_tools;
 use super::{Session, models};
 use crate::meaning::{Fetch, Meaning};
 
-fn paths(text: &str) -> Vec<&str> {
+pub(super) fn paths(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("path: ")).collect()
 }
 
