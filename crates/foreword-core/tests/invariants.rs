@@ -243,3 +243,26 @@ fn undo_of_a_fold_keeps_what_was_asked_for_since() {
     };
     assert_eq!(unexplained(&world), None);
 }
+
+#[test]
+fn a_request_that_is_too_large_once_it_is_joined_names_its_sizes() {
+    let turn = Event::Turn { words: 2, attach: vec![(0, 0, 0)], active: None, results: vec![], scores: vec![0, 2, 0, 0, 0] };
+    let world = World {
+        layout: Layout::Library,
+        tools: ToolStyle::Allowed,
+        history: HistoryPolicy::Full,
+        prompt: 293,
+        item: None,
+        models: ["anthropic/a", "gemini/b", "openai-responses/c"].map(Into::into).into(),
+        events: vec![
+            Event::Assistant { text: 0, calls: vec![1], thoughts: 0 },
+            turn,
+            Event::Assistant { text: 1, calls: vec![3, 1], thoughts: 0 },
+            Event::Result { id: 1, size: 4, failed: false },
+            Event::Result { id: 3, size: 0, failed: false },
+        ],
+    };
+    let over = run(&world, |_, _| ()).unwrap_err();
+    assert!(over.mandatory.l1 > Tokens::ZERO, "{over:?}");
+    assert!(over.mandatory.total() > over.budget, "{over:?}");
+}

@@ -334,7 +334,9 @@ impl Session {
             }
         }
         if self.total() > self.settings.budget.prompt {
-            let mandatory = Mandatory { standing: self.total(), ..Mandatory::default() };
+            // What may never be given up fits part by part, but not once it is joined.
+            let (tools, l1) = (self.total() - self.epoch.total, self.l1_tokens());
+            let mandatory = Mandatory { tools, l1, standing: self.epoch.total - l1, ..Mandatory::default() };
             return Err(OverBudget { mandatory, budget: self.settings.budget.prompt });
         }
         self.pay_rent();
