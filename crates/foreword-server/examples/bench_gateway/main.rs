@@ -34,11 +34,13 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let seconds: f64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(2.0);
     let quick = args.next().is_some_and(|arg| arg == "quick");
+    // Only so many clients, each asking again at once.
+    let only: Option<usize> = args.next().and_then(|arg| arg.parse().ok());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let provider = stub::start();
         let folder = tempfile::tempdir().unwrap();
-        table(provider, folder.path(), Duration::from_secs_f64(seconds), quick).await;
+        table(provider, folder.path(), Duration::from_secs_f64(seconds), quick, only).await;
         if !quick {
             streams(provider, folder.path()).await;
         }
@@ -100,7 +102,7 @@ fn stolen() -> (f64, f64) {
 }
 
 /// Quickly, without the proxy of `LiteLLM`, for who works on ours.
-async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool) {
+async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool, only: Option<usize>) {
     let ours = Proxy::foreword(provider, &folder.join("sessions")).await;
     let lite = if quick { None } else { Proxy::litellm(provider, folder).await };
     if !quick && lite.is_none() {
@@ -118,10 +120,10 @@ async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick
         "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "CPU ms", "requests/s", "x LiteLLM", "stolen"
     );
     println!("a provider that answers at once");
-    for connections in CONNECTIONS {
+    for connections in CONNECTIONS.into_iter().filter(|connections| only.is_none_or(|only| only == *connections)) {
         rows(&all, Load { connections, lasting, thinks: Duration::ZERO }).await;
     }
-    for (thinks, connections) in THINKING {
+    for (thinks, connections) in THINKING.into_iter().filter(|_| only.is_none()) {
         println!("a provider that thinks for {} ms", thinks.as_millis());
         // Who cannot answer that many is not asked to.
         let able = if connections as f64 / thinks.as_secs_f64() < 50.0 { &all } else { &all[..3] };
