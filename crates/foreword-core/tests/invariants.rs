@@ -12,11 +12,11 @@ use foreword_core::layer::LayerId;
 use foreword_core::message::{Message, Origin, Role};
 use foreword_core::pairing;
 use foreword_core::prompt::ToolStyle;
-use foreword_core::session::Session;
+use foreword_core::session::{Input, Said, Session};
 use foreword_core::settings::{HistoryPolicy, Layout};
 use foreword_core::tokens::Tokens;
 use proptest::prelude::*;
-use world::{Event, MODEL, SEARCHED, STEP, World, config, replay, run, run_with, tokenizer, world};
+use world::{Event, MODEL, SEARCHED, STEP, Sent, Told, World, config, replay, run, run_with, tokenizer, world};
 
 fn bytes(message: &Message) -> String {
     let Message { role, calls, answers, opaque, failed, .. } = message;
@@ -178,10 +178,21 @@ proptest! {
     }
 }
 
+/// Whether a turn was begun; one that was only had elsewhere chose nothing.
+fn has_turn(sent: &Sent) -> bool {
+    sent.past.iter().any(|told| match told {
+        Told::Input(Input::Turn(_)) => true,
+        Told::Input(Input::Past(said)) => {
+            matches!(said.last(), Some(Said::Called { .. })) && said.iter().any(|said| matches!(said, Said::User(_)))
+        }
+        _ => false,
+    })
+}
+
 /// What of a conversation's requests is not on their record.
 fn unexplained(world: &World) -> Option<String> {
     let mut failure = None;
-    let _ = run(world, |session, sent| {
+    let _ = run(world, |_, sent| {
         for message in &sent.messages {
             for piece in &message.pieces {
                 let explained = match &piece.origin {
@@ -201,7 +212,7 @@ fn unexplained(world: &World) -> Option<String> {
         // Every item that waits for the search is in, or out for a reason, or a member.
         for id in SEARCHED.iter().map(|id| id.parse::<ItemId>().unwrap()) {
             let out = sent.envelope.left_out.iter().any(|left_out| left_out.item == id);
-            if session.turns() > 0 && !out && !sent.context.contains(&id) {
+            if has_turn(sent) && !out && !sent.context.contains(&id) {
                 failure = Some(format!("{id} is neither in nor left out: {:?}", sent.envelope));
             }
         }

@@ -6,14 +6,14 @@
 mod forward;
 mod record;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use foreword_core::message::ToolCall;
 use foreword_core::prompt::ToolStyle;
-use foreword_core::session::{Input, TurnInput, TurnResult};
+use foreword_core::session::{Input, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
@@ -23,7 +23,8 @@ pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said
 pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
 
 use crate::Layout;
-use crate::session::{Line, Model, Setup};
+use crate::session::{Line, Manner, Model, Setup};
+use crate::tools::read_output;
 
 /// Conversations that are remembered. Whoever comes back to one that was forgotten begins a session with a past.
 const REMEMBERED: usize = 20_000;
@@ -68,8 +69,11 @@ impl Memory {
         is_free: &dyn Fn(&str) -> bool,
     ) -> Result<Plan, NotUnderstood> {
         check(asked)?;
-        if let Some(session) = session
-            && let Some(inputs) = tail(&asked.said, self.known(asked, chain, session))
+        // A session that a client names goes on where it stands. What the client sends tells where that is, if it is remembered.
+        let head = session.and_then(|session| self.heads.get(session));
+        let known = chain.0.iter().rposition(|hash| Some(hash) == head);
+        if let (Some(session), Some(known)) = (session, known)
+            && let Some(inputs) = tail(&asked.said, known)
             && is_free(session)
         {
             return Ok(Plan::Continue(session.to_owned(), inputs));
@@ -84,13 +88,14 @@ impl Memory {
                 return Ok(Plan::Fork(place.session.clone(), place.turns, inputs));
             }
         }
+        // Else only its last words are new to it.
+        if let Some(session) = session
+            && let Some(inputs) = tail(&asked.said, last_user(&asked.said).unwrap_or(0))
+            && is_free(session)
+        {
+            return Ok(Plan::Continue(session.to_owned(), inputs));
+        }
         Ok(begin(&asked.said))
-    }
-
-    /// Where what is new begins for a client that names its session: behind what is remembered, else with its last message.
-    fn known(&self, asked: &Asked, chain: &Chain, session: &str) -> usize {
-        let head = self.heads.get(session);
-        chain.0.iter().rposition(|hash| Some(hash) == head).unwrap_or_else(|| last_user(&asked.said).unwrap_or(0))
     }
 
     /// Remembers an answer: the conversation up to it leads to this session.
@@ -189,27 +194,16 @@ fn tail(said: &[Said], known: usize) -> Option<Vec<Input>> {
     (!inputs.is_empty()).then_some(inputs)
 }
 
-/// A session that begins with a past: what was said before the user's last words, and what tools gave back since.
+/// A session that begins with a past. Where tools have the last word, all of it is: the session goes on from there.
 fn begin(said: &[Said]) -> Plan {
-    let at = last_user(said).unwrap_or(said.len());
-    let mut results = Vec::new();
-    let mut names: BTreeMap<&str, &str> = BTreeMap::new();
-    for said in said.get(at..).unwrap_or_default() {
-        match said {
-            Said::Assistant { calls, .. } => names.extend(calls.iter().map(|call| (call.id.as_str(), call.name.as_str()))),
-            Said::Result { id, output, .. } => results.push(TurnResult {
-                tool: names.get(id.as_str()).copied().unwrap_or("tool").to_owned(),
-                attributes: Vec::new(),
-                output: output.clone(),
-            }),
-            Said::User(_) => {}
-        }
+    let mut lines = past(said);
+    match lines.pop_if(|line| line.role == Role::User) {
+        Some(last) => Plan::Begin(lines, vec![Input::Turn(TurnInput { words: last.text, ..TurnInput::default() })]),
+        None => Plan::Begin(lines, Vec::new()),
     }
-    let words = if let Some(Said::User(words)) = said.get(at) { words.clone() } else { String::new() };
-    let turn = TurnInput { words, results, ..TurnInput::default() };
-    Plan::Begin(past(said.get(..at).unwrap_or_default()), vec![Input::Turn(turn)])
 }
 
+/// What was said, a line for each message; what tools gave back stands with their calls. What nobody asked for is left out.
 fn past(said: &[Said]) -> Vec<Line> {
     let line = |role, text: &str| Line {
         role,
@@ -218,6 +212,8 @@ fn past(said: &[Said]) -> Vec<Line> {
         context: Context::default(),
         calls: Vec::new(),
         cut_off: false,
+        goes_on: true,
+        failed: Vec::new(),
     };
     let mut lines: Vec<Line> = Vec::new();
     for said in said {
@@ -227,10 +223,14 @@ fn past(said: &[Said]) -> Vec<Line> {
                 let calls = calls.iter().map(|call| (call.id.clone(), call.name.clone(), call.arguments.clone(), None));
                 lines.push(Line { calls: calls.collect(), ..line(Role::Assistant, text) });
             }
-            Said::Result { id, output, .. } => {
-                let calls = lines.iter_mut().rev().flat_map(|line| &mut line.calls);
-                if let Some((.., result)) = calls.into_iter().find(|(call, .., result)| call == id && result.is_none()) {
+            Said::Result { id, output, failed } => {
+                let waits = |line: &&mut Line| line.calls.iter().any(|(call, .., result)| call == id && result.is_none());
+                let Some(line) = lines.iter_mut().rev().find(waits) else { continue };
+                if let Some((.., result)) = line.calls.iter_mut().find(|(call, .., result)| call == id && result.is_none()) {
                     *result = Some(json!(output));
+                }
+                if *failed {
+                    line.failed.push(id.clone());
                 }
             }
         }
@@ -238,15 +238,23 @@ fn past(said: &[Said]) -> Vec<Line> {
     lines
 }
 
-/// The agent that a client's request describes.
+/// The agent that a client's request describes. Where it has tools, the model can read on in what they gave back.
 pub fn agent(asked: &Asked) -> Agent {
-    Agent { system_prompt: asked.system.clone(), tools: asked.tools.clone(), ..Agent::default() }
+    let mut tools = asked.tools.clone();
+    let reads = read_output::tool();
+    if !tools.is_empty() && tools.iter().all(|tool| tool.name != reads.name) {
+        tools.push(reads);
+    }
+    Agent { system_prompt: asked.system.clone(), tools, ..Agent::default() }
 }
 
 /// A session for a client: its tools are the tool list, and replies have the room it asks for.
 pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup {
     let mut setup = Setup::of(session, model, Layout::Log, asked.tools.len(), Some(models));
     setup.settings.tools = ToolStyle::Native;
+    // A client that reads files expects to see them: one output may take a sixteenth of the window.
+    let chars = usize::try_from(setup.model.window.0 / 4).unwrap_or(usize::MAX);
+    setup.settings.budget.output_chars = setup.settings.budget.output_chars.max(chars);
     if let Some(reply) = asked.reply_tokens {
         let reply = reply.min(setup.model.reply_limit.0).min(setup.model.window.0 / 2).max(1);
         setup.settings.budget.reply = Tokens(reply);
@@ -255,12 +263,25 @@ pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup
     setup
 }
 
-/// What of a client's other fields goes to the model of a session.
-pub fn along(front: Front, setup: &Setup, extra: &Map<String, Value>) -> Along {
-    if setup.is_embedded() {
-        return Along { fields: Map::new(), ignored: extra.keys().cloned().collect() };
+/// How a client wants its answer, as far as the model of a session can be told, and what of it is ignored, by name.
+pub fn manner(front: Front, setup: &Setup, asked: &Asked) -> (Manner, Vec<String>) {
+    let stream = asked.stream;
+    let same = front.is_spoken_in(setup.dialect) && !setup.is_embedded();
+    let (extra, mut ignored) = if setup.is_embedded() {
+        (Map::new(), asked.extra.keys().cloned().collect())
+    } else {
+        let Along { fields, ignored } = front.along(setup.dialect, &asked.extra);
+        (fields, ignored)
+    };
+    if (!same && !asked.marks.is_empty()) || (front == Front::Messages && asked.laid_out) {
+        ignored.push("cache_control".to_owned());
     }
-    front.along(setup.dialect, extra)
+    if !same {
+        let fields = asked.tool_fields.values().flat_map(Map::keys).collect::<BTreeSet<_>>();
+        ignored.extend(fields.into_iter().map(|field| format!("tools.{field}")));
+        return (Manner { extra, stream, ..Manner::default() }, ignored);
+    }
+    (Manner { extra, stream, marks: asked.marks.clone(), tool_fields: asked.tool_fields.clone() }, ignored)
 }
 
 /// The session that an answer's name tells: `resp_SESSION-REQUEST`. None for an answer that a provider named.
@@ -324,13 +345,14 @@ mod tests {
         let told = Input::ToolResult { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
         let second = asked(vec![user("a"), made, result]);
         assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(Plan::Continue("one".to_owned(), vec![told])));
-        // Open calls are not forked: the conversation begins anew, with the result beside the words.
+        // Open calls are not forked: the conversation begins anew, and goes on from the result.
         let Ok(Plan::Begin(past, inputs)) = memory.plan(&second, &Chain::of(&second), None, &|_| false) else {
             panic!("not begun anew")
         };
-        assert!(past.is_empty());
-        let [Input::Turn(turn)] = &inputs[..] else { panic!("{inputs:?}") };
-        assert_eq!((turn.words.as_str(), turn.results[0].tool.as_str()), ("a", "read"));
+        assert_eq!(inputs, []);
+        let [words, made] = &past[..] else { panic!("{past:?}") };
+        assert_eq!((words.text.as_str(), &made.calls[0].2, &made.calls[0].3), ("a", &json!({"p": 1}), &Some(json!("text"))));
+        assert_eq!((made.goes_on, &made.failed[..]), (true, &["c1".to_owned()][..]));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::dialect::tools::{self, Tools};
 use crate::dialect::wire::Wire;
 use crate::dialect::{Dialect, anthropic, gemini, openai_responses};
 use crate::model::{CacheRules, Capability, Model};
-use crate::stream::{PromptStream, Ttl};
+use crate::stream::{ClientMark, Mark, PromptStream, Ttl};
 
 pub use body::Body;
 use body::{Assembly, HashState};
@@ -58,6 +58,12 @@ pub struct BodyOptions {
     /// Fields of a client that go along in the provider's own words. What the engine sets itself wins.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// Cache marks of a client. Each stays where it is; ours take the places that are left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<ClientMark>,
+    /// What a client says of its tools in the provider's own words, by the tool's name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_fields: BTreeMap<String, Map<String, Value>>,
 }
 
 /// Whether a field says what the prompt is, which model it is for or how the answer comes: nobody but the engine sets it.
@@ -97,7 +103,7 @@ pub fn body(dialect: Dialect, model: &Model, prompt: &Prompt<'_>, options: &Body
 pub fn gemini_cache_request(model: &Model, prompt: &Prompt<'_>, ttl_s: u64) -> GeminiCacheRequest {
     let mut renderer = Renderer::new(Dialect::Gemini);
     renderer.system.set(gemini::SYSTEM, split(prompt.messages).0);
-    renderer.tools.set(Dialect::Gemini, prompt.tools);
+    renderer.tools.set(Dialect::Gemini, prompt.tools, &BTreeMap::new());
     let tools = Hash::of(&renderer.tools.bytes);
     let (session, l1, l2) = (prompt.session, prompt.l1, prompt.l2);
     let key = Hash::of(format!("{session}\n{}\n{tools}\n{l1}\n{l2}", model.wire));
@@ -157,7 +163,7 @@ impl Renderer {
             *self = Self { model: model.name.clone(), author, ..Self::new(self.dialect) };
         }
         let (system, messages) = split(prompt.messages);
-        self.tools.set(self.dialect, prompt.tools);
+        self.tools.set(self.dialect, prompt.tools, &options.tool_fields);
         self.system.set(self.frame(model), system);
         let kept = self.messages(model, messages);
         let marks = marks::plan(
@@ -183,7 +189,7 @@ impl Renderer {
         };
         let head = prompt.tools.list.len();
         let close = self.close();
-        let [lead, middle, tail] = self.fields(model, prompt, options);
+        let [lead, middle, tail] = self.fields(model, prompt, options, &marks);
         let mut hash = std::mem::take(&mut self.hash);
         let body = Assembly {
             lead: &lead,
@@ -301,7 +307,7 @@ impl Renderer {
     }
 
     /// The fields in front of the messages, behind them, and behind the system where that is a field of its own.
-    fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> [Vec<u8>; 3] {
+    fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions, marks: &[Mark]) -> [Vec<u8>; 3] {
         let reply = prompt.reply_tokens;
         let mut fields = Fields::default();
         let cached = self.dialect == Dialect::Gemini && options.cached_content.is_some();
@@ -348,7 +354,9 @@ impl Renderer {
         if let Some(choice) = tools::choice(self.dialect, prompt.tools) {
             fields.value("tool_choice", &choice);
         }
-        fields.raw_if(!cached && !self.tools.bytes.is_empty(), "tools", &self.tools.bytes);
+        let mark = marks.iter().find(|mark| mark.block + 1 == prompt.tools.list.len());
+        let tools = self.tools.with_mark(mark.map(|mark| anthropic::mark(mark.ttl)));
+        fields.raw_if(!cached && !tools.is_empty(), "tools", &tools);
         for (name, value) in &options.extra {
             // What is said of tools has to stand beside them, and they are in the cache.
             let is_set = is_ours(name) || fields.0.contains_key(name.as_str()) || (cached && name == "toolConfig");

@@ -87,6 +87,27 @@ pub struct Mark {
     pub ttl: Ttl,
 }
 
+/// A cache mark that a client set on what it sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientMark {
+    /// Behind what.
+    pub at: Marked,
+    /// For how long.
+    pub ttl: Ttl,
+}
+
+/// What a client's mark stands behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Marked {
+    /// The tools.
+    Tools,
+    /// The system prompt.
+    System,
+    /// A message, behind which so many others come.
+    Message(usize),
+}
+
 /// Tells the contents of two blocks apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest(u128);

@@ -12,8 +12,8 @@ use foreword_engine::config::Chosen;
 use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Reply, Setup, SpeakError, Stop,
-    Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
+    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Reply, Setup, SpeakError, Step,
+    Stop, Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
 };
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
@@ -288,18 +288,16 @@ impl Desk {
     }
 
     /// The other half.
-    pub(crate) fn end_relay(
-        &mut self,
-        exchange: Exchange,
-        answer: Result<Reply, SpeakError>,
-    ) -> Result<Option<Relayed>, Problem> {
-        self.relaying = false;
-        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before its answer came"))?;
-        let reply = kept.end_relay(exchange, answer, &now_ms);
-        kept.set_store(Box::new(self.common.store()));
+    pub(crate) fn end_relay(&mut self, exchange: Exchange, answer: Result<Reply, SpeakError>) -> Result<Step, Problem> {
+        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before its answer came"));
+        let step = kept.map(|kept| kept.end_relay(exchange, answer, &now_ms));
+        self.relaying = matches!(step, Ok(Ok(Step::Again(_))));
+        if let (false, Some(kept)) = (self.relaying, self.kept.as_mut()) {
+            kept.set_store(Box::new(self.common.store()));
+        }
         self.failures();
         self.done = Instant::now();
-        Ok(Some(reply?))
+        Ok(step??)
     }
 
     /// The session, opened.

@@ -12,11 +12,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told as Answer, along, session_of, setup,
+    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told as Answer, manner, session_of, setup,
 };
 use foreword_engine::session::{
-    Client, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Setup, Shared, SpeakError, Stop,
-    Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
+    Client, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared, SpeakError,
+    Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
@@ -185,7 +185,8 @@ async fn serve(
     let value: Value =
         serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
     let served = match front.read(value) {
-        // Whoever sets marks or asks for what is not out yet has laid its prompt out for this provider: it stays as it is.
+        // Whoever lays its prompt out in a way that a session would change, or asks for what is not out yet, means this provider: it stays
+        // as it is.
         Ok(asked)
             if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
         {
@@ -202,9 +203,9 @@ async fn serve(
     }
 }
 
-/// Whether a client of Anthropic's has laid its prompt out itself.
+/// Whether a client has laid its prompt out itself.
 fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
-    front == Front::Messages && (asked.marked || headers.contains_key("anthropic-beta"))
+    asked.laid_out || (front == Front::Messages && headers.contains_key("anthropic-beta"))
 }
 
 /// Carries a request by a session.
@@ -339,16 +340,37 @@ impl Relay {
             }
             Err(problem) => return self.end(Err(problem), None, told, running).await,
         };
-        let (stop, mut talk) = (Arc::clone(&told.stop), Talk::new(client));
-        let answer = loop {
+        let (outcome, turns) = loop {
+            let answer = self.talk(&desk, &client, &mut exchange, &mut told).await;
+            let mut desk = at(&desk);
+            match desk.end_relay(exchange, answer) {
+                Ok(Step::Again(next)) => exchange = *next,
+                Ok(Step::Done(relayed)) => break (Ok(Some(relayed)), turns(&mut desk)),
+                Err(problem) => break (Err(problem), turns(&mut desk)),
+            }
+        };
+        self.end(outcome, turns, told, running).await;
+    }
+
+    /// Takes in one reply of a provider.
+    async fn talk(
+        &mut self,
+        desk: &Mutex<Desk>,
+        client: &Arc<Client>,
+        exchange: &mut Exchange,
+        told: &mut Told,
+    ) -> Result<Reply, SpeakError> {
+        let (stop, mut talk) = (Arc::clone(&told.stop), Talk::new(Arc::clone(client)));
+        let mut gap = exchange.gap();
+        loop {
             match unless_stopped(&stop, talk.next(&exchange.outgoing)).await {
-                None => break Ok(talk.reply(&exchange.outgoing, true)),
-                Some(Ok(None)) => break Ok(talk.reply(&exchange.outgoing, false)),
-                Some(Err(error)) => break Err(SpeakError(error.to_string())),
+                None => return Ok(talk.reply(&exchange.outgoing, true)),
+                Some(Ok(None)) => return Ok(talk.reply(&exchange.outgoing, false)),
+                Some(Err(error)) => return Err(SpeakError(error.to_string())),
                 Some(Ok(Some(text))) if text.is_empty() => {}
                 Some(Ok(Some(text))) => {
-                    at(&desk).relay_part(&mut exchange, &text);
-                    if let Some((sender, frames)) = self.part(&text, &mut told)
+                    at(desk).relay_part(exchange, &text);
+                    if let Some((sender, frames)) = self.part(&format!("{}{text}", std::mem::take(&mut gap)), told)
                         && sender.send(frames).await.is_err()
                     {
                         // The client is gone: what was said until now is kept.
@@ -356,12 +378,7 @@ impl Relay {
                     }
                 }
             }
-        };
-        let (outcome, turns) = {
-            let mut desk = at(&desk);
-            (desk.end_relay(exchange, answer), turns(&mut desk))
-        };
-        self.end(outcome, turns, told, running).await;
+        }
     }
 
     /// Gets a request ready for a provider; none where something has to be waited for, or there is no provider.
@@ -415,14 +432,14 @@ impl Relay {
         told.stop = desk.stop();
         told.stop.store(false, Ordering::Relaxed);
         let agent = foreword_engine::gateway::agent(&self.asked);
-        let along = along(self.front, desk.kept()?.setup(), &self.asked.extra);
+        let (manner, ignored) = manner(self.front, desk.kept()?.setup(), &self.asked);
         let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
-        let names = along.ignored.iter().map(String::as_str).filter(plain);
+        let names = ignored.iter().map(String::as_str).filter(plain);
         told.begun.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
         if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
             inputs.insert(0, Input::Agent(Box::new(agent)));
         }
-        Ok(Manner { extra: along.fields, stream: self.asked.stream })
+        Ok(manner)
     }
 
     /// A part of the answer for a client that wants it as it comes.

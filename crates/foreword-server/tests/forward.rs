@@ -22,14 +22,20 @@ struct Stub {
 
 impl Stub {
     fn start(answer: &str) -> Self {
+        Self::answering(vec![answer.to_owned()])
+    }
+
+    /// One that gives these answers in turn, and the last one from then on.
+    fn answering(answers: Vec<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let gate = Arc::new(Mutex::new(()));
-        let (told, answer, closed) = (Arc::clone(&seen), answer.to_owned(), Arc::clone(&gate));
+        let (told, closed) = (Arc::clone(&seen), Arc::clone(&gate));
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (told, answer, gate) = (Arc::clone(&told), answer.clone(), Arc::clone(&closed));
+            for (at, stream) in listener.incoming().flatten().enumerate() {
+                let answer = answers[at.min(answers.len() - 1)].clone();
+                let (told, gate) = (Arc::clone(&told), Arc::clone(&closed));
                 std::thread::spawn(move || Self::serve(stream, &told, &gate, &answer));
             }
         });
@@ -241,16 +247,18 @@ fn what_is_not_understood_is_passed_on_where_it_can_be() {
     // Words that the model is to go on with.
     let begun = json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]);
     check("/v1/messages", "", json!({"model": "claude-sonnet-5", "max_tokens": 9, "messages": begun}), 200, "");
-    // A prompt that was laid out for this provider stays as it is.
+    // A prompt that was laid out for this provider in a way that a session would change stays as it is.
     let mark = json!({"type": "ephemeral"});
     let said = json!([{"role": "user", "content": "a"}]);
-    let marked = json!([{"type": "text", "text": "Be brief.", "cache_control": mark}]);
+    let marked = json!([{"type": "text", "text": "Be brief.", "cache_control": mark}, {"type": "text", "text": "Now."}]);
     check("/v1/messages", "", json!({"model": "claude-sonnet-5", "system": marked, "messages": said}), 200, "");
     let result =
         json!({"type": "tool_result", "tool_use_id": "x", "content": [{"type": "text", "text": "x", "cache_control": mark}]});
     let inner = json!([{"role": "user", "content": [result]}]);
     check("/v1/messages", "", json!({"model": "claude-sonnet-5", "messages": inner}), 200, "");
     check("/v1/messages", "anthropic-beta: x\r\n", json!({"model": "claude-sonnet-5", "messages": said}), 200, "");
+    let reminded = json!([{"role": "user", "content": "a"}, {"role": "system", "content": "Be brief."}]);
+    check("/v1/chat/completions", "", json!({"model": "gpt-4o", "messages": reminded}), 200, "");
 }
 
 #[test]
@@ -284,18 +292,112 @@ fn a_sessions_request_carries_the_clients_fields() {
         (&next["temperature"], &next["messages"][0]["content"][0]["text"]),
         (&json!(1), &sent["messages"][0]["content"][0]["text"])
     );
-    // Marks that are not to be respected are not ours either.
-    let marked = json!({
-        "model": "claude-sonnet-5", "messages": [{"role": "user", "content": [{"type": "text", "text": "c", "cache_control": {"type": "ephemeral"}}]}],
-    });
-    let reply = server.call_with("POST", "/v1/messages", &[("x-foreword-mode", "session")], Some(&marked));
-    assert_eq!((reply.status, reply.header("x-foreword-mode")), (200, None), "{}", reply.body);
     // Another API: what every API has.
     let chat = json!({"model": "claude-sonnet-5", "stop": "END", "seed": 7, "messages": [{"role": "user", "content": "d"}]});
     let reply = server.call("POST", "/v1/chat/completions", Some(&chat));
     assert_eq!((reply.status, reply.header("x-foreword-ignored")), (200, Some("seed")), "{}", reply.body);
     let sent: Value = serde_json::from_str(&stub.seen().pop().unwrap().1).unwrap();
     assert_eq!(sent["stop_sequences"], json!(["END"]));
+}
+
+#[test]
+fn a_clients_own_marks_stay_where_they_are_one_by_one() {
+    let stub = Stub::start(&json_answer(MESSAGE));
+    let server = stub.gateway(GatewayMode::Session);
+    let mark = |ttl: Option<&str>| match ttl {
+        None => json!({"type": "ephemeral"}),
+        Some(ttl) => json!({"type": "ephemeral", "ttl": ttl}),
+    };
+    // Which blocks carry a mark on the wire, where the client set these.
+    let check = |system: Option<Value>, tool: Option<Value>, words: Option<Value>, expect: &[(&str, &str)]| {
+        let set = |mut block: Value, mark: Option<Value>| {
+            if let Some(mark) = mark {
+                block["cache_control"] = mark;
+            }
+            block
+        };
+        let number = stub.seen().len();
+        let body = json!({
+            "model": "claude-sonnet-5", "max_tokens": 9,
+            "system": [set(json!({"type": "text", "text": format!("Be brief. {number}")}), system)],
+            "tools": [set(json!({"name": "t", "input_schema": {"type": "object"}, "strict": true}), tool)],
+            "messages": [
+                {"role": "user", "content": [set(json!({"type": "text", "text": "a"}), words)]},
+                {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"},
+            ],
+        });
+        let reply = server.call("POST", "/v1/messages", Some(&body));
+        assert_eq!((reply.status, reply.header("x-foreword-mode")), (200, None), "{}", reply.body);
+        assert!(reply.header("x-foreword-session").is_some());
+        let sent: Value = serde_json::from_str(&stub.seen().pop().unwrap().1).unwrap();
+        assert_eq!(sent["tools"][1]["strict"], json!(true), "{sent}");
+        let mut found = Vec::new();
+        for place in ["/tools/1", "/system/0", "/messages/0/content/0", "/messages/1/content/0", "/messages/2/content/0"] {
+            if let Some(mark) = sent.pointer(place).unwrap().get("cache_control") {
+                found.push((place, mark.get("ttl").and_then(Value::as_str).unwrap_or_default()));
+            }
+        }
+        assert_eq!(found, expect, "{sent}");
+    };
+    // The prompt is too small to be remembered: we would set none.
+    check(None, None, None, &[]);
+    check(Some(mark(None)), None, None, &[("/system/0", "")]);
+    check(None, Some(mark(None)), Some(mark(None)), &[("/tools/1", ""), ("/messages/0/content/0", "")]);
+    check(Some(mark(Some("1h"))), None, Some(mark(None)), &[("/system/0", "1h"), ("/messages/0/content/0", "")]);
+}
+
+#[test]
+fn a_model_reads_on_in_a_long_output_and_the_client_sees_its_answer() {
+    let long: String = (0..20_000).map(|line| format!("{} stands in line {line}\n", "x".repeat(line % 7))).collect();
+    let id = format!("output:{}", foreword_engine::session::Hash::of(&long));
+    let call = |name: &str, id: &str, input: Value| {
+        let call = json!({"id": "c", "function": {"name": name, "arguments": input.to_string()}, "type": "function"});
+        let mut call = call;
+        call["id"] = json!(id);
+        json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "tool_calls",
+            "message": {"role": "assistant", "content": "Let me look.", "tool_calls": [call]}}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 2}})
+        .to_string()
+    };
+    let answers =
+        [call("read", "c1", json!({})), call("readOutput", "c2", json!({"id": id, "offset": 100_000})), CHAT.to_owned()];
+    let stub = Stub::answering(answers.iter().map(|answer| json_answer(answer)).collect());
+    let server = stub.gateway(GatewayMode::Session);
+    let tools = json!([{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]);
+    let words = json!({"role": "user", "content": "What went wrong?"});
+    let ask = |messages: Value| {
+        let reply = server.call(
+            "POST",
+            "/v1/chat/completions",
+            Some(&json!({"model": "house/any", "tools": tools, "messages": messages})),
+        );
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let session = reply.header("x-foreword-session").unwrap().to_owned();
+        (session, reply.json())
+    };
+    let (session, first) = ask(json!([words]));
+    let made = first["choices"][0]["message"].clone();
+    assert_eq!(made["tool_calls"][0]["function"]["name"], "read");
+    let result = json!({"role": "tool", "tool_call_id": made["tool_calls"][0]["id"], "content": long});
+    let (again, second) = ask(json!([words, made, result]));
+    // One answer, in which nothing is left of what was read on; all that it took is told.
+    assert_eq!((second["choices"][0]["message"]["content"].as_str().unwrap(), &again), ("Let me look.\n\nHi", &session));
+    assert_eq!((&second["choices"][0]["finish_reason"], &second["usage"]["completion_tokens"]), (&json!("stop"), &json!(4)));
+    let seen: Vec<Value> = stub.seen().iter().map(|(_, body)| serde_json::from_str(body).unwrap()).collect();
+    assert_eq!(seen.len(), 3);
+    let shown = seen[1]["messages"][2]["content"].as_str().unwrap();
+    assert!(
+        (8000..long.len() / 2).contains(&shown.len()) && shown.contains(&id),
+        "{} of {}: {shown:.200}",
+        shown.len(),
+        long.len()
+    );
+    let page = seen[2]["messages"][4]["content"].as_str().unwrap();
+    assert!(page.starts_with("[Bytes 100000 to ") && page.contains("stands in line"), "{page}");
+    // It is one session, which goes on from what the client saw.
+    let answer = second["choices"][0]["message"].clone();
+    let (third, _) = ask(json!([words, made, result, answer, {"role": "user", "content": "Thanks."}]));
+    assert_eq!(third, session);
 }
 
 #[test]

@@ -108,6 +108,66 @@ fn calls_go_to_the_client_and_results_come_back() {
 }
 
 #[test]
+fn a_client_in_the_middle_of_its_work_is_taken_in_whole() {
+    let server = server(SCRIPT);
+    let tools = json!([{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]);
+    let call = |id: &str, path: &str| json!({"id": id, "type": "function", "function": {"name": "read", "arguments": json!({"path": path}).to_string()}});
+    let messages = json!([
+        {"role": "user", "content": "Before"},
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [call("a", "first.md"), call("b", "never.md")]},
+        {"role": "tool", "tool_call_id": "a", "content": "What stood in the first."},
+        {"role": "assistant", "content": "So it is."},
+        {"role": "user", "content": "And the second?"},
+        {"role": "assistant", "content": null, "tool_calls": [call("c", "second.md")]},
+        {"role": "tool", "tool_call_id": "c", "content": "What stands in the second."},
+    ]);
+    let reply = ask(&server, &json!({"model": "foreword", "messages": messages, "tools": tools}));
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], "First answer.");
+    let id = session(&reply);
+    let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire")).to_string();
+    let mut at = 0;
+    for words in [
+        "Before",
+        "first.md",
+        "never.md",
+        "What stood in the first.",
+        "Operation interrupted",
+        "So it is.",
+        "And the second?",
+        "second.md",
+        "What stands in the second.",
+    ] {
+        at += wire[at..].find(words).unwrap_or_else(|| panic!("{words} does not stand behind the others: {wire}"));
+    }
+    // A person reads the same, and the session goes on from there.
+    let said = server.get(&format!("/api/v1/sessions/{id}"));
+    assert_eq!(said["title"], "Before", "{said}");
+    let mut more = messages.as_array().unwrap().clone();
+    more.extend([json!({"role": "assistant", "content": "First answer."}), json!({"role": "user", "content": "Thanks."})]);
+    let next = ask(&server, &json!({"model": "foreword", "messages": more, "tools": tools}));
+    assert_eq!(session(&next), id);
+    assert_eq!(server.get(&format!("/api/v1/sessions/{id}/requests/1/diff"))["cause"], "continued");
+    assert!(server.get(&format!("/api/v1/sessions/{id}")).to_string().contains("What stands in the second."));
+}
+
+#[test]
+fn a_client_that_names_its_session_and_asks_once_more_is_not_told_twice() {
+    let server = server(SCRIPT);
+    let first = ask(&server, &chat(json!([{"role": "user", "content": "One"}])));
+    let id = session(&first);
+    let body = chat(json!([
+        {"role": "user", "content": "One"}, {"role": "assistant", "content": "First answer."}, {"role": "user", "content": "Two"},
+    ]));
+    let named = |body: &Value| server.call_with("POST", "/v1/chat/completions", &[("x-foreword-session", &id)], Some(body));
+    assert_eq!(session(&named(&body)), id);
+    // The same again: it goes another way from where it was asked, and the session stays as it is.
+    let again = named(&body);
+    assert_eq!(again.status, 200, "{}", again.body);
+    assert_ne!(session(&again), id);
+    assert_eq!(server.get(&format!("/api/v1/sessions/{}", session(&again)))["forked_from"], json!(id));
+}
+
+#[test]
 fn streams_in_three_apis() {
     let server = server(SCRIPT);
     let check = |path: &str, body: Value, ends: &str| {

@@ -9,10 +9,13 @@ use crate::json;
 use crate::layer::LayerId;
 use crate::message::{Message, Origin, Piece, Role, ToolCall};
 use crate::pairing::CallOutput;
-use crate::text::output::{cap, reduce};
+use crate::text::output::{cap, has_gaps, reduce};
 use crate::tokens::{Tokenizer, Tokens};
 
 use super::Session;
+
+/// The tool by which a model reads an output again.
+const READ_OUTPUT: &str = "readOutput";
 
 /// Between two parts of a message.
 pub(super) const JOIN: &str = "\n\n";
@@ -83,6 +86,12 @@ impl Session {
                 break;
             }
         }
+        if left_out == 0 && has_gaps(&settled) && self.reads_outputs() {
+            let pointed = format!("{}\n[whole text: {id}]", settled.trim_end_matches('\n'));
+            if self.fence.escape(&pointed).chars().count() <= limit {
+                settled = pointed;
+            }
+        }
         if left_out > 0 {
             self.note(
                 "capped",
@@ -94,6 +103,11 @@ impl Session {
             self.keep_whole(&id, output);
         }
         (id, settled)
+    }
+
+    /// Whether the model can read an output again.
+    fn reads_outputs(&self) -> bool {
+        self.agent.tools.iter().any(|tool| tool.name == READ_OUTPUT)
     }
 
     /// Hands the whole output to the caller, once.
@@ -110,7 +124,7 @@ impl Session {
         let text = self.fence.escape(&text).into_owned();
         let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
         let chars = output.chars().count();
-        let stub = format!("[Output of {name} left out: {chars} characters. Read it again with readOutput(\"{id}\").]");
+        let stub = format!("[Output of {name} left out: {chars} characters. Read it again with {READ_OUTPUT}(\"{id}\").]");
         let answer = |text: &str| {
             let message = self.plain(Role::Tool, Origin::Item(id.clone()), text);
             Arc::new(Message { answers: Some(call.id.clone()), failed: *failed, ..Message::clone(&message) })

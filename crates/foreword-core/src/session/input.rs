@@ -7,6 +7,7 @@ use crate::catalog::Agent;
 use crate::history::MessageId;
 use crate::item::ItemId;
 use crate::message::{Opaque, ToolCall};
+use crate::pairing::CallOutput;
 use crate::tokens::Tokens;
 use crate::version::Version;
 
@@ -37,13 +38,20 @@ pub struct TurnInput {
 }
 
 /// A message of a conversation that was had elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
     /// By the user.
     User(String),
     /// By the model.
     Assistant(String),
+    /// By the model, which called tools; each with what it gave back, where that is known.
+    Called {
+        /// Its words.
+        text: String,
+        /// Its calls.
+        calls: Vec<(ToolCall, Option<CallOutput>)>,
+    },
 }
 
 /// Something that happens in a session.
@@ -114,7 +122,8 @@ pub enum Input {
     Fold,
     /// The user takes the last fold back.
     UndoFold,
-    /// What was said elsewhere before this session; only before its first turn.
+    /// What was said elsewhere before this session; only before its first turn. Where tools have the last word, the last turn is still
+    /// running: a request is due.
     Past(Vec<Said>),
     /// The current texts of what was attached there, to stand in L2 from the first request on; only before the first turn.
     Library(Vec<Version>),

@@ -272,10 +272,7 @@ impl Session {
                 self.undo_fold();
                 Due::Nothing
             }
-            Input::Past(said) => {
-                self.past(&said);
-                Due::Nothing
-            }
+            Input::Past(said) => self.past(said),
             Input::Library(versions) => {
                 self.stock_library(versions);
                 Due::Nothing

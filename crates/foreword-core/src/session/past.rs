@@ -4,42 +4,71 @@ use std::sync::Arc;
 
 use super::Session;
 use super::draft::Draft;
-use super::input::Said;
+use super::input::{Due, Said, TurnInput};
 use crate::catalog::Include;
 use crate::history::{MessageId, Unit};
 use crate::layer::LayerId;
-use crate::message::{Message, Origin, Role};
+use crate::message::{Message, Origin, Role, ToolCall};
+use crate::pairing::CallOutput;
 use crate::version::Version;
 
 impl Session {
-    /// What was said becomes history; each message of the user counts as a turn.
-    pub(super) fn past(&mut self, said: &[Said]) {
-        for (line, said) in (0..).zip(said) {
-            let from = MessageId { line, ..self.message_id() };
-            let (role, origin, text) = match said {
-                Said::User(text) => (Role::User, Origin::User, text),
-                Said::Assistant(text) => (Role::Assistant, Origin::Model, text),
-            };
-            if role == Role::User {
-                self.turns += 1;
-            } else if text.is_empty() {
-                continue;
-            }
-            let mut draft = Draft::new(&*self.tokenizer);
-            if !text.is_empty() {
-                draft.push(LayerId::L4, origin, text.as_str());
-            }
-            let message = Arc::new(Message::text(role, draft.pieces));
-            let unit = self.history.units.len();
-            if role == Role::User {
-                self.summary.asked(unit, from, text);
-                self.push_unit_from(Unit::User(message), from);
-            } else {
-                self.summary.answered(unit, from, text);
-                self.push_unit_from(Unit::Said(message), from);
-            }
+    /// What was said becomes history; each message of the user counts as a turn. Where tools have the last word, the turn that they
+    /// ran in goes on.
+    pub(super) fn past(&mut self, mut said: Vec<Said>) -> Due {
+        let runs = matches!(said.last(), Some(Said::Called { .. }));
+        let running = said.iter().rposition(|said| runs && matches!(said, Said::User(_))).unwrap_or(said.len());
+        let steps = said.split_off(running);
+        let input = self.message_id();
+        let mut ids = (0..).map(|line| MessageId { line, ..input });
+        for (said, from) in said.into_iter().zip(&mut ids) {
+            self.was_said(said, from);
         }
         self.lay_out();
+        let mut steps = steps.into_iter().zip(ids);
+        let Some((Said::User(words), from)) = steps.next() else { return Due::Nothing };
+        self.begin_turn_from(TurnInput { words, ..TurnInput::default() }, from);
+        for (said, from) in steps {
+            self.was_said(said, from);
+        }
+        Due::Request
+    }
+
+    /// One message of it.
+    fn was_said(&mut self, said: Said, from: MessageId) {
+        let (role, origin, text) = match said {
+            Said::User(text) => (Role::User, Origin::User, text),
+            Said::Assistant(text) if text.is_empty() => return,
+            Said::Assistant(text) => (Role::Assistant, Origin::Model, text),
+            Said::Called { text, calls } => return self.were_called(&text, calls, from),
+        };
+        let mut draft = Draft::new(&*self.tokenizer);
+        if !text.is_empty() {
+            draft.push(LayerId::L4, origin, text.as_str());
+        }
+        let message = Arc::new(Message::text(role, draft.pieces));
+        let unit = self.history.units.len();
+        if role == Role::User {
+            self.turns += 1;
+            self.summary.asked(unit, from, &text);
+            self.push_unit_from(Unit::User(message), from);
+        } else {
+            self.summary.answered(unit, from, &text);
+            self.push_unit_from(Unit::Said(message), from);
+        }
+    }
+
+    /// Calls and what they gave back.
+    fn were_called(&mut self, text: &str, calls: Vec<(ToolCall, Option<CallOutput>)>, from: MessageId) {
+        let (calls, outputs): (Vec<ToolCall>, Vec<Option<CallOutput>>) = calls.into_iter().unzip();
+        let (message, mut open) = self.calling(text, &calls, Vec::new());
+        for (call, output) in calls.iter().zip(outputs) {
+            if let Some(output) = output {
+                open.answer(&call.id, output);
+            }
+        }
+        let outputs = self.settled_calls(open, from);
+        self.push_unit_from(Unit::Calls(message, outputs), from);
     }
 
     /// Lets Versions stand in L2 from the first request on. The last of an item counts.

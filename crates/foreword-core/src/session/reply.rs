@@ -7,7 +7,7 @@ use super::input::{Due, TurnInput, TurnResult};
 use super::{ResultBlock, Session, Turn, Wanted};
 use crate::catalog::Include;
 use crate::envelope::LeftOut;
-use crate::history::Unit;
+use crate::history::{MessageId, Output, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::message::{Message, Opaque, Origin, Role, ToolCall};
@@ -23,12 +23,16 @@ use crate::version::{Version, tool_result_block};
 impl Session {
     /// A turn begins: what is open is closed, items are chosen, and the user's words become history.
     pub(super) fn begin_turn(&mut self, input: TurnInput) {
+        self.begin_turn_from(input, self.message_id());
+    }
+
+    /// The same, where the words are a message of that name.
+    pub(super) fn begin_turn_from(&mut self, input: TurnInput, id: MessageId) {
         self.close_open_calls();
         self.keep_unsent_words();
         self.add_mentioned(&input.words);
         let words: Arc<str> = Arc::from(input.words.as_str());
         let unit = self.history.units.len();
-        let id = self.message_id();
         self.summary.asked(unit, id, &words);
         for version in &input.attached {
             self.summary.read(unit, id, &version.id, version.hash);
@@ -38,7 +42,7 @@ impl Session {
             draft.push(LayerId::L4, Origin::User, Arc::clone(&words));
         }
         let message = Arc::new(Message::text(Role::User, draft.pieces));
-        self.history.current_user = Some(self.push_unit(Unit::User(message)));
+        self.history.current_user = Some(self.push_unit_from(Unit::User(message), id));
         self.history.directive = None;
 
         let (chosen, mut left_out) = self.choose(&input);
@@ -170,16 +174,7 @@ impl Session {
             self.note("empty_reply", None, "the model answered nothing; the message is not sent again");
             return Due::Nothing;
         }
-        let open = OpenCalls::new(calls, &mut self.history.used_ids);
-        let mut draft = Draft::new(&*self.tokenizer);
-        if !text.is_empty() {
-            draft.push(LayerId::L4, Origin::Model, text);
-        }
-        let mut message = Message::text(Role::Assistant, draft.pieces);
-        message.calls = open.calls().cloned().collect();
-        message.opaque = opaque;
-        message.extra_tokens = self.wordless_tokens(&message);
-        let message = Arc::new(message);
+        let (message, open) = self.calling(text, calls, opaque);
         if calls.is_empty() {
             let unit = self.push_unit(Unit::Said(Arc::clone(&message)));
             let id = self.message_id();
@@ -190,6 +185,20 @@ impl Session {
             self.history.open_id = self.message_id();
         }
         Due::Nothing
+    }
+
+    /// A message of the model, and its calls, which wait for their results.
+    pub(super) fn calling(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> (Arc<Message>, OpenCalls) {
+        let open = OpenCalls::new(calls, &mut self.history.used_ids);
+        let mut draft = Draft::new(&*self.tokenizer);
+        if !text.is_empty() {
+            draft.push(LayerId::L4, Origin::Model, text);
+        }
+        let mut message = Message::text(Role::Assistant, draft.pieces);
+        message.calls = open.calls().cloned().collect();
+        message.opaque = opaque;
+        message.extra_tokens = self.wordless_tokens(&message);
+        (Arc::new(message), open)
     }
 
     /// A tool answers.
@@ -213,18 +222,7 @@ impl Session {
     /// Sends what is open on its way, with a placeholder for each result that never came.
     pub(super) fn close_open_calls(&mut self) {
         let Some((assistant, open)) = self.history.open.take() else { return };
-        if !open.is_complete() {
-            self.note("interrupted", None, "calls without a result were answered with a placeholder");
-        }
-        let unit = self.history.units.len();
-        let mut outputs = Vec::new();
-        for (call, output) in open.close() {
-            let effect = if self.is_read_only(&call.name) { Effect::Reads } else { Effect::Changes };
-            let arguments = crate::json::to_string(&call.arguments);
-            let run = Run { tool: &call.name, arguments: &arguments, output: &output.text, effect };
-            self.summary.ran(unit, self.history.open_id, &run);
-            outputs.push(self.output_of(&call, &output));
-        }
+        let outputs = self.settled_calls(open, self.history.open_id);
         self.append_step(&assistant);
         for output in &outputs {
             self.rent_output(output);
@@ -234,6 +232,23 @@ impl Session {
         if let Some(directive) = self.history.directive.take() {
             self.engine_says("directive", &directive);
         }
+    }
+
+    /// The outputs of calls, with a placeholder for each result that never came. They stand in the message of that name.
+    pub(super) fn settled_calls(&mut self, open: OpenCalls, from: MessageId) -> Vec<Output> {
+        if !open.is_complete() {
+            self.note("interrupted", None, "calls without a result were answered with a placeholder");
+        }
+        let unit = self.history.units.len();
+        let mut outputs = Vec::new();
+        for (call, output) in open.close() {
+            let effect = if self.is_read_only(&call.name) { Effect::Reads } else { Effect::Changes };
+            let arguments = crate::json::to_string(&call.arguments);
+            let run = Run { tool: &call.name, arguments: &arguments, output: &output.text, effect };
+            self.summary.ran(unit, from, &run);
+            outputs.push(self.output_of(&call, &output));
+        }
+        outputs
     }
 
     fn is_read_only(&self, name: &str) -> bool {

@@ -127,6 +127,11 @@ fn fold_runs<'a>(
     out
 }
 
+/// Whether lines that were only similar were left out of a reduced text: they cannot be told from what is there.
+pub fn has_gaps(reduced: &str) -> bool {
+    reduced.lines().any(|line| line.ends_with(SIMILAR_END) && is_mark(line))
+}
+
 fn fold_identical<'a>(run: &[Cow<'a, str>]) -> Option<Lines<'a>> {
     let [first, more @ ..] = run else {
         return None;

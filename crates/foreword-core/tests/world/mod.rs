@@ -9,8 +9,9 @@ use foreword_core::envelope::{Envelope, Form};
 use foreword_core::history::MessageId;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::{Message, Opaque, Slot, ToolCall};
+use foreword_core::pairing::CallOutput;
 use foreword_core::prompt::{CachePrices, ToolStyle};
-use foreword_core::session::{Due, Input, Pin, Session, TurnInput, TurnResult, Unpin};
+use foreword_core::session::{Due, Input, Pin, Said, Session, TurnInput, TurnResult, Unpin};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Chars, Tokens};
 use foreword_core::version::Version;
@@ -69,6 +70,8 @@ pub(crate) enum Event {
     Unpin(usize),
     Fork(usize),
     Model(usize),
+    /// What was said elsewhere: which kind of message, which calls, and what came of them.
+    Past(Vec<(usize, Vec<(usize, usize)>)>),
 }
 
 /// What a session was told, and what else happened to it.
@@ -110,6 +113,37 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+fn past() -> impl Strategy<Value = Event> {
+    let message = (0..4_usize, prop::collection::vec((0..4_usize, 0..6_usize), 1..3));
+    prop::collection::vec(message, 0..8).prop_map(Event::Past)
+}
+
+/// A message that was said elsewhere. A result may be missing, and ids may come twice.
+fn said((kind, calls): &(usize, Vec<(usize, usize)>)) -> Said {
+    match kind {
+        0 => Said::User(["What now?", ""][calls.len() % 2].to_owned()),
+        1 => Said::Assistant(ANSWERS[calls.len()].to_owned()),
+        _ => Said::Called {
+            text: ANSWERS[calls.len()].to_owned(),
+            calls: calls
+                .iter()
+                .map(|(id, size)| {
+                    let output = (*size < 5).then(|| CallOutput { text: output(*size), failed: *size == 1 });
+                    (call(*id), output)
+                })
+                .collect(),
+        },
+    }
+}
+
+fn call(id: usize) -> ToolCall {
+    ToolCall {
+        id: ["a", "b", "c", "d\nd"][id].to_owned(),
+        name: ["read", "write", "plan", "task_complete"][id].to_owned(),
+        arguments: json!({"path": "x", "n": id}),
+    }
+}
+
 pub(crate) fn world() -> impl Strategy<Value = World> {
     let history = prop_oneof![
         3 => Just(HistoryPolicy::Full),
@@ -127,9 +161,11 @@ pub(crate) fn world() -> impl Strategy<Value = World> {
         history,
         prop_oneof![Just(100_000_u64), 250..2500_u64],
         prop::option::of(20..200_u64),
+        prop::option::weighted(0.3, past()),
         prop::collection::vec(event(), 1..28),
     )
-        .prop_map(|(layout, tools, history, prompt, item, events)| {
+        .prop_map(|(layout, tools, history, prompt, item, past, events)| {
+            let events = past.into_iter().chain(events).collect();
             let models = ["anthropic/a", "gemini/b", "openai-responses/c"].map(str::to_owned).to_vec();
             World { layout, tools, history, prompt, item, models, events }
         })
@@ -284,15 +320,9 @@ fn input(event: &Event, from: &str) -> Option<Input> {
         Event::Assistant { text, calls, thoughts } => Input::Assistant {
             text: ANSWERS[*text].to_owned(),
             opaque: opaque(from, ANSWERS[*text], calls.len(), *thoughts),
-            calls: calls
-                .iter()
-                .map(|id| ToolCall {
-                    id: ["a", "b", "c", "d\nd"][*id].to_owned(),
-                    name: ["read", "write", "plan", "task_complete"][*id].to_owned(),
-                    arguments: json!({"path": "x", "n": id}),
-                })
-                .collect(),
+            calls: calls.iter().map(|id| call(*id)).collect(),
         },
+        Event::Past(said_before) => Input::Past(said_before.iter().map(said).collect()),
         Event::Result { id, size, failed } => {
             Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed }
         }

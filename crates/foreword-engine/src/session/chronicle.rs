@@ -31,6 +31,12 @@ pub struct Line {
     /// Whether it is not whole.
     #[serde(default)]
     pub cut_off: bool,
+    /// Whether its calls are told to the model as such, because the conversation goes on as it was; else only its words are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_on: bool,
+    /// Ids of calls that failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
 }
 
 impl From<Entry> for Line {
@@ -43,6 +49,8 @@ impl From<Entry> for Line {
             context: entry.context,
             calls: calls.collect(),
             cut_off: entry.cut_off,
+            goes_on: false,
+            failed: Vec::new(),
         }
     }
 }

@@ -18,12 +18,13 @@ use foreword_provider::render::{Body, BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;
 use foreword_store::{Checkpoint, Counts, Entry, Lease, NewRequest, Request, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::breaks::{Before, diagnose, on_record, unexplained};
 use super::checkpoint;
 use super::chronicle;
 use super::inspect::{Record, Stored};
+use super::relay::Manner;
 use super::setup::{Setup, SetupError};
 use super::speak::{Reply, Spent};
 use super::told::Told;
@@ -100,10 +101,10 @@ pub struct Kept {
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
     /// The provider's name for the last answer.
     pub(super) last_answer: Option<String>,
-    /// Fields of a client that go along with the request that is being made.
-    pub(super) extra: Map<String, Value>,
-    /// Whether its answer is wanted whole.
-    pub(super) whole: bool,
+    /// How a client wants the request that is being made.
+    pub(super) manner: Option<Manner>,
+    /// Whether a request is due that was not made yet.
+    pub(super) due: bool,
     /// A request that has no answer yet: the session was left, or the model gave none.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
@@ -263,13 +264,14 @@ impl Kept {
         self.pending.is_some() || self.asked.is_some()
     }
 
-    /// Takes over a conversation that was had elsewhere.
+    /// Takes over a conversation that was had elsewhere. Where it goes on with what tools gave back, a request is due.
     pub fn import(&mut self, lines: Vec<chronicle::Line>, at_ms: i64) -> Result<(), InputError> {
         let told = Told::Imported(lines);
         if let Some(input) = told.clone().input() {
             self.session.check(&input)?;
             self.store_told(&told, at_ms, false, Vec::new());
-            self.session.apply(input)?;
+            self.due = self.session.apply(input)? == Due::Request;
+            self.keep_outputs();
         }
         Ok(())
     }
@@ -309,8 +311,14 @@ impl Kept {
             Ok(parts) => parts,
             Err(error) => return self.fail(format!("an input cannot be stored: {error}")),
         };
-        if let (None, Told::Input(Input::Turn(turn))) = (&self.row.title, told) {
-            let title = transcript::topic(&turn.words);
+        let words = match told {
+            Told::Input(Input::Turn(turn)) => Some(&turn.words),
+            // A client's conversation that begins here in its middle is called after its beginning.
+            Told::Imported(lines) => lines.iter().find(|line| line.goes_on).map(|line| &line.text),
+            _ => None,
+        };
+        if let (None, Some(words)) = (&self.row.title, words) {
+            let title = transcript::topic(words);
             self.row.title = Some(title.clone());
             self.backlog.push(Write::Title(title));
         }
@@ -369,6 +377,7 @@ impl Kept {
             Some(Pending { envelope, stored: None }) => envelope,
             None => self.session.request()?,
         };
+        self.due = false;
         let messages = self.session.messages().to_vec();
         let before = self.sent.take();
         if let Some(layer) = before.as_ref().and_then(|before| unexplained(before, &envelope, &messages)) {
@@ -466,15 +475,18 @@ impl Kept {
             let pairs = before.messages.iter().zip(messages);
             before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
         };
+        let manner = self.manner.as_ref();
         BodyOptions {
             ttl: self.setup.ttl,
             previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
-            stream: !self.whole,
+            stream: manner.is_none_or(|manner| manner.stream),
             compare_with: self.last_answer.clone(),
-            extra: self.extra.clone(),
+            extra: manner.map(|manner| manner.extra.clone()).unwrap_or_default(),
+            marks: manner.map(|manner| manner.marks.clone()).unwrap_or_default(),
+            tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
         }
     }
 

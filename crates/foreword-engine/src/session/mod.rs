@@ -54,7 +54,7 @@ pub use own::Own;
 pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
-pub use relay::{Exchange, Manner, Relayed};
+pub use relay::{Exchange, Manner, Relayed, Step};
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub use setup::embedded_file;
 pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED};

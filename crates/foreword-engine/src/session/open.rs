@@ -10,7 +10,7 @@ use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
 use foreword_store::{Counts, Lease, NewSession, SessionRow, Store, StoreError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::checkpoint;
 use super::chronicle::saved;
@@ -125,13 +125,13 @@ impl Kept {
             sent: past.sent(&*store, &row)?,
             before_last: None,
             last_answer: None,
-            extra: Map::new(),
-            whole: false,
+            manner: None,
             session: past.session,
             saved: saved(&row),
             counts: row.counts,
             chats,
             entries: None,
+            due: false,
             pending,
             mode: past.mode,
             asked: past.asked,

@@ -405,6 +405,8 @@ fn an_imported_conversation_goes_on_with_its_notes() {
         context: foreword_vault::transcript::Context { notes: vec!["Garden.md".into()], ..Default::default() },
         calls: Vec::new(),
         cut_off: false,
+        goes_on: false,
+        failed: Vec::new(),
     };
     kept.import(vec![line(Role::User, "When do I prune?"), line(Role::Assistant, "In March.")], place.tick()).unwrap();
     drop(kept);

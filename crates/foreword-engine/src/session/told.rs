@@ -1,5 +1,7 @@
 //! What stands in the log: what a session was told, and what only its transcript needs.
 
+use foreword_core::message::ToolCall;
+use foreword_core::pairing::CallOutput;
 use foreword_core::session::{Input, Said, TurnInput};
 use foreword_core::settings::HistoryPolicy;
 use foreword_store::Usage;
@@ -127,6 +129,18 @@ impl Told {
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
                     Role::User => Said::User(line.text),
+                    Role::Assistant if line.goes_on && line.calls.is_empty() => Said::Assistant(line.text),
+                    Role::Assistant if line.goes_on => {
+                        let output = |id: &str, result: Value| CallOutput {
+                            failed: line.failed.iter().any(|failed| failed == id),
+                            text: if let Value::String(text) = result { text } else { foreword_core::json::to_string(&result) },
+                        };
+                        let calls = line.calls.into_iter().map(|(id, name, arguments, result)| {
+                            let output = result.map(|result| output(&id, result));
+                            (ToolCall { id, name, arguments }, output)
+                        });
+                        Said::Called { text: line.text, calls: calls.collect() }
+                    }
                     // What a program saved of thoughts and failures is no answer.
                     Role::Assistant => Said::Assistant(without(&without(&line.text, "think"), "errorChunk").trim().to_owned()),
                 };

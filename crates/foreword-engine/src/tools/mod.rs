@@ -10,7 +10,7 @@ pub mod find;
 mod local_search;
 mod pages;
 mod read_note;
-mod read_output;
+pub(crate) mod read_output;
 mod time_range;
 mod web_fetch;
 mod write_note;

@@ -1,5 +1,7 @@
 //! Tool definitions and the choice among them. Definitions stand in front of every cached prefix; the choice stands beside it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use foreword_core::json;
@@ -13,27 +15,36 @@ use super::names::wire_name;
 use super::parts::shares;
 use crate::stream::{Block, BlockKind, Chunk, Path, Source, Tag};
 
+/// What a client says of its tools in the provider's own words, by the tool's name.
+type ToolFields = BTreeMap<String, Map<String, Value>>;
+
 /// The encoded tool list.
 #[derive(Debug, Default)]
 pub(crate) struct Tools {
     list: Option<Arc<Vec<ToolSpec>>>,
     tokens: Tokens,
+    /// What a client says of them.
+    fields: ToolFields,
     /// The value of `tools`; empty where there are none.
     pub(crate) bytes: Vec<u8>,
+    /// Where the last tool begins there, behind its brace.
+    last: usize,
     pub(crate) blocks: Arc<Chunk>,
 }
 
 impl Tools {
     /// Encodes `plan`, unless it is the list that is encoded already.
-    pub(crate) fn set(&mut self, dialect: Dialect, plan: &ToolPlan) {
+    pub(crate) fn set(&mut self, dialect: Dialect, plan: &ToolPlan, fields: &ToolFields) {
         let same = self.list.as_ref().is_some_and(|list| Arc::ptr_eq(list, &plan.list)) && self.tokens == plan.tokens;
-        if same {
+        if same && self.fields == *fields {
             return;
         }
+        self.fields.clone_from(fields);
         self.list = Some(Arc::clone(&plan.list));
         self.tokens = plan.tokens;
         self.bytes.clear();
-        let texts: Vec<String> = plan.list.iter().map(|tool| json::to_string(&definition(dialect, tool))).collect();
+        let texts: Vec<String> =
+            plan.list.iter().map(|tool| json::to_string(&definition(dialect, tool, fields.get(&tool.name)))).collect();
         if !texts.is_empty() {
             let (before, after) = match dialect {
                 Dialect::Gemini => (r#"[{"functionDeclarations":["#, "]}]"),
@@ -41,6 +52,7 @@ impl Tools {
             };
             self.bytes.extend_from_slice(before.as_bytes());
             self.bytes.extend_from_slice(texts.join(",").as_bytes());
+            self.last = self.bytes.len() + 1 - texts.last().map_or(0, String::len);
             self.bytes.extend_from_slice(after.as_bytes());
         }
         let lens: Vec<usize> = texts.iter().map(String::len).collect();
@@ -67,11 +79,21 @@ impl Tools {
     }
 }
 
-fn definition(dialect: Dialect, tool: &ToolSpec) -> Value {
+impl Tools {
+    /// The value of `tools` with something more said of the last of them.
+    pub(crate) fn with_mark(&self, mark: Option<&[u8]>) -> Cow<'_, [u8]> {
+        match mark {
+            None => Cow::Borrowed(&self.bytes),
+            Some(mark) => Cow::Owned([&self.bytes[..self.last], mark, &self.bytes[self.last..]].concat()),
+        }
+    }
+}
+
+fn definition(dialect: Dialect, tool: &ToolSpec, fields: Option<&Map<String, Value>>) -> Value {
     let name = wire_name(dialect, &tool.name);
     let schema = object_schema(&tool.schema);
     let description = &tool.description;
-    match dialect {
+    let mut definition = match dialect {
         Dialect::OpenAiResponses => json!({
             "type": "function", "name": name, "description": description, "parameters": schema,
             // Responses is strict unless told otherwise, and a server's schema seldom is.
@@ -87,7 +109,15 @@ fn definition(dialect: Dialect, tool: &ToolSpec) -> Value {
         Dialect::Gemini => {
             json!({"name": name, "description": description, "parametersJsonSchema": schema})
         }
+    };
+    let own = match dialect {
+        Dialect::OpenAiChat | Dialect::LlamaCpp => definition.get_mut("function"),
+        _ => Some(&mut definition),
+    };
+    if let (Some(Value::Object(own)), Some(fields)) = (own, fields) {
+        own.extend(fields.clone());
     }
+    definition
 }
 
 /// Providers refuse a schema that does not say it is an object with properties, even where it has none.

@@ -1,7 +1,11 @@
 //! What a client asks, whatever the API.
 
+use std::collections::BTreeMap;
+
 use foreword_core::catalog::Tool;
 use serde_json::{Map, Value};
+
+use crate::stream::ClientMark;
 
 /// The server under whose name a client's tools stand.
 pub(super) const CLIENT: &str = "client";
@@ -25,8 +29,12 @@ pub struct Asked {
     pub reply_tokens: Option<u64>,
     /// The answer this continues, where the client names it instead of sending what was said.
     pub previous: Option<String>,
-    /// Whether the client has set cache marks of its own.
-    pub marked: bool,
+    /// Cache marks that the client set, each behind something that a session keeps whole.
+    pub marks: Vec<ClientMark>,
+    /// Whether it is laid out in a way that a session would change: a mark within a message, instructions between messages.
+    pub laid_out: bool,
+    /// What it says of its tools beside what every API has, by the tool's name.
+    pub tool_fields: BTreeMap<String, Map<String, Value>>,
     /// Fields that mean nothing here and something to the provider, as they came.
     pub extra: Map<String, Value>,
 }
@@ -184,25 +192,31 @@ pub(super) fn arguments(text: &str) -> Value {
     }
 }
 
-/// A tool of the client.
-pub(super) fn tool(
-    place: &str,
-    name: Option<&Value>,
-    description: Option<&Value>,
-    schema: Option<&Value>,
-) -> Result<Tool, NotUnderstood> {
-    let Some(name) = name.and_then(Value::as_str).filter(|name| !name.is_empty()) else {
-        return Err(NotUnderstood::new(format!("{place}.name"), "a tool needs a name"));
-    };
-    Ok(Tool {
-        server: CLIENT.to_owned(),
-        name: name.to_owned(),
-        description: description.and_then(Value::as_str).map(str::to_owned),
-        schema: schema.cloned().unwrap_or_default(),
-        include: None,
-        permission: None,
-        read_only: false,
-    })
+impl Asked {
+    /// A tool of the client. `schema` is the name of the field that its arguments are described in.
+    pub(super) fn add_tool(&mut self, place: &str, listed: &Value, schema: &str) -> Result<(), NotUnderstood> {
+        let mut fields = listed.as_object().cloned().unwrap_or_default();
+        let text = |value: Option<Value>| if let Some(Value::String(text)) = value { Some(text) } else { None };
+        let Some(name) = text(fields.remove("name")).filter(|name| !name.is_empty()) else {
+            return Err(NotUnderstood::new(format!("{place}.name"), "a tool needs a name"));
+        };
+        let tool = Tool {
+            server: CLIENT.to_owned(),
+            name: name.clone(),
+            description: text(fields.remove("description")),
+            schema: fields.remove(schema).unwrap_or_default(),
+            include: None,
+            permission: None,
+            read_only: false,
+        };
+        // What kind it is was looked at, and a mark is no part of it.
+        fields.retain(|name, value| !value.is_null() && name != "type" && name != "cache_control");
+        if !fields.is_empty() {
+            self.tool_fields.insert(name, fields);
+        }
+        self.tools.push(tool);
+        Ok(())
+    }
 }
 
 pub(super) fn required<'a>(place: &str, value: &'a Value, name: &str) -> Result<&'a str, NotUnderstood> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text, tool};
+use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text};
 
 pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
@@ -25,7 +25,10 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
         let place = format!("messages[{at}]");
         let content = text(&format!("{place}.content"), message.get("content"))?;
         match required(&place, message, "role")? {
-            "system" | "developer" => system.push(content),
+            "system" | "developer" => {
+                asked.laid_out |= !asked.said.is_empty();
+                system.push(content);
+            }
             "user" => asked.said.push(Said::User(content)),
             "assistant" if message.get("function_call").is_some_and(|call| !call.is_null()) => {
                 return Err(NotUnderstood::new(format!("{place}.function_call"), "calls are understood in `tool_calls` only"));
@@ -44,7 +47,7 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
         let Some(function) = listed.get("function").filter(|_| listed.get("type").is_none_or(|kind| kind == "function")) else {
             return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
         };
-        asked.tools.push(tool(&place, function.get("name"), function.get("description"), function.get("parameters"))?);
+        asked.add_tool(&format!("{place}.function"), function, "parameters")?;
     }
     asked.extra = fields.0;
     Ok(asked)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text, tool};
+use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text};
 
 pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
@@ -26,7 +26,10 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
             "message" => {
                 let content = text(&format!("{place}.content"), item.get("content"))?;
                 match required(&place, item, "role")? {
-                    "system" | "developer" => system.push(content),
+                    "system" | "developer" => {
+                        asked.laid_out |= !asked.said.is_empty();
+                        system.push(content);
+                    }
                     "user" => asked.said.push(Said::User(content)),
                     "assistant" => say(&mut asked.said, content),
                     other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
@@ -56,7 +59,7 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
         if listed.get("type").is_none_or(|kind| kind != "function") {
             return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
         }
-        asked.tools.push(tool(&place, listed.get("name"), listed.get("description"), listed.get("parameters"))?);
+        asked.add_tool(&place, listed, "parameters")?;
     }
     asked.extra = fields.0;
     Ok(asked)

@@ -120,29 +120,81 @@ fn what_is_not_understood_is_named() {
 
 #[test]
 fn marks_of_the_clients_own() {
+    use crate::stream::{ClientMark, Marked, Ttl};
     let mark = json!({"type": "ephemeral"});
-    let block = |more: Value| {
-        let mut block = json!({"type": "text", "text": "x"});
-        block["cache_control"] = more;
+    let text = || json!({"type": "text", "text": "x"});
+    let marked = |mut block: Value| {
+        block["cache_control"] = mark.clone();
         block
     };
-    let check = |field: &str, value: Value, expect: bool| {
+    let result = |content: Value| json!({"type": "tool_result", "tool_use_id": "c", "content": content});
+    // Where they are in what a session keeps, and whether there are others.
+    let check = |field: &str, value: Value, expect: &[Marked], elsewhere: bool| {
         let mut body = json!({"model": "m", "messages": []});
         body[field] = value;
-        assert_eq!(Front::Messages.read(body.clone()).unwrap().marked, expect, "{body}");
+        let asked = Front::Messages.read(body.clone()).unwrap();
+        let expect: Vec<_> = expect.iter().map(|at| ClientMark { at: *at, ttl: Ttl::Short }).collect();
+        assert_eq!((asked.marks, asked.laid_out), (expect, elsewhere), "{body}");
     };
-    let said = |block: Value| json!([{"role": "user", "content": [block]}]);
-    let result = |block: Value| json!({"type": "tool_result", "tool_use_id": "c", "content": [block]});
-    check("system", json!([block(mark.clone())]), true);
-    check("system", json!([block(Value::Null)]), false);
-    check("tools", json!([{"name": "t", "cache_control": mark}]), true);
-    check("messages", said(block(mark.clone())), true);
-    check("messages", said(result(block(mark.clone()))), true);
-    check("cache_control", mark.clone(), true);
+    let said = |blocks: Value| json!([{"role": "user", "content": blocks}, {"role": "assistant", "content": "y"}, {"role": "user", "content": "z"}]);
+    check("system", json!([text(), marked(text())]), &[Marked::System], false);
+    check("system", json!([marked(text()), text()]), &[], true);
+    check("system", json!([{"type": "text", "text": "x", "cache_control": null}]), &[], false);
+    check("tools", json!([{"name": "s"}, {"name": "t", "cache_control": mark}]), &[Marked::Tools], false);
+    check("tools", json!([{"name": "s", "cache_control": mark}, {"name": "t"}]), &[], true);
+    check("messages", said(json!([marked(text())])), &[Marked::Message(2)], false);
+    check("messages", said(json!([marked(text()), text()])), &[], true);
+    // Each result is a message, and what is said beside them one more.
+    let both = json!([marked(result(json!("r"))), result(json!("s")), marked(text())]);
+    check("messages", said(both), &[Marked::Message(4), Marked::Message(2)], false);
+    check("messages", said(json!([result(json!([marked(text())]))])), &[], true);
+    check("cache_control", mark.clone(), &[Marked::Message(0)], false);
     // What a tool is called with is no mark.
     let call = json!({"type": "tool_use", "id": "c", "name": "t", "input": {"cache_control": mark}});
-    check("messages", json!([{"role": "assistant", "content": [call]}]), false);
-    check("tools", json!([{"name": "t", "input_schema": {"properties": {"cache_control": mark}}}]), false);
+    check("messages", json!([{"role": "assistant", "content": [call]}]), &[], false);
+    check("tools", json!([{"name": "t", "input_schema": {"properties": {"cache_control": mark}}}]), &[], false);
+    let long = json!({"model": "m", "messages": [], "cache_control": {"type": "ephemeral", "ttl": "1h"}});
+    assert_eq!(Front::Messages.read(long).unwrap().marks, [ClientMark { at: Marked::Message(0), ttl: Ttl::Long }]);
+}
+
+#[test]
+fn instructions_between_messages_are_laid_out() {
+    let check = |front: Front, field: &str, roles: &[&str], expect: bool| {
+        let said: Vec<Value> = roles.iter().map(|role| json!({"role": role, "content": "x"})).collect();
+        let asked = front.read(json!({"model": "m", field: said})).unwrap();
+        assert_eq!(asked.laid_out, expect, "{roles:?}");
+    };
+    for (front, field) in [(Front::Chat, "messages"), (Front::Responses, "input")] {
+        check(front, field, &["system", "developer", "user", "assistant", "user"], false);
+        check(front, field, &["system", "user", "system", "user"], true);
+        check(front, field, &["user", "developer"], true);
+    }
+}
+
+#[test]
+fn what_only_the_provider_knows_of_a_tool_is_kept() {
+    let check = |front: Front, tool: Value, expect: Value| {
+        let asked = front.read(json!({"model": "m", "messages": [], "tools": [tool]})).unwrap();
+        assert_eq!(serde_json::to_value(&asked.tool_fields).unwrap(), expect, "{tool}");
+        assert_eq!(asked.tools[0].name, "t");
+    };
+    let schema = json!({"type": "object"});
+    check(
+        Front::Chat,
+        json!({"type": "function", "function": {"name": "t", "parameters": schema, "strict": true}}),
+        json!({"t": {"strict": true}}),
+    );
+    check(Front::Chat, json!({"type": "function", "function": {"name": "t", "strict": null}}), json!({}));
+    check(
+        Front::Responses,
+        json!({"type": "function", "name": "t", "parameters": schema, "strict": true}),
+        json!({"t": {"strict": true}}),
+    );
+    check(
+        Front::Messages,
+        json!({"type": "custom", "name": "t", "input_schema": schema, "cache_control": {"type": "ephemeral"}, "eager_input_streaming": true}),
+        json!({"t": {"eager_input_streaming": true}}),
+    );
 }
 
 /// The text, the parts it comes in, the calls, why it ended, and how a reader names that.

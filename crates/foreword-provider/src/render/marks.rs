@@ -8,7 +8,7 @@ use crate::dialect::system::System;
 use crate::dialect::wire::Wire;
 use crate::dialect::{Dialect, anthropic};
 use crate::model::{CacheRules, Capability, Model};
-use crate::stream::{BlockKind, Mark, Ttl};
+use crate::stream::{BlockKind, ClientMark, Mark, Marked, Ttl};
 
 /// How many messages are looked at for one that can carry a mark.
 const MOST_LOOKED_BACK: usize = 64;
@@ -67,6 +67,47 @@ pub(super) fn plan(input: &Input<'_>, dialect: Dialect, model: &Model, settled: 
     if !takes_marks(dialect, model) {
         return Vec::new();
     }
+    let most = if let CacheRules::Marks { marks, .. } = model.cache { marks } else { 0 };
+    let of_client = client_marks(input, model, &options.marks);
+    if dialect == Dialect::Anthropic && !of_client.is_empty() {
+        return joined(of_client, own(input, dialect, model, settled, options), most);
+    }
+    own(input, dialect, model, settled, options)
+}
+
+/// A client's own marks, where they can stand.
+fn client_marks(input: &Input<'_>, model: &Model, marks: &[ClientMark]) -> Vec<Mark> {
+    let place = |mark: &ClientMark| {
+        let block = match mark.at {
+            Marked::Tools => input.tool_count.checked_sub(1)?,
+            Marked::System => input.system(input.system.l2.or(input.system.l1))?.0,
+            Marked::Message(behind) => input.message((input.lead + input.messages).checked_sub(behind)?)?.0,
+        };
+        let ttl = if model.has(Capability::LongTtl) { mark.ttl } else { Ttl::Short };
+        Some(Mark { block, ttl })
+    };
+    marks.iter().filter_map(place).collect()
+}
+
+/// A client's marks, and ours as far as there is room. Marks for long must stand before those for short, so where a client sets one of
+/// those, there are no others.
+fn joined(mut marks: Vec<Mark>, own: Vec<Mark>, most: usize) -> Vec<Mark> {
+    if marks.iter().all(|mark| mark.ttl == Ttl::Short) {
+        // The end of the prompt is what the next request begins with.
+        for mark in own.into_iter().rev() {
+            if marks.len() < most && !marks.iter().any(|known| known.block == mark.block) {
+                marks.push(Mark { ttl: Ttl::Short, ..mark });
+            }
+        }
+    }
+    marks.sort_by_key(|mark| (mark.block, std::cmp::Reverse(mark.ttl)));
+    marks.dedup_by_key(|mark| mark.block);
+    marks.truncate(most);
+    marks
+}
+
+/// Where we would set them.
+fn own(input: &Input<'_>, dialect: Dialect, model: &Model, settled: usize, options: &BodyOptions) -> Vec<Mark> {
     let system_ttl = if model.has(Capability::LongTtl) { options.ttl } else { Ttl::Short };
     let mut places = vec![(input.system(input.system.l1), system_ttl)];
     if dialect == Dialect::Anthropic {
