@@ -81,6 +81,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::list))
         .routes(routes!(requests::show))
         .routes(routes!(requests::layers))
+        .routes(routes!(requests::messages))
         .routes(routes!(requests::wire))
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
