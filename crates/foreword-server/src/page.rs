@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 23] = [
+const FILES: [(&str, &str, &str); 25] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -26,6 +26,7 @@ const FILES: [(&str, &str, &str); 23] = [
     ("/fold.js", SCRIPT, include_str!("../web/fold.js")),
     ("/layers.js", SCRIPT, include_str!("../web/layers.js")),
     ("/ledger.js", SCRIPT, include_str!("../web/ledger.js")),
+    ("/lines.js", SCRIPT, include_str!("../web/lines.js")),
     ("/main.js", SCRIPT, include_str!("../web/main.js")),
     ("/markdown.js", SCRIPT, include_str!("../web/markdown.js")),
     ("/note.js", SCRIPT, include_str!("../web/note.js")),
@@ -34,6 +35,7 @@ const FILES: [(&str, &str, &str); 23] = [
     ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
     ("/settings.js", SCRIPT, include_str!("../web/settings.js")),
     ("/sheet.js", SCRIPT, include_str!("../web/sheet.js")),
+    ("/tabs.js", SCRIPT, include_str!("../web/tabs.js")),
     ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
 ];
 
