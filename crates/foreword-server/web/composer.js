@@ -20,7 +20,7 @@ export class Composer {
     this.field = h("textarea", {
       id: "composer", rows: 1, placeholder: matchMedia("(min-width: 761px)").matches ? "Ask something: [[ note, # tag, @ anything" : "Ask something", "aria-label": "Your message",
       role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
-      oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => this.closeList(), 150),
+      oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => document.activeElement === this.field || this.closeList(), 150),
     });
     this.chips = h("div.chips", { role: "group", "aria-label": "Attached to this message" });
     this.list = h("ul.completions", { id: "completions", role: "listbox", hidden: true });
