@@ -468,6 +468,13 @@ fn citing_and_typing(page: &Page) {
     // The preview may say that there is no such page, which a browser writes down.
     page.click("[aria-label='Remove https://example.org/a@b#c']");
     page.click("[aria-label='Remove Piano Lessons/Lesson 4.md#L2-L3']");
+    // What cannot be sent is said before it is.
+    page.type_into("#composer", "@Nothing.md:1-2");
+    page.wait("the lines", &format!("{label} === 'Nothing.md, lines 1 to 2'"));
+    page.type_into("#composer", ENTER);
+    page.wait("the refusal", "return document.querySelector('.next-words.bad:not([hidden])')?.innerText.includes('Nothing.md')");
+    page.seen("refused");
+    page.click("[aria-label='Remove Nothing.md#L1-L2']");
     // A drag that ends beside a sheet leaves it open; a click there closes it.
     page.click(".sources .wikilink");
     page.wait("the note again", "return document.querySelector('dialog[open]')");
