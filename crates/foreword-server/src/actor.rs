@@ -12,8 +12,8 @@ use foreword_engine::config::Chosen;
 use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Reply, Setup, SpeakError, Step,
-    Stop, Store as _, StoreError, Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
+    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Mode, Preview, Question, Relayed, Reply, Setup, SpeakError,
+    Sqlite, Step, Stop, Store, StoreError, Tokens, TurnInput, Version, library_of, replace_turn, rewind, turn_of,
 };
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
@@ -109,6 +109,13 @@ pub(crate) struct Begin {
     pub(crate) asking: Option<Asking>,
 }
 
+/// What becomes of the tool servers of a session that begins.
+#[derive(Clone, Copy)]
+enum Servers {
+    Started,
+    LeftOut,
+}
+
 /// What a turn is about.
 pub(crate) enum Turn {
     /// A new one: the words, and what is attached by name.
@@ -174,6 +181,24 @@ impl Desk {
 
     /// Begins the session: its agent and project are read, its tools made ready.
     pub(crate) fn begin(&mut self, new: Begin) -> Result<(), Problem> {
+        let store = Box::new(self.common.store());
+        let chats = self.chats();
+        self.begin_in(store, chats, Servers::Started, new).map(drop)
+    }
+
+    /// Begins it for a look at it alone: nothing is kept, and no tool server is started. The names of those that would be.
+    pub(crate) fn sketch(&mut self, new: Begin) -> Result<Vec<String>, Problem> {
+        self.begin_in(Box::new(Sqlite::in_memory()?), None, Servers::LeftOut, new)
+    }
+
+    /// The names of the tool servers that were left out.
+    fn begin_in(
+        &mut self,
+        store: Box<dyn Store>,
+        chats: Option<Chats>,
+        servers: Servers,
+        new: Begin,
+    ) -> Result<Vec<String>, Problem> {
         let Begin { agent, project, mode, chosen, layout, template, asking } = new;
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
@@ -184,7 +209,11 @@ impl Desk {
         let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &Zoned::now()))?;
         self.asking = asking;
         let asking = asking.unwrap_or_else(|| asking_of(prepared.asking));
-        let hands = workbench(&self.common, &self.line, &self.id, (prepared.servers, asking), window)?;
+        let (servers, left_out) = match servers {
+            Servers::Started => (prepared.servers, Vec::new()),
+            Servers::LeftOut => (Vec::new(), prepared.servers.into_iter().map(|server| server.name).collect()),
+        };
+        let hands = workbench(&self.common, &self.line, &self.id, (servers, asking), window)?;
         let is_embedded = chosen.client.is_none();
         let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
         setup.agent = agent;
@@ -200,8 +229,7 @@ impl Desk {
         // The small model cannot use tools: they would only fill its window.
         let agent = if is_embedded { agent } else { hands.equip(&agent) };
         setup.choose_tool_style(&agent);
-        let store = Box::new(self.common.store());
-        let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), self.chats(), now_ms())?;
+        let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), chats, now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
         self.manage(&mut kept);
@@ -209,7 +237,7 @@ impl Desk {
         for problem in prepared.problems {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
         }
-        Ok(())
+        Ok(left_out)
     }
 
     /// Begins a session of a client: its chat is not written into the vault.
@@ -429,6 +457,22 @@ impl Desk {
     pub(crate) fn preview(&mut self, words: String, named: &[String]) -> Result<Preview, Problem> {
         let question = self.question(words, named)?;
         self.answering()?;
+        self.previewed(question)
+    }
+
+    /// The same of a session that has not begun. Nobody has to be there who would answer.
+    pub(crate) fn preview_first(&mut self, new: Begin, words: String, named: &[String]) -> Result<Preview, Problem> {
+        let servers = self.sketch(new)?;
+        let question = self.question(words, named)?;
+        let mut preview = self.previewed(question)?;
+        if !servers.is_empty() {
+            let servers = servers.join(", ");
+            preview.problems.push(format!("the tools of {servers} are not counted: tool servers start with the session"));
+        }
+        Ok(preview)
+    }
+
+    fn previewed(&mut self, question: Question) -> Result<Preview, Problem> {
         let (Some(kept), Some(hands)) = (self.kept.as_ref(), self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
         };

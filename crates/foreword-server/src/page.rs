@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 23] = [
+const FILES: [(&str, &str, &str); 27] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -26,14 +26,18 @@ const FILES: [(&str, &str, &str); 23] = [
     ("/fold.js", SCRIPT, include_str!("../web/fold.js")),
     ("/layers.js", SCRIPT, include_str!("../web/layers.js")),
     ("/ledger.js", SCRIPT, include_str!("../web/ledger.js")),
+    ("/lines.js", SCRIPT, include_str!("../web/lines.js")),
     ("/main.js", SCRIPT, include_str!("../web/main.js")),
     ("/markdown.js", SCRIPT, include_str!("../web/markdown.js")),
     ("/note.js", SCRIPT, include_str!("../web/note.js")),
     ("/picture.js", SCRIPT, include_str!("../web/picture.js")),
+    ("/preview.js", SCRIPT, include_str!("../web/preview.js")),
     ("/request.js", SCRIPT, include_str!("../web/request.js")),
     ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
     ("/settings.js", SCRIPT, include_str!("../web/settings.js")),
     ("/sheet.js", SCRIPT, include_str!("../web/sheet.js")),
+    ("/tabs.js", SCRIPT, include_str!("../web/tabs.js")),
+    ("/theme.js", SCRIPT, include_str!("../web/theme.js")),
     ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
 ];
 

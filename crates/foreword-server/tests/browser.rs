@@ -17,13 +17,23 @@ const SCRIPT: &str = r#"{"replies": [
     {"text": "Sow the beans in **mid May**, once the last frost is behind you:\n\n1. Soak *Painted Lady* overnight.\n2. Sow into the south bed, which is 4.2 m long: [[Garden/Beds]] says that tomatoes stood there last year.\n3. Keep a fleece at hand until 20 May.", "delay_ms": 2},
     {"text": "Two rows, 60 cm apart, a seed every 15 cm: that is about **56 plants** in the south bed.\n\n| bed | rows | plants |\n| --- | --- | --- |\n| south | 2 | 56 |\n| north | – | lettuce, then chard |", "delay_ms": 2},
     {"text": "What helped last year, in this order:\n\n- going out with a torch after rain\n- beer traps sunk to the rim\n- wool pellets round the lettuce\n\nEggshells and copper tape did **not** help. See [[Garden/Slugs]].", "delay_ms": 2},
-    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve", "delay_ms": 250},
+    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve", "delay_ms": 160},
     {"calls": [{"id": "a", "name": "writeNote", "arguments": {"path": "Garden/Beans 2027.md", "content": "Sow in mid May.\n"}}]},
     {"text": "I wrote it down in [[Garden/Beans 2027]].\n\n```sh\necho <b>hi</b>\n```\n\n<img src=x onerror=alert(1)>"},
     {"text": "The beans stand in the south bed. The frost ends in mid May."}
 ]}"#;
 
+/// For the small things: the notes are cited, then words come slowly.
+const CITING: &str = r#"{"replies": [
+    {"text": "The beans stand in the south bed [^1], and the frost ends in mid May [^1, ^2]."},
+    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight nine ten eleven twelve", "delay_ms": 200},
+    {"text": "Done."}
+]}"#;
+
 const ENTER: &str = "\u{e007}";
+const ESCAPE: &str = "\u{e00c}";
+const RIGHT: &str = "\u{e014}";
+const SPACE: &str = "\u{e00d}";
 const IDLE: &str = "return document.querySelector('.send[aria-label=Send]') && !document.querySelector('.running')";
 
 struct Page {
@@ -116,6 +126,7 @@ fn a_person_finds_their_way() {
     money_and_sessions(&page);
     on_a_phone(&page);
     the_page_of_the_api(&page);
+    citing_and_typing(&page);
 }
 
 fn asking(page: &Page) {
@@ -138,12 +149,21 @@ fn asking(page: &Page) {
     page.wait("the answer", "return document.querySelector('.message.assistant .view-context')");
     page.wait("the end", IDLE);
     assert_eq!(page.run("return document.querySelector('.assistant strong').textContent"), "mid May");
+    // Who does not see the answer hears it.
+    page.wait(
+        "it is read aloud",
+        "return document.querySelector('#said[role=status]').textContent.startsWith('Answer complete. Sow the beans')",
+    );
     page.shows(".attached", &["Garden/Beds", "Garden/Seeds"]);
     page.ask("How many plants is that?");
     // Before sending: what the next request would hold, and its price.
     page.type_into("#composer", "And what about slugs? [[Garden/Slugs]]");
     page.wait("the preview", "return document.querySelector('.next').innerText.includes('$')");
     page.shows(".next", &["next request", "tokens", "from the cache"]);
+    page.click(".next summary");
+    page.shows(".next", &["L1 System", "L4 History", "units", "Garden/Slugs", "Always", "Manual", "instead of"]);
+    page.seen("preview");
+    page.click(".next summary");
     page.type_into("#composer", ENTER);
     page.wait("the third answer", "return document.querySelectorAll('.view-context').length === 3");
     page.wait("the end", IDLE);
@@ -174,7 +194,19 @@ fn the_picture(page: &Page) {
     page.wait("the history's text", "return document.querySelector('dialog details[open] pre')?.textContent.includes('How many plants') || document.querySelector('dialog details[open]')?.innerText.includes('mid May')");
     page.click("dialog [data-name=diff]");
     page.wait("the difference", "return document.querySelector('dialog .good')?.innerText.includes('continues')");
+    // What was added, and nothing else.
+    page.wait("the new words", "return [...document.querySelectorAll('dialog .changes .plus')].some((line) => line.innerText.includes('what about slugs'))");
+    assert_eq!(page.run("return document.querySelectorAll('dialog .changes .minus').length"), 0);
     page.seen("difference");
+    // By keyboard: from tab to tab, and from a bar to its request.
+    page.type_into("dialog [data-name=diff]", RIGHT);
+    page.wait(
+        "the next tab",
+        "return document.querySelector('dialog [data-name=wire][aria-selected=true]') === document.activeElement",
+    );
+    page.close_sheet();
+    page.type_into(".chart .bar-group", SPACE);
+    page.wait("a request", "return document.querySelector('dialog .columns')");
     page.close_sheet();
 }
 
@@ -202,10 +234,12 @@ fn approving(page: &Page) {
     page.wait("the end", IDLE);
     page.say("Write that down");
     page.wait("the question", "return document.querySelector('.approval pre')?.textContent.includes('Sow in mid May')");
+    assert_eq!(page.run("return document.activeElement.className"), "approval");
     page.seen("approval");
     page.run("location.reload(); return 1");
     page.wait("the question again", "return document.querySelectorAll('.approval').length === 1");
-    page.press(".approval button", "Allow once");
+    page.type_into(".approval .primary", ENTER);
+    page.wait("the way back", "return document.activeElement.id === 'composer'");
     page.wait("the end", IDLE);
     page.wait("the answer", "return document.querySelector('.log').innerText.includes('I wrote it down')");
     assert_eq!(page.run("return document.querySelectorAll('.words img').length"), 0);
@@ -230,8 +264,16 @@ fn items_and_the_catalog(page: &Page) {
     page.wait("the items", "return document.querySelector('.context [aria-label=\"Add bed-sizes\"]')");
     page.shows(".context", &["units", "010", "Always", "frost-dates", "Agent", "writeNote", "asks", "foreword"]);
     page.seen("items");
-    page.click(".context [aria-label=\"Add bed-sizes\"]");
-    page.wait("it is in", "return document.querySelector('.context [aria-label=\"Remove bed-sizes\"]')");
+    // Three columns where there is room.
+    let columns = "return getComputedStyle(document.querySelector('.context .columns')).gridTemplateColumns.split(' ').length";
+    assert_eq!(page.run(columns), 1);
+    page.look(1920, 1000, "light");
+    assert_eq!(page.run(columns), 3);
+    page.picture("items-1920");
+    page.look(1400, 900, "light");
+    page.type_into(".context [aria-label=\"Add bed-sizes\"]", ENTER);
+    // The panel is drawn anew, and who is at it stays where they were.
+    page.wait("it is in", "return document.activeElement.getAttribute('aria-label') === 'Remove bed-sizes'");
     // The catalog: another include mode and priority, a new rule, and one that somebody else changed meanwhile.
     let rule = page.server.folder.path().join("vault/Foreword/Agents/gardener/rules/safety.md");
     page.click("[data-item='rule:safety'] summary .item-name");
@@ -325,6 +367,7 @@ fn money_and_sessions(page: &Page) {
     page.seen("search");
     page.click(".session-open.hit");
     page.wait("the session", "return document.querySelector('.log').innerText.includes('slugs')");
+    page.wait("the turn", "return document.querySelector('.found-turn')?.innerText.includes('slugs')");
     // A note to read, and lines of it to attach.
     page.press(".attached .chip", "Garden/Beds");
     page.press("dialog button", "Choose lines");
@@ -369,4 +412,78 @@ fn the_page_of_the_api(page: &Page) {
     page.wait("an answer", "return [...document.querySelectorAll('.out')].some((out) => out.textContent.includes('\"ok\"'))");
     page.picture("api");
     page.no_errors();
+}
+
+fn citing_and_typing(page: &Page) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
+    let server = Running::over(&examples, CITING, Some("claude-sonnet-5"));
+    page.go(&format!("http://{}/", server.address));
+    page.wait("the choices", "return document.querySelector('.options option[value=gardener]')");
+    page.look(1400, 900, "light");
+    // Before there is a session: the tools it would have, and what the first request would hold.
+    page.click("[data-panel=context]");
+    page.wait("the tools", "return document.querySelector('.context [data-kind=tool]')?.innerText.includes('writeNote')");
+    page.run("const mode = document.querySelector('[aria-label=\"Mode of the new session\"]'); mode.value = 'qa'; mode.dispatchEvent(new Event('change')); return 1");
+    page.type_into("#composer", "Where do the beans stand, in the south bed?");
+    page.wait("the preview", "return document.querySelector('.next').innerText.includes('$')");
+    page.seen("first");
+    page.ask("");
+    // A citation leads to the note it names, and nowhere else.
+    assert_eq!(page.run("return document.querySelectorAll('.words button.cite').length"), 3);
+    page.seen("cited");
+    let source = page.text(".sources li .wikilink");
+    page.click(".words button.cite");
+    page.wait("the note", "return document.querySelector('dialog[open] h2')");
+    assert_eq!(page.text("dialog h2"), format!("{source}.md"));
+    page.close_sheet();
+    // Enter while an answer comes neither stops it nor loses what was typed; Escape stops it.
+    page.say("Count");
+    page.wait("some words", "return document.querySelector('.running .words')?.innerText.includes('two')");
+    page.say("And then?");
+    page.shows(".next", &["still coming"]);
+    page.wait("it goes on", "return document.querySelector('.running .words')?.innerText.includes('six')");
+    page.type_into("#composer", ESCAPE);
+    page.wait("the end", IDLE);
+    let typed = "return document.querySelector('#composer').value";
+    assert_eq!(page.run(typed), "And then?");
+    // It waits in its session.
+    page.click("[aria-label='New session (Alt+N)']");
+    page.wait("a new one", "return document.querySelector('.welcome')");
+    assert_eq!(page.run(typed), "");
+    page.click(".session-open");
+    page.wait("what was begun", "return document.querySelector('#composer').value === 'And then?'");
+    // The clip behind a word; an address with other signs in it; lines of a note whose name has spaces.
+    page.click("[aria-label=Attach]");
+    assert_eq!(page.run(typed), "And then? @");
+    page.type_into("#composer", "https://example.org/a@b#c");
+    let label = "return document.querySelector('.completions:not([hidden]) .label')?.textContent";
+    page.wait("the address", &format!("{label} === 'https://example.org/a@b#c'"));
+    page.type_into("#composer", ENTER);
+    page.type_into("#composer", "@Piano Lessons/Less");
+    page.wait("the note", &format!("{label} === 'Piano Lessons/Lesson 3'"));
+    page.type_into("#composer", "on 4.md:2-3");
+    page.wait("the lines", &format!("{label} === 'Piano Lessons/Lesson 4.md, lines 2 to 3'"));
+    page.type_into("#composer", ENTER);
+    page.shows(".chips", &["https://example.org/a@b#c", "Piano Lessons/Lesson 4.md#L2-L3"]);
+    // The preview may say that there is no such page, which a browser writes down.
+    page.click("[aria-label='Remove https://example.org/a@b#c']");
+    page.click("[aria-label='Remove Piano Lessons/Lesson 4.md#L2-L3']");
+    // What cannot be sent is said before it is.
+    page.type_into("#composer", "@Nothing.md:1-2");
+    page.wait("the lines", &format!("{label} === 'Nothing.md, lines 1 to 2'"));
+    page.type_into("#composer", ENTER);
+    page.wait("the refusal", "return document.querySelector('.next-words.bad:not([hidden])')?.innerText.includes('Nothing.md')");
+    page.seen("refused");
+    page.click("[aria-label='Remove Nothing.md#L1-L2']");
+    // A drag that ends beside a sheet leaves it open; a click there closes it.
+    page.click(".sources .wikilink");
+    page.wait("the note again", "return document.querySelector('dialog[open]')");
+    let press = |on: &str| {
+        let press = format!(
+            "const sheet = document.querySelector('dialog[open]'); sheet.{on}dispatchEvent(new PointerEvent('pointerdown', {{ bubbles: true }})); sheet.dispatchEvent(new MouseEvent('click', {{ bubbles: true }})); return sheet.open"
+        );
+        page.run(&press)
+    };
+    assert_eq!((press("querySelector('p').",), press("")), (json!(true), json!(false)));
+    page.forget_log("/preview");
 }

@@ -78,6 +78,54 @@ fn a_session_takes_its_agent_anew() {
     assert!(wire.to_string().contains("Be very brief."));
 }
 
+#[test]
+fn the_context_of_a_request_tells_of_its_rules_as_they_were_then() {
+    let server = Running::start();
+    let id = server.begin();
+    server.say(&id, "One", &[]);
+    // A rule of the first day is edited, and one is made that was not there.
+    let folder = server.folder.path().join("vault/Foreword/Agents/cook/rules");
+    fs::write(folder.join("units.md"), "---\npriority: 9\ninclude: always\ndescription: Ounces\n---\nUse ounces.\n").unwrap();
+    fs::write(folder.join("late.md"), "---\npriority: 3\ninclude: always\ndescription: Late\n---\nBe late.\n").unwrap();
+    assert_eq!(server.call("POST", &format!("/api/v1/sessions/{id}/agent"), Some(&json!({}))).status, 204);
+    server.say(&id, "Two", &[]);
+    let told = |request: u64, item: &str| {
+        let items = server.get(&format!("/api/v1/sessions/{id}/requests/{request}"))["items"].clone();
+        (items[item]["priority"].clone(), items[item]["description"].clone())
+    };
+    assert_eq!(told(0, "rule:units"), (json!(7), json!("Grams")));
+    assert_eq!(told(0, "rule:late"), (Value::Null, Value::Null));
+    assert_eq!(told(1, "rule:units"), (json!(9), json!("Ounces")));
+    assert_eq!(told(1, "rule:late"), (json!(3), json!("Late")));
+    // What was said to the model, in order: the first request is the start of the second.
+    let sent = |request: u64| server.get(&format!("/api/v1/sessions/{id}/requests/{request}/messages"));
+    let roles = |sent: &Value| -> Vec<String> {
+        let all = sent.as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap().to_owned());
+        all.filter(|role| role != "tools").collect()
+    };
+    assert_eq!(roles(&sent(0)), ["system", "user"]);
+    assert_eq!(roles(&sent(1)), ["system", "user", "assistant", "user"]);
+    assert!(sent(1).as_array().unwrap().last().unwrap()["text"].as_str().unwrap().contains("Two"));
+}
+
+#[test]
+fn a_session_that_has_not_begun_is_looked_at() {
+    let server = Running::start();
+    let new = json!({"agent": "cook", "mode": "chat", "model": "gpt-5.4", "words": "How long?", "attach": ["Kitchen/Bread.md"]});
+    let preview = server.post("/api/v1/preview", new);
+    assert!(preview["tokens"].as_u64() > Some(0) && preview["expected"]["cost"].as_f64() > Some(0.0), "{preview}");
+    let items: Vec<&str> = preview["context"].as_array().unwrap().iter().map(|entry| entry["item"].as_str().unwrap()).collect();
+    assert!(items.contains(&"rule:units") && items.contains(&"note:Kitchen/Bread.md"), "{items:?}");
+    assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": " "}))).status, 400);
+    assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": "x", "agent": "nobody"}))).status, 404);
+    assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": "x", "attach": ["Nothing.md"]}))).status, 400);
+    let tools = server.get("/api/v1/tools?agent=cook&model=gpt-5.4");
+    assert_eq!((&tools["used"], &tools["servers"][0]["server"]), (&json!(true), &json!("foreword")));
+    // Nothing is kept of any of it.
+    assert_eq!(server.get("/api/v1/sessions"), json!([]));
+    assert!(!server.folder.path().join("vault/Foreword/Chats").exists());
+}
+
 const LONG: &str = r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye."}]}"#;
 
 #[test]
@@ -184,7 +232,7 @@ fn tools_templates_and_notes_are_found() {
         |name: &str| tools["servers"][0]["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == name).unwrap().clone();
     assert_eq!(
         (&named("writeNote")["asks"], &named("recall")["asks"], &named("readNote")["in_session"]),
-        (&json!(true), &json!(false), &json!(true))
+        (&json!(true), &json!(false), &json!("always"))
     );
     let templates = server.get("/api/v1/templates");
     assert_eq!(templates.as_array().unwrap().iter().filter(|template| template["default"] == true).count(), 1);

@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::fs;
+use std::time::Duration;
+
 use common::{Running, SCRIPT};
 use foreword_server::{Limits, Reach};
 use serde_json::{Value, json};
@@ -155,7 +158,14 @@ fn items_come_and_go() {
 fn the_vault_and_nothing_else() {
     let server = Running::start();
     assert_eq!(server.get("/api/v1/vault/note?path=Kitchen/Bread.md")["path"], "Kitchen/Bread.md");
+    // A note is called by its path, or as a link calls it; what is not there is not another one.
+    for link in ["bread", "Kitchen/Bread", "Bread%23Flour", "Bread%7Cthe%20loaf"] {
+        assert_eq!(server.get(&format!("/api/v1/vault/note?path={link}"))["path"], "Kitchen/Bread.md", "{link}");
+    }
     for path in [
+        "Brea",
+        "read",
+        "%23Flour",
         "../secret.md",
         "/etc/passwd",
         "Kitchen/../../secret.md",
@@ -173,7 +183,23 @@ fn the_vault_and_nothing_else() {
     assert_eq!(labels("brea"), ["Kitchen/Bread.md"]);
     assert_eq!(labels("gard"), ["#garden"]);
     assert_eq!(labels("kitch"), ["Kitchen/Bread.md", "Kitchen/"]);
+    assert_eq!(labels("&kinds=tag"), ["#baking", "#garden"]);
+    assert_eq!(labels("&kinds=folder,tag&limit=1"), ["#baking"]);
+    assert_eq!(server.call("GET", "/api/v1/vault/complete?kinds=secret", None).status, 400);
     assert_eq!(server.get("/api/v1/vault/tree")["folders"][1]["name"], "Kitchen");
+}
+
+#[test]
+fn tags_are_completed_in_a_vault_of_many_notes() {
+    let server = Running::start();
+    for number in 0..300 {
+        fs::write(server.folder.path().join(format!("vault/garden {number}.md")), "Beans. #garden/beans\n").unwrap();
+    }
+    // The list of notes may be a moment old.
+    std::thread::sleep(Duration::from_millis(2100));
+    let found = server.get("/api/v1/vault/complete?q=garden&kinds=tag&limit=8");
+    let labels: Vec<&str> = found.as_array().unwrap().iter().map(|one| one["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["#garden", "#garden/beans"]);
 }
 
 #[test]

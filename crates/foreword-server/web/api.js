@@ -29,10 +29,18 @@ async function problemOf(response) {
   return new Problem({ status: response.status, title: response.statusText || "The server refused", ...body });
 }
 
+let asking = null;
+
+/** Asks for the token, once for all calls that were refused together; whether it is worth calling again. */
 function askToken() {
-  const token = prompt("This server needs its token. It was shown when the server was started.");
-  if (token) sessionStorage.setItem(KEY, token.trim());
-  return Boolean(token);
+  asking ??= new Promise((done) => {
+    const token = prompt("This server needs its token. It was shown when the server was started.");
+    if (token) sessionStorage.setItem(KEY, token.trim());
+    // Calls that were under way meanwhile are refused a moment later.
+    setTimeout(() => { asking = null; }, 2000);
+    done(Boolean(token));
+  });
+  return asking;
 }
 
 async function call(method, path, body, more = {}, again = true) {
@@ -44,7 +52,7 @@ async function call(method, path, body, more = {}, again = true) {
   } catch {
     throw new Problem({ status: 0, detail: "The server cannot be reached. Is it still running?" });
   }
-  if (response.status === 401 && again && askToken()) return call(method, path, body, more, false);
+  if (response.status === 401 && again && (await askToken())) return call(method, path, body, more, false);
   if (!response.ok) throw await problemOf(response);
   const type = response.headers.get("content-type") ?? "";
   return type.includes("json") ? response.json() : response.text();
@@ -62,15 +70,19 @@ export function listen(session, from, tell) {
   const control = new AbortController();
   let last = from ?? null;
   (async () => {
-    let wait = 500;
+    let [wait, refused] = [500, false];
     while (!control.signal.aborted) {
       try {
         const response = await fetch(`${BASE}${at("sessions", session, "events")}`, {
           headers: headers(last ? { "last-event-id": last } : {}),
           signal: control.signal,
         });
+        if (response.status === 401 && !refused && (await askToken())) {
+          refused = true;
+          continue;
+        }
         if (!response.ok) throw await problemOf(response);
-        wait = 500;
+        [wait, refused] = [500, false];
         for await (const event of events(response.body)) {
           if (event.id) last = event.id;
           tell(event.name, event.data);

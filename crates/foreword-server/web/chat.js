@@ -3,16 +3,20 @@
 import { at, get, listen, post, put } from "./api.js";
 import { Composer } from "./composer.js";
 import { showRequest } from "./request.js";
-import { fill, h, icon, toast } from "./dom.js";
+import { announce, copy, fill, h, icon, refill, toast } from "./dom.js";
 import { pin, pinsOf, unpin } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { openNote } from "./note.js";
 import { amount, money, share } from "./figures.js";
 
+/** So much of an answer is read aloud when it is there, in characters; all of it can be read in the conversation. */
+const READ_ALOUD = 1200;
+
 export class Chat {
-  constructor({ changed, began, chose }) {
+  constructor({ changed, began, forked, chose }) {
     this.changed = changed;
     this.began = began;
+    this.forked = forked;
     this.session = null;
     this.running = false;
     this.log = h("div.log", { role: "log", "aria-live": "off" });
@@ -30,27 +34,41 @@ export class Chat {
 
   begin() {
     this.stream?.stop();
+    this.composer.leave(this.session?.id ?? null);
     this.session = null;
     this.setRunning(false);
     fill(this.log, welcome((words, attach) => this.composer.put(words, attach)));
-    this.composer.reset();
+    this.composer.enter(null);
     this.composer.focus();
   }
 
-  open(session) {
+  /** Shows a session from its end, or from a turn that was looked for. */
+  open(session, turn = null) {
     this.stream?.stop();
+    this.composer.leave(this.session?.id ?? null);
     this.session = session;
     this.pins = new Set();
     this.setRunning(session.running);
     this.draw(session.messages);
-    this.composer.reset();
+    this.composer.enter(session.id);
     this.composer.focus();
-    this.follow = true;
+    this.follow = turn === null;
     this.scroll();
+    if (turn !== null) this.goTo(turn);
     if (session.running) this.join(session);
     else this.listen(null);
     this.loadUsage();
     this.loadPins();
+  }
+
+  /** Scrolls to a turn and shows for a moment which one it is. */
+  goTo(turn) {
+    const found = this.log.querySelectorAll(`.message[data-turn="${turn}"]`);
+    found[0]?.scrollIntoView({ block: "start" });
+    for (const node of found) {
+      node.classList.add("found-turn");
+      setTimeout(() => node.classList.remove("found-turn"), 2500);
+    }
   }
 
   /** Takes up a turn that runs: what it said so far is told again, and what waits for a word is shown. */
@@ -105,7 +123,7 @@ export class Chat {
     // The turn that runs is told by its events.
     const asked = all.findLastIndex((message) => message.role === "user");
     const messages = this.running ? all.slice(0, asked + 1) : all;
-    fill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
+    refill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
     const end = messages.at(-1);
     if (end?.role === "user" && !this.running) this.log.append(this.unanswered());
   }
@@ -153,7 +171,7 @@ export class Chat {
     if (message.role === "user") {
       const node = h("article.message.user", { dataset: { turn: message.turn } });
       fill(node, h("div.bubble", {}, message.text), attachments(message.attached),
-        h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copy(message.text)), this.pinButton(message)));
+        h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copyTold(message.text)), this.pinButton(message)));
       return node;
     }
     const body = h("div.words", {}, markdown(message.text, openNote));
@@ -161,7 +179,7 @@ export class Chat {
       message.cut_off && h("p.cut", {}, "This answer was stopped before its end."),
       h("div.actions", {},
         message.request !== null && h("button.view-context", { type: "button", onclick: () => showRequest(this.session.id, message.request) }, icon("layers"), "View context"),
-        action("copy", "Copy", () => copy(message.text)),
+        action("copy", "Copy", () => copyTold(message.text)),
         isLast && action("again", "Answer anew", () => this.again(at("sessions", this.session.id, "regenerate"))),
         action("fork", "Fork from here", () => this.fork(message.turn)), this.pinButton(message),
         message.request !== null && h("span.usage", { dataset: { usage: message.request } })));
@@ -182,7 +200,7 @@ export class Chat {
       }
       const id = this.session.id;
       const begun = await post(at("sessions", id, "messages"), { words, attach });
-      this.composer.reset();
+      this.composer.sent(words, attach);
       this.log.querySelector(".welcome")?.remove();
       this.log.querySelector(".unanswered")?.remove();
       this.log.append(this.message({ role: "user", text: words, attached: attach, turn: 0 }, true));
@@ -208,7 +226,7 @@ export class Chat {
 
   pending() {
     this.text = "";
-    this.words = h("div.words", { "aria-live": "polite", "aria-busy": "true" }, h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
+    this.words = h("div.words", { "aria-busy": "true" }, h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
     this.steps = h("div.steps");
     this.log.append(h("article.message.assistant.running", {}, this.steps, this.words));
   }
@@ -232,10 +250,15 @@ export class Chat {
   edit(node, message) {
     const field = h("textarea.edit", { value: message.text, rows: Math.min(12, message.text.split("\n").length + 1), "aria-label": "Your message" });
     const done = (again) => {
-      node.replaceWith(this.message(message, false));
+      const shown = this.message(message, false);
+      node.replaceWith(shown);
+      // Whoever changed their mind is where they were.
+      if (!again) shown.querySelector("[aria-label=Edit]")?.focus();
       if (again && field.value.trim()) this.again(at("sessions", this.session.id, "messages", message.turn || this.lastTurn()), { words: field.value });
     };
     field.addEventListener("keydown", (event) => {
+      // These keys belong to the input method.
+      if (event.isComposing || event.keyCode === 229) return;
       if (event.key === "Escape") {
         event.preventDefault();
         done(false);
@@ -256,8 +279,7 @@ export class Chat {
   async fork(turn) {
     try {
       const session = await post(at("sessions", this.session.id, "fork"), { turn: turn || this.lastTurn() });
-      location.hash = `#/${session.id}`;
-      location.reload();
+      this.forked(session.id);
     } catch (problem) {
       toast(problem.message, "error");
     }
@@ -304,9 +326,10 @@ export class Chat {
         if (this.log.querySelector(`[data-approval="${data.approval}"]`)) break;
         this.steps.append(this.approval(data));
         this.scroll();
+        this.ask(this.steps.lastChild);
         break;
       case "approved":
-        this.log.querySelector(`[data-approval="${data.approval}"]`)?.remove();
+        this.answered(this.log.querySelector(`[data-approval="${data.approval}"]`));
         break;
       case "note":
         toast(data.text);
@@ -339,9 +362,29 @@ export class Chat {
     };
     const shown = data.preview ?? JSON.stringify(data.arguments, null, 2);
     const lines = shown.split("\n").map((line) => h("span", { class: (data.preview && /^([+-])(?!\1\1 )/.exec(line)?.[1].replace("+", "plus").replace("-", "minus")) ?? "" }, `${line}\n`));
-    return h("div.approval", { role: "alertdialog", "aria-label": "A tool waits for you", dataset: { approval: data.approval } },
-      h("p", {}, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
+    return h("div.approval", { role: "group", tabindex: -1, "aria-label": `A tool waits for you: ${String(data.tool).replace(/^tool:/, "")}`, dataset: { approval: data.approval } },
+      h("p", { role: "alert" }, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
       h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
+  }
+
+  /** Takes who reads to what waits for them. The question itself gets the focus, not a button of it, so that a key meant for something
+   *  else answers nothing; and who is writing is not taken from their words: they hear of it. */
+  ask(approval) {
+    const held = document.activeElement;
+    if (held === this.composer.field && held.value) return;
+    if (!held?.closest?.(".approval")) this.before = held;
+    approval.focus({ preventScroll: true });
+  }
+
+  /** An approval was given, here or elsewhere: the next one is up, or else who reads goes back to where they were. */
+  answered(approval) {
+    if (!approval) return;
+    const had = approval.contains(document.activeElement);
+    approval.remove();
+    if (!had) return;
+    const next = this.log.querySelector(".approval");
+    const back = this.before?.isConnected && this.before !== document.body ? this.before : this.composer.field;
+    (next ?? back).focus({ preventScroll: true });
   }
 
   /** The answer so far; not more often than the screen is drawn. */
@@ -358,8 +401,15 @@ export class Chat {
   finish() {
     this.words?.setAttribute("aria-busy", "false");
     this.setRunning(false);
-    this.reload().catch(() => {});
+    this.answered(this.log.querySelector(".approval"));
+    this.reload().then(() => this.readAloud()).catch(() => {});
     this.changed();
+  }
+
+  /** The finished answer, for who does not see that it is there. */
+  readAloud() {
+    const text = [...this.log.querySelectorAll(".message.assistant .words")].at(-1)?.innerText.trim() ?? "";
+    announce(text.length > READ_ALOUD ? `Answer complete. ${text.slice(0, READ_ALOUD)} … The rest is in the conversation.` : `Answer complete. ${text}`);
   }
 
   setRunning(running) {
@@ -384,18 +434,16 @@ function action(drawing, label, onclick) {
   return h("button.action", { type: "button", onclick, title: label, "aria-label": label }, icon(drawing));
 }
 
-async function copy(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast("Copied");
-  } catch {
-    toast("The browser did not allow copying", "error");
-  }
+async function copyTold(text) {
+  if (await copy(text)) toast("Copied");
+  else toast("The browser did not allow copying", "error");
 }
 
 function attachments(names) {
   if (!names?.length) return null;
-  return h("div.attached", { "aria-label": "Attached" }, names.map((name) => h("button.chip", { type: "button", onclick: () => openNote(name) }, icon("clip"), name.replace(/\.md$/, ""))));
+  // Before the answer is there, what was attached is told as it was named: a tag, a folder or a time is no note to open.
+  const many = (name) => /^#|^since:|^link:|\/$|[*?]/.test(name) && !/^https?:/.test(name);
+  return h("div.attached", { role: "group", "aria-label": "Attached" }, names.map((name) => h(many(name) ? "span.chip" : "button.chip", { type: many(name) ? null : "button", onclick: many(name) ? null : () => openNote(name) }, icon("clip"), name.replace(/\.md$/, ""))));
 }
 
 function call(call) {
@@ -405,7 +453,7 @@ function call(call) {
 
 /** What to ask first: about the notes that are there. */
 async function tries() {
-  const notes = (await get("/vault/complete?limit=200").catch(() => [])).filter((one) => one.kind === "note");
+  const notes = await get("/vault/complete?limit=200&kinds=note").catch(() => []);
   const known = [["Why was the loaf flat?", "Kitchen/Bread.md"], ["What should I practise this week?", "Piano Lessons/Practice plan.md"]];
   const fitting = known.filter(([, path]) => notes.some((note) => note.attach === path));
   const own = notes.slice(0, 2).map((note) => [`What is most important in ${note.label.split("/").pop()}?`, note.attach]);
@@ -416,7 +464,7 @@ async function tries() {
 async function answerer() {
   const model = (await get("/models").catch(() => [])).find((one) => one.default);
   if (!model) return "";
-  if (!model.provider) return `${model.name} answers, on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; \`--model\` names another one.`;
+  if (!model.provider) return [`${model.name} answers, on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; `, h("code", {}, "--model"), " names another one."];
   return `${model.name} answers, at ${model.provider}: what you ask and attach is sent there.`;
 }
 

@@ -1,10 +1,13 @@
 // The field to write in: attachments by typing [[, # or @, and what the next request will hold.
 
-import { at, get, post } from "./api.js";
+import { get } from "./api.js";
 import { fill, h, icon, iconButton } from "./dom.js";
-import { amount, money, share } from "./figures.js";
 import { attaching } from "./note.js";
+import { Preview } from "./preview.js";
 import { histories } from "./settings.js";
+
+/** Messages that were begun and not sent, at most. */
+const DRAFTS = 50;
 
 export class Composer {
   constructor({ send, stop, session, chose }) {
@@ -12,26 +15,29 @@ export class Composer {
     this.onstop = stop;
     this.session = session;
     this.attach = [];
+    this.drafts = new Map();
     this.running = false;
     this.field = h("textarea", {
       id: "composer", rows: 1, placeholder: matchMedia("(min-width: 761px)").matches ? "Ask something: [[ note, # tag, @ anything" : "Ask something", "aria-label": "Your message",
       role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
-      oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => this.closeList(), 150),
+      oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => document.activeElement === this.field || this.closeList(), 150),
     });
-    this.chips = h("div.chips", { "aria-label": "Attached to this message" });
+    this.chips = h("div.chips", { role: "group", "aria-label": "Attached to this message" });
     this.list = h("ul.completions", { id: "completions", role: "listbox", hidden: true });
     this.button = h("button.send", { type: "button", "aria-label": "Send", title: "Send (Enter)", onclick: () => this.press() }, icon("send"));
-    this.next = h("div.next", { "aria-live": "off" });
-    this.model = h("select", { "aria-label": "Model of the new session" });
-    this.layout = h("select", { "aria-label": "Layout of the new session", title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
-    this.agent = h("select", { "aria-label": "Agent of the new session", onchange: chose }, h("option", { value: "" }, "plain agent"));
+    this.next = new Preview();
+    const changed = () => this.preview();
+    this.model = h("select", { "aria-label": "Model of the new session", onchange: () => { chose(); changed(); } });
+    this.layout = h("select", { "aria-label": "Layout of the new session", onchange: changed, title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
+    this.agent = h("select", { "aria-label": "Agent of the new session", onchange: () => { chose(); changed(); } }, h("option", { value: "" }, "plain agent"));
     const modes = [["", "usual mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
-    this.mode = h("select", { "aria-label": "Mode of the new session" }, modes.map(([value, label]) => h("option", { value }, label)));
-    this.endless = h("select", { "aria-label": "What is sent of older messages", title: "Endless: a checked summary stands for older messages, so a session can go on for ever." }, h("option", { value: "" }, "full history"));
+    this.mode = h("select", { "aria-label": "Mode of the new session", onchange: changed }, modes.map(([value, label]) => h("option", { value }, label)));
+    this.endless = h("select", { "aria-label": "What is sent of older messages", onchange: changed, title: "Endless: a checked summary stands for older messages, so a session can go on for ever." }, h("option", { value: "" }, "full history"));
     this.options = h("div.options", {}, this.agent, this.model, this.mode, this.endless, this.layout);
-    this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.insert("@")), this.field, this.button)),
-      h("div.under", {}, this.options, this.next));
+    this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.begin()), this.field, this.button)),
+      h("div.under", {}, this.options, this.next.node));
     attaching((what) => this.add(what));
+    window.addEventListener("resize", () => this.grow());
     this.loadChoices();
   }
 
@@ -69,9 +75,29 @@ export class Composer {
     this.field.focus();
   }
 
-  reset() {
-    this.field.value = "";
-    this.attach = [];
+  /** What was begun in a session waits there for who comes back. */
+  leave(session) {
+    this.drafts.delete(session);
+    if (this.field.value.trim() || this.attach.length) this.drafts.set(session, { words: this.field.value, attach: this.attach });
+    if (this.drafts.size > DRAFTS) this.drafts.delete(this.drafts.keys().next().value);
+  }
+
+  /** Takes up what was begun in a session. */
+  enter(session) {
+    const draft = this.drafts.get(session);
+    this.drafts.delete(session);
+    this.field.value = draft?.words ?? "";
+    this.attach = draft?.attach ?? [];
+    this.options.hidden = this.session() !== null;
+    this.drawChips();
+    this.typed();
+  }
+
+  /** A message is under way: the field is empty again, but for what was typed since. */
+  sent(words, attach) {
+    const now = this.field.value.trimStart();
+    this.field.value = now.startsWith(words) ? now.slice(words.length).trimStart() : now;
+    this.attach = this.attach.filter((name) => !attach.includes(name));
     this.options.hidden = this.session() !== null;
     this.drawChips();
     this.typed();
@@ -87,17 +113,24 @@ export class Composer {
     this.preview();
   }
 
-  async press() {
-    if (this.running) return this.onstop();
+  press() {
+    return this.running ? this.onstop() : this.send();
+  }
+
+  async send() {
+    // Who writes the next message while an answer comes does not mean to stop it.
+    if (this.running) return this.next.say("The answer is still coming. Your message stays here; Esc stops the answer.");
     const words = this.field.value.trim();
     if (!words || this.sending) return;
     this.sending = true;
-    await this.onsend(words, this.attach);
+    await this.onsend(words, [...this.attach]);
     this.sending = false;
     this.options.hidden = this.session() !== null;
   }
 
   key(event) {
+    // These keys belong to the input method.
+    if (event.isComposing || event.keyCode === 229) return;
     if (!this.list.hidden) {
       const options = [...this.list.children];
       const at = options.findIndex((option) => option.getAttribute("aria-selected") === "true");
@@ -116,10 +149,16 @@ export class Composer {
         return this.closeList();
       }
     }
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      this.press();
+      this.send();
     }
+  }
+
+  /** Begins to name an attachment; behind a word the sign alone would be part of it. */
+  begin() {
+    const before = this.field.value[this.field.selectionStart - 1];
+    this.insert(before && !/\s/.test(before) ? " @" : "@");
   }
 
   insert(text) {
@@ -129,11 +168,16 @@ export class Composer {
   }
 
   typed() {
+    this.grow();
+    this.complete();
+    this.preview();
+  }
+
+  /** The field is as high as its words. */
+  grow() {
     this.field.style.height = "auto";
     this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
     this.field.style.overflowY = this.field.scrollHeight > 240 ? "auto" : "hidden";
-    this.complete();
-    this.preview();
   }
 
   /** What is being named, where the cursor stands: the sign that began it and the letters since. */
@@ -141,7 +185,8 @@ export class Composer {
     const before = this.field.value.slice(0, this.field.selectionStart);
     const link = /\[\[([^\][\n]*)$/.exec(before);
     if (link) return { sign: "[[", name: link[1], from: link.index };
-    const sign = /(?:^|\s)([#@])([^\s#@]*)$/.exec(before);
+    // An address may hold the other signs, and the name of a note may hold spaces.
+    const sign = /(?:^|\s)(@)(https?:\/\/\S*)$/.exec(before) ?? /(?:^|\s)(#)([^\s#@]*)$/.exec(before) ?? /(?:^|\s)(@)((?!\s)(?:(?!\s@)[^\n]){0,120})$/.exec(before);
     return sign && { sign: sign[1], name: sign[2], from: before.length - sign[2].length - 1 };
   }
 
@@ -150,13 +195,19 @@ export class Composer {
     if (!begun) return this.closeList();
     if (begun.sign === "@" && /^https?:\/\/\S+/.test(begun.name)) return this.show([{ kind: "page", label: begun.name, attach: begun.name }], begun);
     // @Kitchen/Bread.md:3-7 names lines of a note.
-    const lines = begun.sign === "@" && /^(\S+?)(?:#L|:)(\d+)-L?(\d+)$/.exec(begun.name);
-    if (lines) return this.show([{ kind: "lines", label: `${lines[1]}, lines ${lines[2]} to ${lines[3]}`, attach: `${lines[1]}#L${lines[2]}-L${lines[3]}` }], begun);
-    const wanted = { "[[": ["note"], "#": ["tag"], "@": ["note", "tag", "folder"] }[begun.sign];
-    const found = await get(`/vault/complete?limit=100&q=${encodeURIComponent(begun.name)}`).catch(() => []);
+    const lines = begun.sign === "@" && /^(.+?)(?:#L|:)(\d+)(?:-L?(\d+))?$/.exec(begun.name);
+    if (lines) {
+      const [, note, first, last = first] = lines;
+      return this.show([{ kind: "lines", label: first === last ? `${note}, line ${first}` : `${note}, lines ${first} to ${last}`, attach: `${note}#L${first}-L${last}` }], begun);
+    }
+    // What nothing was found for is no name, however it goes on: the rest of the sentence is not looked up.
+    if (this.nothing?.sign === begun.sign && this.nothing.from === begun.from && begun.name.startsWith(this.nothing.name)) return this.closeList();
+    const kinds = { "[[": "note", "#": "tag", "@": "note,tag,folder" }[begun.sign];
+    const found = await get(`/vault/complete?limit=8&kinds=${kinds}&q=${encodeURIComponent(begun.name)}`).catch(() => null);
     const now = this.begun();
     if (!now || now.from !== begun.from || now.name !== begun.name) return;
-    this.show(found.filter((one) => wanted.includes(one.kind)).slice(0, 8), begun);
+    this.nothing = found?.length === 0 ? begun : null;
+    this.show(found ?? [], begun);
   }
 
   show(found, begun) {
@@ -205,20 +256,10 @@ export class Composer {
     this.chips.hidden = !this.attach.length;
   }
 
-  /** What the next request would hold, a moment after the last key. */
+  /** What the next request would hold. */
   preview() {
-    clearTimeout(this.timer);
-    const session = this.session();
     const words = this.field.value.trim();
-    if (!session || !words || this.running) return fill(this.next);
-    this.timer = setTimeout(async () => {
-      const shown = await post(at("sessions", session, "preview"), { words, attach: this.attach }).catch(() => null);
-      if (!shown || this.field.value.trim() !== words) return;
-      const meter = h("span.meter", {}, h("i"));
-      meter.firstChild.style.width = `${Math.min(100, (shown.tokens / shown.budget) * 100)}%`;
-      fill(this.next, meter, h("span", {}, `next request: ${amount(shown.tokens)} of ${amount(shown.budget)} tokens`,
-        shown.expected.read ? ` · ${share(shown.expected.read, shown.tokens)} from the cache` : "", shown.expected.cost ? ` · about ${money(shown.expected.cost)}` : "",
-        shown.left_out.length ? ` · ${shown.left_out.length} left out` : ""));
-    }, 350);
+    if (!words || this.running) return this.next.clear();
+    this.next.ask(this.session(), { words, attach: this.attach }, this.choices());
   }
 }

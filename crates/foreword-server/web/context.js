@@ -2,15 +2,16 @@
 
 import { at, del, get, post } from "./api.js";
 import { itemForm, newAgent, newItem } from "./catalog.js";
-import { fill, h, iconButton, toast } from "./dom.js";
+import { fill, h, iconButton, refill, toast } from "./dom.js";
 
 const LABEL = { always: "Always", manual: "Manual", agent: "Agent" };
 const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
 
 export class ContextPanel {
-  /** `agent` tells the agent that a new session would have, `made` is told of a new one. */
-  constructor({ agent, made }) {
+  /** `agent` and `model` tell what a new session would have, `made` is told of a new agent. */
+  constructor({ agent, model, made }) {
     this.chosen = agent;
+    this.model = model;
     this.made = made;
     this.open = new Set();
     this.asked = 0;
@@ -22,32 +23,49 @@ export class ContextPanel {
     // What a person is writing is not taken from under their hands.
     if (same && this.node.querySelector("form[data-begun]")) return;
     this.session = session;
+    if (!same) this.shown = null;
     this.asked += 1;
     const { asked } = this;
     // While it answers, nothing can be changed; what is shown stays.
     if (running) return same || fill(this.node, h("p.empty", {}, "The items stand here when the answer is there."));
     try {
-      const view = session ? await this.ofSession(session) : await this.ofAgent(this.chosen());
-      if (this.asked === asked) fill(this.node, view);
+      const found = session ? await this.readSession(session) : await this.readAgent(this.chosen());
+      if (this.asked !== asked) return;
+      // What looks the same stays, with whoever is reading it.
+      const now = JSON.stringify(found);
+      if (this.shown === now) return;
+      this.shown = now;
+      refill(this.node, session ? this.ofSession(found) : this.ofAgent(found));
     } catch (problem) {
-      if (this.asked === asked) fill(this.node, h("p.empty", {}, problem.message));
+      if (this.asked !== asked) return;
+      this.shown = null;
+      fill(this.node, h("p.empty", {}, problem.message));
     }
   }
 
-  async ofSession(session) {
+  async readSession(session) {
     const [items, tools, settings] = await Promise.all([get(at("sessions", session, "items")), get(at("sessions", session, "tools")), get(at("sessions", session, "settings"))]);
+    return { items, tools, settings };
+  }
+
+  /** What a new session would have; the plain agent has tools alone. */
+  async readAgent(agent) {
+    const asked = new URLSearchParams(Object.entries({ agent, model: this.model() }).filter(([, value]) => value));
+    const [found, tools] = await Promise.all([agent ? get(at("agents", agent)) : { items: [], problems: [] }, get(`/tools?${asked}`)]);
+    return { agent, found, tools };
+  }
+
+  ofSession({ items, tools, settings }) {
     return [
       h("p.sub.panel-about", {}, settings.agent ? ["Agent ", h("b", {}, settings.agent), ". What you change takes effect with the next question."] : this.plain()),
       h("div.columns", {}, this.column("Rules", "rule", items, settings.agent), this.column("References", "reference", items, settings.agent), this.tools(tools)),
     ];
   }
 
-  async ofAgent(agent) {
-    if (!agent) return [h("p.empty", {}, "Rules, references and tools stand here: what the model may be given besides your words."), h("p.sub.panel-about", {}, this.plain())];
-    const found = await get(at("agents", agent));
-    return [h("p.sub.panel-about", {}, "Agent ", h("b", {}, agent), ": a new session begins with what is marked Always."),
+  ofAgent({ agent, found, tools }) {
+    return [h("p.sub.panel-about", {}, agent ? ["Agent ", h("b", {}, agent), ": a new session begins with what is marked Always."] : this.plain()),
       found.problems.length > 0 && h("ul.remarks.warn", {}, found.problems.map((problem) => h("li", {}, problem))),
-      h("div.columns", {}, this.column("Rules", "rule", found.items, agent), this.column("References", "reference", found.items, agent))];
+      h("div.columns", {}, this.column("Rules", "rule", found.items, agent), this.column("References", "reference", found.items, agent), this.tools(tools))];
   }
 
   plain() {
@@ -92,18 +110,26 @@ export class ContextPanel {
 
   tools(found) {
     const count = found.servers.reduce((sum, server) => sum + server.tools.length, 0);
-    return h("section", { dataset: { kind: "tool" } }, h("h3", {}, "Tools", h("span.count", {}, count)),
+    const many = this.session && found.used ? `${found.servers.flatMap((server) => server.tools).filter((tool) => tool.in_session).length} of ${count}` : String(count);
+    return h("section", { dataset: { kind: "tool" } }, h("h3", {}, "Tools", h("span.count", {}, many)),
       !found.used && h("p.none", {}, "The small model that comes with Foreword cannot use tools, so it is not told of them."),
       found.problems.map((problem) => h("p.warn-box", {}, h("b", {}, problem.server), ` ${problem.message}`)),
-      found.servers.map((server) => [h("h4.server-name", {}, server.server), server.tools.map((tool) => h("details.item", { class: tool.in_session ? "in" : "out" }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
-        tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), badge(tool.include, "how it may come in"), found.used && this.toggle({ ...tool, in_session: tool.in_session ? tool.include : null })),
-        tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "only reads" : "can change things")))]));
+      found.servers.map((server) => [h("h4.server-name", {}, server.server), server.tools.map((tool) => this.tool(tool, found.used))]));
+  }
+
+  tool(tool, used) {
+    const node = h("details.item", { class: tool.in_session || !this.session ? "in" : "out", open: this.open.has(tool.item), dataset: { item: tool.item }, ontoggle: () => this.open[node.open ? "add" : "delete"](tool.item) }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
+      tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), badge(tool.in_session ?? tool.include, tool.in_session && this.session ? "in this session" : "how it may come in"), this.session && used && this.toggle(tool)),
+      tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "only reads" : "can change things"));
+    return node;
   }
 
   /** The catalog changed: a session that is open takes it over. */
   async changed() {
     if (this.session) await post(at("sessions", this.session, "agent")).catch((problem) => toast(problem.message, "error"));
     for (const form of this.node.querySelectorAll("form[data-begun]")) delete form.dataset.begun;
+    // A form that was refused holds what was written, not what is there.
+    this.shown = null;
     await this.show(this.session);
   }
 

@@ -39,6 +39,60 @@ export function fill(node, ...children) {
   return node;
 }
 
+const CONTROLS = "a[href], button, input, select, textarea, summary, [tabindex]";
+const SCOPES = ["item", "turn", "id"];
+
+/** Which control of a node has the focus, told by what it belongs to and by its label, as the control itself may be drawn anew. */
+function placeIn(node) {
+  const held = document.activeElement;
+  if (!held || held === node || !node.contains(held)) return null;
+  const name = SCOPES.find((one) => node.contains(held.closest(`[data-${one}]`)) && held.closest(`[data-${one}]`) !== node);
+  const scope = name && held.closest(`[data-${name}]`);
+  const css = scope ? `[data-${name}="${CSS.escape(scope.dataset[name])}"]` : null;
+  const among = scope ? [...node.querySelectorAll(css)].indexOf(scope) : 0;
+  return { css, among, index: [...(scope ?? node).querySelectorAll(CONTROLS)].indexOf(held), label: labelOf(held), tag: held.tagName };
+}
+
+const labelOf = (node) => node.getAttribute("aria-label") ?? node.textContent.trim();
+
+/** Puts other children into a node. Whoever was at one of its controls is at the same one again, or else at the one in its place. */
+export function refill(node, ...children) {
+  const at = placeIn(node);
+  fill(node, ...children);
+  if (!at) return node;
+  const scope = at.css ? node.querySelectorAll(at.css)[at.among] : node;
+  const controls = [...(scope?.querySelectorAll(CONTROLS) ?? [])];
+  const same = controls.find((one) => one.tagName === at.tag && labelOf(one) === at.label);
+  (same ?? controls[Math.min(at.index, controls.length - 1)])?.focus({ preventScroll: true });
+  return node;
+}
+
+/** Says something to who hears the page. The place it is said at is always there, as a new one would not be listened to. */
+export function announce(text) {
+  const said = document.getElementById("said");
+  if (!said) return;
+  // The same words twice are said twice.
+  said.textContent = said.textContent === text ? `${text}\u00a0` : text;
+}
+
+/** Copies a text; whether the browser let it. */
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // A page that comes over plain HTTP from another machine has no clipboard; what is selected can be copied all the same.
+    const back = document.activeElement;
+    const field = h("textarea.unseen", { value: text, "aria-hidden": "true", tabindex: -1 });
+    (document.querySelector("dialog[open]") ?? document.body).append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    back?.focus({ preventScroll: true });
+    return done;
+  }
+}
+
 const PATHS = {
   plus: "M12 5v14M5 12h14",
   close: "M6 6l12 12M18 6L6 18",
@@ -74,6 +128,7 @@ export function iconButton(name, label, onclick, more = {}) {
 /** Says something for some seconds. */
 export function toast(text, kind = "note") {
   const node = h(`div.toast.${kind}`, {}, text);
+  announce(text);
   const toasts = document.getElementById("toasts");
   toasts.append(node);
   // Shown anew, so that it stands above a sheet that was opened since.

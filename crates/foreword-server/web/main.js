@@ -7,15 +7,18 @@ import { showLedger } from "./ledger.js";
 import { Picture } from "./picture.js";
 import { Sessions } from "./sessions.js";
 import { openSettings } from "./settings.js";
+import { tabRow } from "./tabs.js";
+import { takeTheme, toggleTheme } from "./theme.js";
 import { fill, h, icon, iconButton, toast } from "./dom.js";
 
 const state = { session: null };
 
 const sessions = new Sessions({ open, begin, remove });
-const chat = new Chat({ changed, began, chose: () => state.session || refreshPanel() });
+const chat = new Chat({ changed, began, forked, chose: () => state.session || refreshPanel() });
 const picture = new Picture();
 const context = new ContextPanel({
   agent: () => chat.composer.agent.value,
+  model: () => chat.composer.model.value,
   made: async (name) => {
     await chat.composer.loadChoices(name);
     refreshPanel();
@@ -29,16 +32,16 @@ const tabs = [
   ["context", "Context", "list", context],
 ];
 const panelBody = h("div.panel-body");
-const panelTabs = tabs.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => showPanel(name) }, label));
+const panelTabs = tabRow("What the model is given", tabs, panelBody, (name) => showPanel(name));
 const widen = iconButton("wide", "Widen the panel", toggleWide, { "aria-pressed": "false" });
 const panel = h("aside.panel", { "aria-label": "What the model is given", hidden: true },
-  h("div.panel-head", { role: "tablist" }, panelTabs, h("span.grow"), widen, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
+  h("div.panel-head", {}, panelTabs.node, h("span.grow"), widen, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
 
 const header = h("header.bar", {},
   iconButton("menu", "Sessions", () => document.body.classList.toggle("side-open"), { class: "menu-button" }),
   title, model, h("span.grow"),
   tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-label": label, title: label, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, icon(drawing), h("span.label", {}, label))),
-  h("button.bar-button", { type: "button", onclick: () => showLedger(open) }, icon("chart"), h("span.label", {}, "Cost")),
+  h("button.bar-button", { type: "button", "aria-label": "Cost", title: "Cost and cache", onclick: () => showLedger(open) }, icon("chart"), h("span.label", {}, "Cost")),
   iconButton("moon", "Light or dark", toggleTheme));
 
 function toggleWide() {
@@ -75,27 +78,33 @@ function showPanel(name, chosen = true) {
   panel.dataset.name = name ?? "";
   document.body.classList.toggle("panel-open", Boolean(name));
   if (chosen) localStorage.setItem("foreword-panel", name ?? "");
-  for (const tab of panelTabs) tab.setAttribute("aria-selected", String(tab.dataset.name === name));
+  panelTabs.mark(name);
   for (const button of header.querySelectorAll("[data-panel]")) button.setAttribute("aria-pressed", String(button.dataset.panel === name));
   const view = tabs.find(([tab]) => tab === name)?.[3];
   if (view) {
-    fill(panelBody, view.node);
+    if (panelBody.firstChild !== view.node) fill(panelBody, view.node);
     view.show(state.session?.id ?? null, chat.running);
   }
 }
 
-async function open(id) {
+let opened = 0;
+
+async function open(id, turn = null) {
   closeSide();
   if (!id) return begin();
+  opened += 1;
+  const wanted = opened;
   try {
     const session = await get(at("sessions", id));
+    // Another one was chosen meanwhile.
+    if (wanted !== opened) return;
     state.session = session;
     localStorage.setItem("foreword-session", session.id);
     history.replaceState(null, "", `#/${session.id}`);
     title.textContent = session.title || "New session";
     document.title = `${session.title || "New session"} · Foreword`;
     sessions.mark(session.id);
-    chat.open(session);
+    chat.open(session, turn);
     showSettings();
   } catch (problem) {
     if (problem.status === 404) return begin();
@@ -105,6 +114,7 @@ async function open(id) {
 
 function begin() {
   closeSide();
+  opened += 1;
   state.session = null;
   history.replaceState(null, "", location.pathname);
   title.textContent = "New session";
@@ -124,6 +134,12 @@ async function began(session) {
   model.hidden = false;
   await sessions.load();
   sessions.mark(session.id);
+}
+
+/** A session was forked off the one that is open. */
+async function forked(id) {
+  await sessions.load();
+  await open(id);
 }
 
 /** Something happened in the session that is open. */
@@ -165,28 +181,22 @@ async function remove(id, name) {
   }
 }
 
-function toggleTheme() {
-  const dark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "light" : "dark";
-  localStorage.setItem("foreword-theme", document.documentElement.dataset.theme);
-}
-
 document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented) return;
+  if (event.defaultPrevented || event.isComposing) return;
   const mod = event.ctrlKey || event.metaKey;
+  // By the place of the key: with Alt held, some keyboards write another letter. AltGr, which is Ctrl and Alt, is for writing.
+  const alt = event.altKey && !mod;
   if (mod && event.key === "k") {
     event.preventDefault();
     document.body.classList.add("side-open");
     sessions.focusSearch();
-  } else if (event.altKey && event.key === "n") {
+  } else if (alt && event.code === "KeyN") {
     event.preventDefault();
     begin();
-  } else if (event.altKey && event.key === "p") {
+  } else if (alt && event.code === "KeyP") {
     event.preventDefault();
     showPanel(panel.dataset.name === "prompt" ? null : "prompt");
-  } else if (event.altKey && event.key === "c") {
+  } else if (alt && event.code === "KeyC") {
     event.preventDefault();
     showPanel(panel.dataset.name === "context" ? null : "context");
   } else if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
@@ -196,8 +206,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-const theme = localStorage.getItem("foreword-theme");
-if (theme) document.documentElement.dataset.theme = theme;
+takeTheme();
 await sessions.load();
 const named = /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1];
 await (named ? open(named) : begin());

@@ -12,19 +12,14 @@ export function attaching(to) {
   attachTo = to;
 }
 
-/** Opens a note by its path or by the name a link has. */
+/** Opens a note by its path or by the name a link has; an address leads out of the vault. */
 export async function openNote(name) {
   if (/^https?:/.test(name)) return void window.open(name, "_blank", "noopener,noreferrer");
-  const path = name.split("#")[0].split("|")[0].trim();
   try {
-    // A link may leave out folders and the ending.
-    const bare = path.replace(/\.md$/, "").toLowerCase();
-    const found = (await get(`/vault/complete?limit=50&q=${encodeURIComponent(bare)}`)).filter((one) => one.kind === "note");
-    const hit = found.find((one) => one.label.toLowerCase() === bare) ?? found.find((one) => one.label.toLowerCase().endsWith(`/${bare}`)) ?? found[0];
-    if (!hit) return toast(`There is no note “${path}” in this vault`);
-    show(await get(`/vault/note?path=${encodeURIComponent(hit.attach)}`));
+    show(await get(`/vault/note?path=${encodeURIComponent(name)}`));
   } catch (problem) {
-    toast(problem.message, "error");
+    if (problem.status === 404) toast(`There is no note “${name}” in this vault.`);
+    else toast(problem.message, "error");
   }
 }
 

@@ -1,7 +1,7 @@
 // The prompt as a picture: a stacked bar for each request, the cached part shaded, the budget as a line, breaks marked.
 
 import { at, del, get } from "./api.js";
-import { fill, h, svg, toast } from "./dom.js";
+import { fill, h, refill, svg, toast } from "./dom.js";
 import { amount, money, share, short } from "./figures.js";
 import { LAYERS, explained, layerClass, legend } from "./layers.js";
 import { openFold, openSummaries, pinList, pinsOf } from "./fold.js";
@@ -16,17 +16,31 @@ const ORDER = [0, 1, 2, 4, 3, 5];
 export class Picture {
   constructor() {
     this.node = h("div.picture");
+    this.asked = 0;
   }
 
   async show(session, running = false) {
+    this.asked += 1;
+    const { asked } = this;
+    if (this.session !== session) this.shown = null;
+    this.session = session;
     if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."), explained());
     const [bars, pins] = await Promise.all([get(at("sessions", session, "requests")).catch(() => null), running ? null : pinsOf(session)]);
+    // Another session was opened while this one was read.
+    if (this.asked !== asked) return;
+    // What looks the same stays, with whoever is reading it.
+    const now = JSON.stringify([bars, pins]);
+    if (this.shown === now) return;
+    this.shown = now;
     if (!bars) return fill(this.node, h("p.empty", {}, "The requests of this session cannot be read."));
     if (!bars.length) return fill(this.node, h("p.empty", {}, "Nothing was sent yet."));
     const last = bars.at(-1);
-    fill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session" }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
+    const before = this.node.querySelector(".chart");
+    const [many, left] = [before?.dataset.bars, before?.scrollLeft];
+    refill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
     const chart = this.node.querySelector(".chart");
-    chart.scrollLeft = chart.scrollWidth;
+    // A new bar is shown; else who looks at an older one goes on doing so.
+    chart.scrollLeft = many === chart.dataset.bars ? left : chart.scrollWidth;
   }
 
   sums(bars) {
@@ -43,10 +57,11 @@ export class Picture {
   chart(session, bars) {
     const most = Math.max(...bars.map((bar) => bar.tokens), 1);
     const budget = bars.at(-1).budget;
-    // A budget far above all bars would flatten them: then it is told instead of drawn.
+    // A budget far above all bars would flatten them: then its line stands broken at the top, not to scale.
     const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.1 : most * 1.15;
     const y = (tokens) => HEIGHT - (tokens / top) * HEIGHT;
-    const width = bars.length * (BAR + GAP) + GAP + 34;
+    // A few bars leave room for the words of the budget all the same.
+    const width = Math.max(bars.length * (BAR + GAP) + GAP + 34, 220);
     const step = niceBelow(top / 2);
     const lines = [step, 2 * step].map((tokens) => {
       return svg("g.grid", {}, svg("line", { x1: 34, x2: width, y1: y(tokens), y2: y(tokens) }), svg("text", { x: 30, y: y(tokens) + 4 }, short(tokens)));
@@ -62,15 +77,22 @@ export class Picture {
       });
       const read = Math.min(bar.usage?.read ?? 0, below);
       const broke = bar.usage?.broke;
-      const label = `Turn ${bar.turn}: ${amount(bar.tokens)} tokens` + (read ? `, ${share(read, bar.tokens)} from the cache` : "") + (bar.began ? `, new epoch (${bar.began.replaceAll("_", " ")})` : "") + (broke ? `, cache broken by ${broke.cause}` : "");
-      return svg("g.bar-group", { tabindex: 0, role: "button", "aria-label": label, onclick: () => showRequest(session, bar.request), onkeydown: (event) => event.key === "Enter" && showRequest(session, bar.request) },
+      const label = `Turn ${bar.turn}: ${amount(bar.tokens)} tokens` + (read ? `, ${share(read, bar.tokens)} from the cache` : "") + (bar.began ? `, new epoch (${bar.began.replaceAll("_", " ")})` : "") + (broke ? `, cache broken by ${broken(broke)}` : "");
+      const open = (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        showRequest(session, bar.request);
+      };
+      return svg("g.bar-group", { tabindex: 0, role: "button", "data-item": `request-${bar.request}`, "aria-label": label, onclick: () => showRequest(session, bar.request), onkeydown: open },
         svg("title", {}, label), svg("rect.hit", { x: x - GAP / 2, y: 0, width: BAR + GAP, height: HEIGHT + 26 }), parts,
         read > 0 && svg("rect.shade", { x, width: BAR, y: y(read), height: HEIGHT - y(read) }),
         bar.began && svg("line.epoch", { x1: x - GAP / 2, x2: x - GAP / 2, y1: 0, y2: HEIGHT }),
-        broke && svg("path.broke", { d: `M${x + BAR / 2} ${y(below) - 5} l-5 -9 h10 z` }),
+        broke && svg("path.broke", { d: `M${x + BAR / 2} ${y(below) - 5} l-5 -9 h10 z` }, svg("title", {}, `cache broken by ${broken(broke)}`)),
         svg("text.turn", { x: x + BAR / 2, y: HEIGHT + 15 }, String(bar.turn)));
     });
-    const line = budget <= top && svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: Math.max(11, y(budget) - 4) }, `budget ${short(budget)}`));
+    const line = budget <= top
+      ? svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: Math.max(11, y(budget) - 4) }, `budget ${short(budget)}`))
+      : svg("g.budget.far", {}, svg("title", {}, `The budget is ${amount(budget)} tokens, far above this picture`), svg("path", { d: `M34 5 h${width - 34 - 26} l4 -4 l5 8 l4 -4 h13` }), svg("text", { x: 38, y: 17 }, `budget ${short(budget)}, not to scale`));
     const pattern = svg("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("line", { x1: 0, x2: 0, y1: 0, y2: 5 }));
     return svg("svg", { width, height: HEIGHT + 26, viewBox: `0 0 ${width} ${HEIGHT + 26}` }, svg("defs", {}, pattern), lines, columns, line);
   }
@@ -81,9 +103,9 @@ export class Picture {
   }
 
   breaks(session, bars) {
-    const broken = bars.filter((bar) => bar.usage?.broke);
-    if (!broken.length) return null;
-    return h("section", {}, h("h3", {}, "What broke the cache"), h("ul.breaks", {}, broken.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
+    const all = bars.filter((bar) => bar.usage?.broke);
+    if (!all.length) return null;
+    return h("section", {}, h("h3", {}, "What broke the cache"), h("ul.breaks", {}, all.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
   }
 
   history(session, pins) {
@@ -94,6 +116,11 @@ export class Picture {
       h("div.fold", {}, h("button.plain", { type: "button", onclick: () => openFold(session, again) }, "Fold…"), h("button.plain", { type: "button", onclick: undo }, "Undo the last fold"), h("button.plain", { type: "button", onclick: summaries }, "Summary and its sources")),
       pins && pinList(session, pins, again));
   }
+}
+
+/** What broke the cache, and what that took. */
+function broken(broke) {
+  return `${String(broke.cause).replaceAll("_", " ")}: ${amount(broke.tokens_lost ?? 0)} tokens${broke.cost_lost > 0 ? `, ${money(broke.cost_lost)}` : ""}`;
 }
 
 function niceBelow(number) {

@@ -5,10 +5,12 @@ import { fill, h, iconButton, toast } from "./dom.js";
 import { pin, pinsOf, unpin } from "./fold.js";
 import { amount, money, share } from "./figures.js";
 import { LAYERS, layerClass, legend, strip } from "./layers.js";
+import { compare, shortened } from "./lines.js";
 import { openNote } from "./note.js";
 import { sheet } from "./sheet.js";
+import { tabRow } from "./tabs.js";
 
-const WHY = {
+export const WHY = {
   over_budget: "no room in the budget", below_floor: "too little like the question", outside_top_k: "others fit better", outside_top_n: "others fit better",
   next_turn: "comes with the next turn", unused: "folded away: no recent question asked for it", removed: "taken out by you", image_not_active: "its pictures come only with the note that is open",
 };
@@ -22,7 +24,8 @@ export async function showRequest(session, number, tab = "context", layer = null
   }
   const body = h("div.sheet-body");
   const names = [["context", "Context"], ["text", "Prompt text"], ["diff", "Difference"], ["wire", "Bytes sent"]];
-  const buttons = names.map(([name, label]) => h("button.tab", { type: "button", role: "tab", dataset: { name }, onclick: () => turnTo(name) }, label));
+  const tabs = tabRow("What is shown of the request", names, body, (name) => turnTo(name));
+  let turned = 0;
   const used = found.usage;
   sheet("What the model was given", { wide: true, sub: [`turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
     found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`)] },
@@ -32,21 +35,26 @@ export async function showRequest(session, number, tab = "context", layer = null
         used?.cost > 0 && [" · ", h("b", {}, money(used.cost)), used.cost_uncached > used.cost && ` instead of ${money(used.cost_uncached)}`],
         used?.broke && h("span.badge.break", {}, `cache broken: ${String(used.broke.cause ?? "").replaceAll("_", " ")}, ${amount(used.broke.tokens_lost ?? 0)} tokens${used.broke.cost_lost > 0 ? `, ${money(used.broke.cost_lost)}` : ""}`)),
       legend()),
-    h("div.tabs", { role: "tablist" }, buttons), body);
+    tabs.node, body);
 
   async function turnTo(name, layer = null) {
-    for (const button of buttons) button.setAttribute("aria-selected", String(button.dataset.name === name));
-    try {
-      if (name === "context") fill(body, contextView(found, new Pins(session, (await pinsOf(session)) ?? []), await outputsOf(session, found)));
-      else if (name === "text") {
-        fill(body, textView(await get(at("sessions", session, "requests", number, "layers")), layer));
-        if (layer !== null) body.querySelectorAll(".layer")[layer]?.scrollIntoView({ block: "start" });
-      }
-      else if (name === "wire") fill(body, wireView(found, await get(at("sessions", session, "requests", number, "wire"))));
-      else fill(body, number > 0 ? diffView(await get(at("sessions", session, "requests", number, "diff"))) : h("p.empty", {}, "This is the first request; there is nothing before it."));
-    } catch (problem) {
-      fill(body, h("p.empty", {}, problem.message));
-    }
+    tabs.mark(name);
+    turned += 1;
+    const wanted = turned;
+    const view = await seen(name, layer).catch((problem) => h("p.empty", {}, problem.message));
+    // Another tab was chosen while this one was read.
+    if (wanted !== turned) return;
+    fill(body, view);
+    if (name === "text" && layer !== null) body.querySelectorAll(".layer")[layer]?.scrollIntoView({ block: "start" });
+  }
+
+  async function seen(name, layer) {
+    const of = (request, ...what) => get(at("sessions", session, "requests", request, ...what));
+    if (name === "context") return contextView(found, new Pins(session, (await pinsOf(session)) ?? []), await outputsOf(session, found));
+    if (name === "text") return textView(await of(number, "layers"), layer);
+    if (name === "wire") return wireView(found, await of(number, "wire"));
+    if (number === 0) return h("p.empty", {}, "This is the first request; there is nothing before it.");
+    return diffView(...(await Promise.all([of(number, "diff"), of(number - 1, "messages"), of(number, "messages")])));
   }
   await turnTo(tab, layer);
 }
@@ -145,9 +153,24 @@ function wireView(found, body) {
   return [h("p.sub", {}, `sha256 ${found.wire_sha256} — `, found.verified ? "rendered again from the record: the same bytes." : "rendered again from the record: NOT the same bytes."), h("pre.wire", {}, text)];
 }
 
-function diffView(diff) {
-  if (diff.cause === "continued") return h("p.good", {}, `This request continues the one before: its first ${amount(diff.at_byte)} bytes of prompt are the same, so a cache can serve all of them. ${amount(diff.tokens_new)} tokens are new.`);
+/** Where the request parts from the one before, and the lines that came and went. */
+function diffView(diff, before, now) {
+  return [diffWords(diff), diffLines(before, now)];
+}
+
+function diffWords(diff) {
+  if (diff.cause === "continued") return h("p.good", {}, `This request continues the one before: its first ${amount(diff.at_byte)} bytes of prompt are the same, so a cache can serve all of them. ${amount(diff.tokens_new)} tokens are new:`);
   if (diff.cause === "shortened") return h("p", {}, `This request is the start of the one before: ${amount(diff.at_byte)} bytes are the same.`);
-  return [h("p", {}, `The two part after ${amount(diff.at_byte)} bytes of prompt, because of `, h("b", {}, diff.cause.replaceAll("_", " ")), diff.item && [" at ", h("code", {}, diff.item)], `. ${amount(diff.tokens_lost)} tokens could not be read from the cache`, diff.cost_lost > 0 && ` (${money(diff.cost_lost)})`, `; ${amount(diff.tokens_new)} are new.`),
-    h("div.twice", {}, h("figure", {}, h("figcaption", {}, "before"), h("pre.minus", {}, diff.texts[0])), h("figure", {}, h("figcaption", {}, "now"), h("pre.plus", {}, diff.texts[1])))];
+  return h("p", {}, `The two part after ${amount(diff.at_byte)} bytes of prompt, because of `, h("b", {}, diff.cause.replaceAll("_", " ")), diff.item && [" at ", h("code", {}, diff.item)], `. ${amount(diff.tokens_lost)} tokens could not be read from the cache`, diff.cost_lost > 0 && ` (${money(diff.cost_lost)})`, `; ${amount(diff.tokens_new)} are new.`);
+}
+
+/** Each message is a line with its role and then its own lines, so that what was moved to another message is seen too. */
+function diffLines(before, now) {
+  const lines = (messages) => messages.flatMap((message) => [`— ${message.role} —`, ...message.text.replace(/\n+$/, "").split("\n")]);
+  const rows = shortened(compare(lines(before), lines(now)));
+  const sign = { same: " ", gone: "−", new: "+" };
+  const kind = { same: "", gone: "minus", new: "plus" };
+  return h("div.changes", { role: "list", "aria-label": "Lines that changed" }, rows.map((row) => row.kind === "skip"
+    ? h("div.skip", { role: "listitem" }, row.many === 1 ? "1 line as before" : `${amount(row.many)} lines as before`)
+    : h("div", { class: kind[row.kind], role: "listitem" }, h("span.sign", {}, sign[row.kind]), h("span", {}, row.text || " "))));
 }

@@ -1,7 +1,7 @@
 // The list of sessions, and searching in all that was said.
 
 import { get } from "./api.js";
-import { fill, h, iconButton, toast } from "./dom.js";
+import { h, iconButton, refill, toast } from "./dom.js";
 
 const DAY = 86_400_000;
 
@@ -20,7 +20,7 @@ export class Sessions {
     this.remove = remove;
     this.rows = [];
     this.current = null;
-    this.list = h("div.session-list", { role: "list" });
+    this.list = h("div.session-list");
     this.search = h("input", { type: "search", placeholder: "Search what was said", "aria-label": "Search what was said", oninput: () => this.look() });
     this.node = h("nav.side", { "aria-label": "Sessions" },
       h("div.side-head", {}, h("span.brand", {}, h("img", { src: "/icon.svg", alt: "" }), "Foreword"),
@@ -57,8 +57,8 @@ export class Sessions {
 
   draw() {
     const groups = Map.groupBy(this.rows, (row) => when(row.touched_ms));
-    const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), rows.map((row) => this.row(row))]);
-    fill(this.list, this.rows.length ? nodes : h("p.empty", {}, "Nothing was said yet. Ask something; it is kept in your vault."));
+    const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), h("div", { role: "list", "aria-label": name }, rows.map((row) => this.row(row)))]);
+    refill(this.list, this.rows.length ? nodes : h("p.empty", {}, "Nothing was said yet. Ask something; it is kept in your vault."));
     this.mark(this.current);
   }
 
@@ -76,9 +76,9 @@ export class Sessions {
     try {
       const found = await get(`/search?q=${encodeURIComponent(words)}`);
       if (this.search.value.trim() !== words) return;
-      fill(this.list, found.length ? found.map((hit) => h("div.session", { role: "listitem" },
-        h("button.session-open.hit", { type: "button", onclick: () => this.open(hit.session) },
-          h("span.session-title", {}, hit.title || hit.session), h("span.snippet", {}, hit.text)))) : h("p.empty", {}, "Nothing holds all these words."));
+      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, found.map((hit) => h("div.session", { role: "listitem" },
+        h("button.session-open.hit", { type: "button", onclick: () => this.open(hit.session, hit.turn) },
+          h("span.session-title", {}, hit.title || hit.session), h("span.snippet", {}, hit.text))))) : h("p.empty", {}, "Nothing holds all these words."));
     } catch (problem) {
       toast(problem.message, "error");
     }

@@ -5,7 +5,10 @@ import { h, iconButton } from "./dom.js";
 export function sheet(label, { wide = false, sub = null } = {}, ...body) {
   const dialog = h(`dialog.sheet${wide ? ".wide" : ""}`, { tabindex: -1, "aria-label": label, onclose: () => dialog.remove() },
     h("header", {}, h("div", {}, h("h2", {}, label), sub && h("p.sub", {}, sub)), iconButton("close", "Close", () => dialog.close())), body);
-  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  // A selection that ends beside the sheet is no click beside it.
+  let began = null;
+  dialog.addEventListener("pointerdown", (event) => { began = event.target; });
+  dialog.addEventListener("click", (event) => event.target === dialog && began === dialog && dialog.close());
   document.body.append(dialog);
   dialog.showModal();
   dialog.focus();

@@ -2,6 +2,9 @@
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
+import { takeTheme } from "./theme.js";
+
+takeTheme();
 
 const token = () => sessionStorage.getItem("foreword-token");
 const document_ = await get("/openapi.json").catch((problem) => problem);

@@ -1,5 +1,6 @@
 //! The HTTP API under `/api/v1`, and the document that describes it.
 
+mod begin;
 mod catalog;
 mod given;
 mod history;
@@ -71,6 +72,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(templates::show))
         .routes(routes!(messages::send))
         .routes(routes!(messages::preview))
+        .routes(routes!(begin::preview))
+        .routes(routes!(begin::tools))
         .routes(routes!(messages::edit))
         .routes(routes!(messages::regenerate))
         .routes(routes!(messages::resume))
@@ -81,6 +84,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::list))
         .routes(routes!(requests::show))
         .routes(routes!(requests::layers))
+        .routes(routes!(requests::messages))
         .routes(routes!(requests::wire))
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))

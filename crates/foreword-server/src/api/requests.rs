@@ -8,10 +8,11 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::IntoResponse;
 use foreword_engine::session::{
-    Bar, Difference, Inspection, LayerText, Store as _, bars, diff as compare, inspect, layer_texts, wire as bytes,
+    Bar, Difference, Inspection, LayerText, Shared, Store as _, bars, diff as compare, inspect, layer_texts, wire as bytes,
 };
 use foreword_engine::vault::{Agent, ItemId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
@@ -19,7 +20,7 @@ use super::catalog::{Told, told};
 use super::given::Asked;
 use super::sessions::named;
 use crate::app::App;
-use crate::problem::{NOT_FOUND, Problem};
+use crate::problem::{INTERNAL, NOT_FOUND, Problem};
 
 /// The requests of a session: their sizes by layer, what the cache served, what broke it, what they cost.
 #[utoipa::path(get, path = "/sessions/{session}/requests", tag = "requests", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem)))]
@@ -44,13 +45,44 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path((session, request)): 
     let found = app.common.with_store(move |store| {
         let id = named(store, &session)?;
         let inspection = inspect(store, &id, request)?;
-        let agent: Agent = serde_json::from_value(store.agent(store.session(&id)?.agent)?).unwrap_or_default();
+        let before = store.request(&id, request)?.input;
+        let Agents { then, now } = Agents::of(store, &id, before)?;
         let context = inspection.context.iter().map(|entry| &entry.item);
         let all: Vec<&ItemId> = context.chain(inspection.left_out.iter().map(|left_out| &left_out.item)).collect();
-        let items = all.into_iter().map(|item| (item.to_string(), told(&agent, item))).collect();
+        let items = all.into_iter().map(|item| {
+            // What only came later is still told of, as it is now.
+            let agent = if then.find(item).is_some() { &then } else { &now };
+            (item.to_string(), told(agent, item))
+        });
+        let items = items.collect();
         Ok(RequestView { inspection, items })
     });
     found.await.map(Json)
+}
+
+/// The agent of a session: as it was when a request was made, and as it is now. Its rules may have been made or edited since it began.
+struct Agents {
+    then: Agent,
+    now: Agent,
+}
+
+impl Agents {
+    fn of(store: &Shared, session: &str, before: u64) -> Result<Self, Problem> {
+        let (mut then, mut now) = (None, None);
+        for entry in store.log_packed(session, 0)?.into_iter().filter(|entry| entry.kind == "agent") {
+            if entry.number < before {
+                then = Some(entry.body.clone());
+            }
+            now = Some(entry.body);
+        }
+        let first = store.agent(store.session(session)?.agent)?;
+        // An agent that an older Foreword wrote tells nothing rather than hiding the request.
+        let read = |packed: Option<Value>| -> Result<Agent, Problem> {
+            let value = packed.map_or_else(|| Ok(first.clone()), |packed| store.unpack(packed))?;
+            Ok(serde_json::from_value(value).unwrap_or_default())
+        };
+        Ok(Self { then: read(then)?, now: read(now)? })
+    }
 }
 
 /// What each layer of a request says.
@@ -67,6 +99,60 @@ pub(crate) async fn wire(
 ) -> Result<impl IntoResponse, Problem> {
     let body = app.common.with_store(move |store| Ok(bytes(store, &named(store, &session)?, request)?)).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
+}
+
+/// A message as it was sent.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SentView {
+    /// `tools` for the list of tools, else `system`, `user`, `assistant` or `tool`.
+    role: String,
+    /// What it says; its tool calls below that.
+    text: String,
+}
+
+/// What is read of a message on record.
+#[derive(Deserialize)]
+struct Recorded {
+    role: String,
+    #[serde(default)]
+    pieces: Vec<RecordedPiece>,
+    #[serde(default)]
+    calls: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct RecordedPiece {
+    text: String,
+}
+
+/// What was said to the model in a request, in the order in which it read it: the tools, then the messages.
+#[utoipa::path(get, path = "/sessions/{session}/requests/{request}/messages", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [SentView]), (status = 404, body = Problem)))]
+pub(crate) async fn messages(
+    State(app): State<Arc<App>>,
+    Path((session, request)): Path<(String, u64)>,
+) -> Answer<Vec<SentView>> {
+    let found = app.common.with_store(move |store| {
+        let id = named(store, &session)?;
+        let tools = layer_texts(store, &id, request)?.into_iter().next().into_iter().flat_map(|layer| layer.segments);
+        let mut all: Vec<SentView> = tools.map(|tool| SentView { role: "tools".to_owned(), text: tool.text }).collect();
+        for value in store.messages(&id, request)? {
+            let Recorded { role, pieces, calls } = serde_json::from_value(value).map_err(|error| {
+                Problem::new(INTERNAL, format!("a message of request {request} of session {id} cannot be read: {error}"))
+            })?;
+            let words: String = pieces.into_iter().map(|piece| piece.text).collect();
+            let said = Some(words).filter(|words| !words.is_empty()).into_iter();
+            let lines: Vec<String> = said.chain(calls.iter().map(call)).collect();
+            all.push(SentView { role, text: lines.join("\n") });
+        }
+        Ok(all)
+    });
+    found.await.map(Json)
+}
+
+/// A call as a person reads it.
+fn call(call: &Value) -> String {
+    let name = call.get("name").and_then(Value::as_str).unwrap_or("a tool");
+    format!("{name}({})", call.get("arguments").unwrap_or(&Value::Null))
 }
 
 /// What to compare with.

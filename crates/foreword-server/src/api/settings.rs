@@ -9,6 +9,7 @@ use foreword_engine::manager::DEFAULT_TEMPLATE;
 use foreword_engine::session::Mode;
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
+use foreword_engine::vault::Include;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -165,7 +166,7 @@ pub(crate) struct ToolsView {
     /// The servers, by name.
     servers: Vec<ServerView>,
     /// What is missing, and why.
-    problems: Vec<ServerProblem>,
+    pub(super) problems: Vec<ServerProblem>,
 }
 
 /// A tool server.
@@ -188,9 +189,10 @@ pub(crate) struct ToolView {
     description: Option<String>,
     /// How it may come in: `always`, `manual`, `agent`.
     #[schema(value_type = String)]
-    include: foreword_engine::vault::Include,
-    /// Whether it is in the session.
-    in_session: bool,
+    include: Include,
+    /// How it came into the session; none where it is not in it.
+    #[schema(value_type = Option<String>)]
+    in_session: Option<Include>,
     /// Whether the person is asked before it runs, as things are set now.
     asks: bool,
     /// Whether it only reads.
@@ -201,13 +203,13 @@ pub(crate) struct ToolView {
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServerProblem {
     /// The server.
-    server: String,
+    pub(super) server: String,
     /// What happened and what can be done.
-    message: String,
+    pub(super) message: String,
 }
 
 impl ToolsView {
-    fn of(desk: &mut Desk) -> Result<Self, Problem> {
+    pub(super) fn of(desk: &mut Desk) -> Result<Self, Problem> {
         let (kept, hands) = desk.equipped()?;
         let used = !kept.setup().is_embedded();
         if used {
@@ -220,7 +222,7 @@ impl ToolsView {
         for tool in &agent.tools {
             let id = tool.id();
             let view = ToolView {
-                in_session: used && session.included().iter().any(|(member, _)| *member == id),
+                in_session: session.included().iter().find(|(member, _)| used && *member == id).map(|(_, include)| *include),
                 item: id.to_string(),
                 name: tool.name.clone(),
                 description: tool.description.clone(),

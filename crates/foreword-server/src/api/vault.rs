@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use foreword_engine::search::Kind;
 use foreword_engine::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES};
-use foreword_engine::vault::{Show, Tree};
+use foreword_engine::vault::{Show, Tree, Vault};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -38,7 +38,7 @@ pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQu
 /// Which note.
 #[derive(Deserialize, IntoParams)]
 pub(crate) struct NoteQuery {
-    /// Its path in the vault.
+    /// Its path in the vault, or its name as in a link: `Garden/Beds.md`, `Beds`, `Beds#Sizes|the beds`.
     path: String,
 }
 
@@ -57,14 +57,26 @@ pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQu
     let common = Arc::clone(&app.common);
     let note = blocking(move || {
         let vault = common.vault();
-        let Some(listed) = vault.get(&query.path) else {
-            return Err(Problem::new(NOT_FOUND, format!("{:?} is no note of this vault", query.path)));
+        let Some(path) = meant(&vault, &query.path) else {
+            return Err(Problem::new(NOT_FOUND, format!("there is no note {:?} in this vault", query.path)));
         };
-        let path = listed.facts.path.clone();
         let (text, _) = vault.read_note(&path).map_err(|error| Problem::new(NOT_FOUND, error))?;
         Ok(NoteView { path, text })
     });
     note.await.map(Json)
+}
+
+/// The path of the note that is meant: the one that is called exactly so, else where a link of this name leads.
+fn meant(vault: &Vault, name: &str) -> Option<String> {
+    if let Some(listed) = vault.get(name) {
+        return Some(listed.facts.path.clone());
+    }
+    let target = name.split(['#', '|']).next().unwrap_or_default().trim();
+    if target.is_empty() {
+        return None;
+    }
+    let listed = vault.resolve(target, "").path().and_then(|path| vault.get(path))?;
+    Some(listed.facts.path.clone())
 }
 
 /// What to look for.
@@ -150,7 +162,12 @@ pub(crate) struct CompleteQuery {
     q: String,
     /// How many at most.
     limit: Option<usize>,
+    /// Only these kinds, with commas between them: `note`, `tag`, `folder`; all where it is left out.
+    kinds: Option<String>,
 }
+
+/// What can be attached by its name.
+const ATTACHED: [&str; 3] = ["note", "tag", "folder"];
 
 /// Something that can be attached.
 #[derive(Serialize, ToSchema)]
@@ -166,8 +183,15 @@ pub(crate) struct Completion {
 }
 
 /// Notes, tags and folders whose name holds what was begun; those that begin with it first.
-#[utoipa::path(get, path = "/vault/complete", tag = "vault", params(CompleteQuery), responses((status = 200, body = [Completion])))]
+#[utoipa::path(get, path = "/vault/complete", tag = "vault", params(CompleteQuery), responses((status = 200, body = [Completion]), (status = 400, body = Problem)))]
 pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<CompleteQuery>) -> Answer<Vec<Completion>> {
+    let wanted: Vec<String> = match &query.kinds {
+        None => ATTACHED.map(str::to_owned).to_vec(),
+        Some(kinds) => kinds.split(',').map(|kind| kind.trim().to_owned()).collect(),
+    };
+    if let Some(other) = wanted.iter().find(|kind| !ATTACHED.contains(&kind.as_str())) {
+        return Err(Problem::new(BAD_REQUEST, format!("{other:?} is not completed: expected note, tag or folder")));
+    }
     let common = Arc::clone(&app.common);
     let found = blocking(move || {
         let vault = common.vault();
@@ -189,6 +213,8 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<Co
         let named = |kind| move |(name, notes): (String, usize)| Completion { kind, label: name.clone(), attach: name, notes };
         all.extend(tags.into_iter().map(named("tag")));
         all.extend(folders.into_iter().map(named("folder")));
+        // Before the cut: in a large vault the notes alone would fill the list.
+        all.retain(|found| wanted.iter().any(|kind| kind == found.kind));
         Ok(fitting(all, &query.q, query.limit.unwrap_or(20).min(200)))
     });
     found.await.map(Json)

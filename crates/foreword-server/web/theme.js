@@ -1,0 +1,16 @@
+// Light or dark: as the system has it, until a person chooses.
+
+const KEY = "foreword-theme";
+
+/** What was chosen before. */
+export function takeTheme() {
+  const theme = localStorage.getItem(KEY);
+  if (theme) document.documentElement.dataset.theme = theme;
+}
+
+export function toggleTheme() {
+  const { dataset } = document.documentElement;
+  const dark = dataset.theme ? dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem(KEY, dataset.theme);
+}
