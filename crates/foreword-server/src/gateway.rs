@@ -463,6 +463,10 @@ impl Relay {
         }
         // Whoever has the answer may go on at once.
         drop(running);
+        // Whoever looks at the session on the page has to look again.
+        if let Some(line) = self.app.hub.known(&self.session).filter(|line| line.feed.is_heard()) {
+            line.feed.tell("changed", &json!({}));
+        }
         match outcome {
             Ok(Some(reply)) => self.finish(&reply, told).await,
             Ok(None) => self.fail(nothing(), told).await,
