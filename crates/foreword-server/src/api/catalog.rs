@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::agents::Catalog;
 use foreword_engine::session::{Hash, Input};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path};
 use super::history::tell;
 use super::sessions::full_name;
 use crate::app::{App, blocking};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use foreword_engine::agents::{Catalog, Change, Priority, create_agent as begin};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::catalog::ItemView;
-use super::given::Given;
+use super::given::{Given, Path};
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, CHANGED, NO_VERSION, NOT_FOUND, Problem};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use foreword_engine::session::Preview;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::Given;
+use super::given::{Given, Path};
 use super::sessions::full_name;
 use crate::actor::Turn;
 use crate::app::App;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::session::Pinned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path};
 use super::sessions::full_name;
 use crate::app::App;
 use crate::clock::now_ms;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use foreword_engine::session::{
@@ -16,7 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::catalog::{Told, told};
-use super::given::Asked;
+use super::given::{Asked, Path};
 use super::sessions::named;
 use crate::app::App;
 use crate::problem::{NOT_FOUND, Problem};

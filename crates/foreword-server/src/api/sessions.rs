@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path};
 use super::settings;
 use crate::actor::{Begin, Desk};
 use crate::app::App;
