@@ -1,6 +1,7 @@
 //! The HTTP API under `/api/v1`, and the document that describes it.
 
 mod catalog;
+mod forwarded;
 mod given;
 mod history;
 mod items;
@@ -84,6 +85,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::wire))
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
+        .routes(routes!(ledger::of_session))
+        .routes(routes!(forwarded::list))
+        .routes(routes!(forwarded::show))
         .routes(routes!(vault::tree))
         .routes(routes!(vault::note))
         .routes(routes!(vault::complete))
