@@ -163,9 +163,9 @@ impl From<EditError> for Problem {
     fn from(error: EditError) -> Self {
         let kind = match error {
             EditError::NoAgent(_) | EditError::NoItem(_) => NOT_FOUND,
-            EditError::Name(_) | EditError::Kind(_) | EditError::Write(_) => BAD_REQUEST,
+            EditError::Name(_) | EditError::Kind(_) | EditError::Fixed(_) | EditError::Write(_) => BAD_REQUEST,
             EditError::Changed(_) => CHANGED,
-            EditError::OneFile(..) | EditError::Exists(_) | EditError::Otherwise(..) => CONFLICT,
+            EditError::OneFile(..) | EditError::NoPromptFile(_) | EditError::Exists(_) | EditError::Otherwise(..) => CONFLICT,
             EditError::Unreadable(..) => UNAVAILABLE,
         };
         Self::new(kind, error)

@@ -51,7 +51,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(health))
         .routes(routes!(ready))
         .routes(routes!(catalog::agents, items::create_agent))
-        .routes(routes!(catalog::agent))
+        .routes(routes!(catalog::agent, catalog::edit_agent))
         .routes(routes!(items::create))
         .routes(routes!(items::show, items::edit, items::remove))
         .routes(routes!(catalog::models))
