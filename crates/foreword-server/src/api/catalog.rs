@@ -17,6 +17,7 @@ use super::given::{Asked, Given, Path};
 use super::history::tell;
 use super::items::{seen, tagged};
 use super::sessions::full_name;
+use super::shapes;
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, Problem};
 
@@ -82,7 +83,7 @@ impl ItemView {
 }
 
 /// The agents of the vault.
-#[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [Object])))]
+#[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [shapes::AgentInfo])))]
 pub(crate) async fn agents(State(app): State<Arc<App>>) -> Answer<Vec<AgentInfo>> {
     let root = app.common.root.clone();
     blocking(move || Ok(all_agents(&root))).await.map(Json)

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::Answer;
 use super::given::{Given, Path};
 use super::sessions::{SessionView, full_name, named};
+use super::shapes;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::{OVER_BUDGET, Problem};
@@ -80,7 +81,7 @@ pub(crate) struct FoldView {
     /// Messages that would not be shown any more.
     messages: Vec<SpokenView>,
     /// Items that would leave.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::LeftOut>)]
     items: Vec<LeftOut>,
     /// What would stand for them.
     summary: Option<String>,

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use super::Answer;
 use super::given::{Asked, Given, Path};
 use super::sessions::full_name;
+use super::shapes;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::Problem;
@@ -25,14 +26,14 @@ pub(crate) struct What {
 }
 
 /// What is kept through every fold: messages, then items.
-#[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Pinned>> {
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, |desk| Ok(desk.kept()?.pins())).await.map(Json)
 }
 
 /// Keeps a message or an item through every fold.
-#[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+#[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,
