@@ -138,7 +138,8 @@ fn who_asks_twice_does_not_wait() {
     let address = served.address();
     // A request whose body never comes is waited for.
     let mut open = TcpStream::connect(&address).unwrap();
-    write!(open, "POST /api/v1/sessions HTTP/1.1\r\nhost: {address}\r\ncontent-length: 99\r\n\r\n").unwrap();
+    let head = format!("POST /api/v1/sessions HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
+    write!(open, "{head}content-length: 99\r\n\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(300));
     served.signal("TERM");
     std::thread::sleep(Duration::from_millis(300));

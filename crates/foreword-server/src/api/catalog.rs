@@ -165,6 +165,7 @@ pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<Strin
 
 /// An item.
 #[derive(Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemName {
     /// Its name: `rule:tone`, `tool:server/name`, `note:Path.md`.

@@ -75,6 +75,7 @@ impl From<Forwarded> for ForwardedView {
 
 /// Which to list.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ForwardedQuery {
     /// Only those with a lower number: the last one of the page before.
     before: Option<u64>,

@@ -19,6 +19,7 @@ use crate::problem::Problem;
 
 /// Something to keep.
 #[derive(Deserialize, Serialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct What {
     /// A message (`m12`), or something that was attached: `note:Path.md`, or its path.

@@ -72,6 +72,7 @@ pub(crate) async fn wire(
 
 /// What to compare with.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct DiffQuery {
     /// The earlier request; the one before where it is left out.
     before: Option<u64>,

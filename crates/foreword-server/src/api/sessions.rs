@@ -130,6 +130,7 @@ pub(crate) struct CallView {
 
 /// Which sessions to list.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// How many at most; 200 where it is left out.
     #[param(maximum = 1000)]
@@ -326,6 +327,7 @@ pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<Stri
 
 /// What to look for.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
     /// Words, all of which must be in a message.
     q: String,
@@ -335,6 +337,7 @@ pub(crate) struct SearchQuery {
 
 /// A message that was found.
 #[derive(Serialize, ToSchema)]
+#[schema(as = FoundMessage)]
 pub(crate) struct FoundView {
     /// The session.
     session: String,

@@ -18,6 +18,7 @@ use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 
 /// Which part of the vault.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct TreeQuery {
     /// A folder; the vault itself where it is left out.
     #[serde(default)]
@@ -37,6 +38,7 @@ pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQu
 
 /// Which note.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct NoteQuery {
     /// Its path in the vault.
     path: String,
@@ -69,6 +71,7 @@ pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQu
 
 /// What to look for.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct FindQuery {
     /// A question, or words. A time in it (`last week`) narrows the search.
     q: String,
@@ -144,6 +147,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Find
 
 /// What was begun.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct CompleteQuery {
     /// Part of a name.
     #[serde(default)]
