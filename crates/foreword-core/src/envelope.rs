@@ -117,6 +117,41 @@ pub enum FoldReason {
 }
 
 impl FoldReason {
+    /// All of them.
+    const ALL: [Self; 12] = [
+        Self::Budget,
+        Self::Window,
+        Self::Asked,
+        Self::ItemRemoved,
+        Self::CacheCold,
+        Self::Pays,
+        Self::Undone,
+        Self::AgentChanged,
+        Self::RulesChanged,
+        Self::ToolsChanged,
+        Self::Forked,
+        Self::ModelChanged,
+    ];
+
+    /// The reason that a word on the record stands for.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+
+    /// Whether the prompt was rewritten in order to be smaller. Else something else in it had to change, and the epoch began for that.
+    pub fn is_for_room(self) -> bool {
+        match self {
+            Self::Budget | Self::Window | Self::Asked | Self::CacheCold | Self::Pays => true,
+            Self::ItemRemoved
+            | Self::Undone
+            | Self::AgentChanged
+            | Self::RulesChanged
+            | Self::ToolsChanged
+            | Self::Forked
+            | Self::ModelChanged => false,
+        }
+    }
+
     /// The word on the record.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,9 +1,10 @@
-//! Changing the rules and references of an agent. Each is a markdown file in the vault that people edit too: what is not understood in it
+//! Changing an agent: its system prompt, its rules and references, the include modes of its tools. Each is a markdown file in the vault that people edit too: what is not understood in it
 //! stays, a file that somebody changed meanwhile is left alone, and nothing is written that would not read back as it was meant.
 
 mod file;
 #[cfg(test)]
 mod tests;
+mod tools;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,13 +12,13 @@ use std::path::{Path, PathBuf};
 use foreword_core::catalog::{Agent, CatalogBody, Entry};
 use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
-use foreword_tools::write::{Change as Written, WriteError, prepare, remove};
+use foreword_tools::write::{Change as Written, WriteError, prepare, remove, replace_settings};
 use foreword_vault::agents::{self, FOLDER, Files as _, Form, Found, Loaded, OnDisk};
 
 pub use file::Change;
 pub use foreword_core::catalog::{Include, Priority};
 
-use file::{With, edited};
+use file::{With, edited, word};
 
 /// The longest description, in characters.
 const MOST_DESCRIPTION: usize = 1_000;
@@ -37,6 +38,12 @@ pub enum EditError {
     /// Not a rule or reference.
     #[error("{0} is no rule or reference; tools are set in the agent's mcp.json")]
     Kind(ItemId),
+    /// More than the include mode of a tool.
+    #[error("of {0} only the include mode can be changed; all else is its server's")]
+    Fixed(ItemId),
+    /// A system prompt without a file.
+    #[error("the system prompt of {0:?} stands among its other settings: change it there")]
+    NoPromptFile(String),
     /// No such item.
     #[error("the agent has no {0} in a file of its own")]
     NoItem(ItemId),
@@ -106,9 +113,91 @@ impl Catalog {
         self.loaded.problems.iter().map(|problem| format!("{}: {}", problem.file, problem.what)).collect()
     }
 
-    /// The hash of an item's file as it is now; none where it has no file of its own.
+    /// The hash of an item's file as it is now; none where it has no file of its own. The tools of a server share the file in which it is
+    /// configured.
     pub fn version(&self, id: &ItemId) -> Option<Hash> {
-        self.files.read(self.loaded.files.get(id)?).ok().map(Hash::of)
+        let file = match server_of(id) {
+            Some((server, _)) => self.loaded.servers_file.as_ref().filter(|_| self.has_server(server))?,
+            None => self.loaded.files.get(id)?,
+        };
+        self.files.read(file).ok().map(Hash::of)
+    }
+
+    fn has_server(&self, server: &str) -> bool {
+        self.loaded.servers.iter().any(|spec| spec.name == server)
+    }
+
+    /// The hash of the system prompt's file as it is now, or of an empty one; none where it has no file of its own.
+    pub fn prompt_version(&self) -> Option<Hash> {
+        self.loaded.prompt_file.as_ref().and_then(|path| self.read_or_empty(path).ok()).map(Hash::of)
+    }
+
+    fn read_or_empty(&self, path: &str) -> Result<String, EditError> {
+        match self.files.read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read.map_err(|error| EditError::Unreadable(path.to_owned(), error)),
+        }
+    }
+
+    /// Gives the agent another system prompt, if the file of the old one still has this hash; gives back the new one.
+    pub fn edit_prompt(&self, version: Hash, prompt: &str) -> Result<Hash, EditError> {
+        let name = || self.found.name.clone();
+        if self.found.form != Form::Folder {
+            return Err(EditError::OneFile(name(), self.found.path.clone()));
+        }
+        let path = self.loaded.prompt_file.as_ref().ok_or_else(|| EditError::NoPromptFile(name()))?;
+        let old = self.read_or_empty(path)?;
+        if Hash::of(&old) != version {
+            return Err(EditError::Changed(path.clone()));
+        }
+        let meant = prompt.replace("\r\n", "\n").trim().to_owned();
+        if meant == self.agent().system_prompt {
+            return Ok(version);
+        }
+        let end = if old.contains("\r\n") { "\r\n" } else { "\n" };
+        let text = format!("{}{end}", meant.replace('\n', end));
+        let draft = match self.files.read(path) {
+            Ok(_) => prepare(&self.root, path, &Written::Replace(&text))?,
+            Err(_) => prepare(&self.root, path, &Written::Create(&text))?,
+        };
+        if draft.before().unwrap_or_default() != old {
+            return Err(EditError::Changed(path.clone()));
+        }
+        let then = agents::load(&With { disk: &self.files, path, text: &text }, &self.found);
+        if then.agent != (Agent { system_prompt: meant, ..self.agent().clone() }) {
+            return Err(EditError::Otherwise(path.clone(), "another file says something else".to_owned()));
+        }
+        draft.apply()?;
+        Ok(Hash::of(&text))
+    }
+
+    /// Sets the include mode of a tool, if the file of its server still has this hash; gives back the new one. Whether the tool may run unasked is
+    /// not set here.
+    fn edit_tool(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
+        let (Change { text: None, description: None, priority: None, include: Some(include) }, Some((server, tool))) =
+            (change, server_of(id))
+        else {
+            return Err(EditError::Fixed(id.clone()));
+        };
+        let path = self.loaded.servers_file.as_ref().filter(|_| self.has_server(server));
+        let path = path.ok_or_else(|| EditError::NoItem(id.clone()))?;
+        let old = self.files.read(path).map_err(|error| EditError::Unreadable(path.clone(), error))?;
+        if Hash::of(&old) != version {
+            return Err(EditError::Changed(path.clone()));
+        }
+        let otherwise = || EditError::Otherwise(path.clone(), "it is written in a way that is not understood".to_owned());
+        let place = ["mcpServers", server, "tools", tool, "include"];
+        let text = tools::set(&old, &place, &format!("{:?}", word(*include))).ok_or_else(otherwise)?;
+        let mut meant = self.loaded.servers.clone();
+        for spec in meant.iter_mut().filter(|spec| spec.name == server) {
+            spec.tools.entry(tool.to_owned()).or_default().include = Some(*include);
+        }
+        let then = agents::load(&With { disk: &self.files, path, text: &text }, &self.found);
+        if then.servers != meant || then.agent != self.loaded.agent {
+            return Err(otherwise());
+        }
+        replace_settings(&self.root, path, &old, &text)?;
+        Ok(Hash::of(&text))
     }
 
     /// Makes an item and gives back the hash of its file.
@@ -137,6 +226,9 @@ impl Catalog {
 
     /// Changes an item whose file still has this hash, and gives back the new one.
     pub fn edit(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
+        if id.kind() == Kind::Tool && self.found.form == Form::Folder {
+            return self.edit_tool(id, version, change);
+        }
         let (path, old) = self.read(id, version)?;
         let Some(CatalogBody::Rule(entry) | CatalogBody::Reference(entry)) = self.agent().find(id).map(|item| item.body) else {
             return Err(EditError::NoItem(id.clone()));
@@ -204,6 +296,11 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// The server and the name of a tool.
+fn server_of(id: &ItemId) -> Option<(&str, &str)> {
+    id.name().split_once('/').filter(|_| id.kind() == Kind::Tool)
 }
 
 /// One line, and not a long one.

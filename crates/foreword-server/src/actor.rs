@@ -244,7 +244,8 @@ impl Desk {
     pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup, past: Vec<Past>) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
         let store = Box::new(self.common.store().unsynced());
-        let mut kept = Kept::begin(store, &self.id, agent, setup, Some(&models), None, now_ms())?;
+        let setup = Setup { client: true, ..setup.clone() };
+        let mut kept = Kept::begin(store, &self.id, agent, &setup, Some(&models), None, now_ms())?;
         if !past.is_empty() {
             kept.import(past, now_ms())?;
         }

@@ -21,7 +21,9 @@ use crate::problem::{Problem, UNAVAILABLE};
 pub(crate) struct Tools {
     pub(crate) bench: Workbench,
     asking: Asking,
-    /// Tool servers of the vault that the user has not let run.
+    /// The tool servers of the vault as they were configured.
+    pub(crate) servers: Vec<ServerSpec>,
+    /// Those that the user has not let run.
     withheld: Vec<String>,
 }
 
@@ -37,14 +39,14 @@ pub(crate) fn workbench(
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-    let configs = (common.config.servers)(&common.root, servers);
+    let configs = (common.config.servers)(&common.root, servers.clone());
     let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();
     let mut own = own_tools(&notes, outputs);
     own.push(Box::new(Recall::of_session(&notes, common.root.join(STORE), session)));
     let toolbox = Toolbox::new(own, configs, asking, Box::new(Asker::new(line.clone())));
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
     let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), window).played(outputs);
-    let mut tools = Tools { bench, asking, withheld };
+    let mut tools = Tools { bench, asking, servers, withheld };
     for (server, message) in tools.problems() {
         line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));
     }

@@ -8,11 +8,11 @@ use std::time::Instant;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 
 use crate::app::App;
 use crate::config::Reach;
-use crate::problem::{BAD_REQUEST, NO_TOKEN, NOT_FROM_HERE, Problem, TIMEOUT, TOO_MANY};
+use crate::problem::{BAD_REQUEST, Hearer, NO_TOKEN, NOT_FROM_HERE, Problem, TIMEOUT, TOO_MANY};
 
 /// The address a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +31,12 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Lets a request through or answers it with a problem.
+/// Lets a request through or says why not.
 pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let limits = &app.config.limits;
     // A client of the gateway that wants its answer whole waits for all of it.
     let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
+    let hearer = Hearer::of(request.uri(), request.headers());
     let answered = match admit(&app, &request) {
         Err(problem) => Err(problem),
         Ok(()) => tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
@@ -43,7 +44,7 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
             Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
         }),
     };
-    let mut response = answered.unwrap_or_else(Problem::into_response);
+    let mut response = answered.unwrap_or_else(|problem| hearer.told(problem));
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

@@ -61,6 +61,8 @@ impl Server {
             .merge(gateway::router(&app))
             .merge(page::router())
             .fallback(page::missing)
+            // Of all routes that are there by now.
+            .method_not_allowed_fallback(page::wrong_method)
             .layer(limit)
             .layer(layer);
         Ok(Self { listener, app, router })

@@ -1,11 +1,11 @@
 //! The web page: static files that are part of the program.
 
 use axum::Router;
-use axum::http::{Uri, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::response::Response;
 use axum::routing::get;
 
-use crate::problem::{NOT_FOUND, Problem};
+use crate::problem::{Hearer, NOT_FOUND, Problem, WRONG_METHOD};
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -52,6 +52,13 @@ pub(crate) fn router() -> Router {
 
 /// Anything else.
 #[allow(clippy::unused_async)] // a handler is a future
-pub(crate) async fn missing(uri: Uri) -> impl IntoResponse {
-    Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path()))
+pub(crate) async fn missing(uri: Uri, headers: HeaderMap) -> Response {
+    Hearer::of(&uri, &headers).told(Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path())))
+}
+
+/// Something that is there, asked for in a way that it is not done in. Which ways there are is in the `Allow` header.
+#[allow(clippy::unused_async)] // a handler is a future
+pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
+    let detail = format!("{:?} takes no {method}; the Allow header tells what it takes", uri.path());
+    Hearer::of(&uri, &headers).told(Problem::new(WRONG_METHOD, detail))
 }

@@ -1,10 +1,12 @@
 //! What went wrong, as RFC 9457 has it: a document that people and programs can read.
 
+use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use foreword_engine::agents::EditError;
 use foreword_engine::attach::WebError;
+use foreword_engine::gateway::Front;
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError};
 use foreword_engine::templates::NoTemplate;
@@ -32,6 +34,7 @@ pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "T
 pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token is needed");
 pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "The request comes from another site");
 pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
+pub(crate) const WRONG_METHOD: Kind = (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "It is there for other methods");
 pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
 pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "It cannot be done now");
 pub(crate) const CHANGED: Kind = (StatusCode::PRECONDITION_FAILED, "changed", "It is no longer what it was");
@@ -56,6 +59,37 @@ impl Problem {
 
     pub(crate) fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// Who is told what went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hearer {
+    /// A client of the gateway: it reads the errors of the API it speaks.
+    Client(Front),
+    /// Everyone else.
+    Anyone,
+}
+
+impl Hearer {
+    /// Whoever sends such a request.
+    pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
+        let Some(path) = uri.path().strip_prefix("/v1/") else { return Self::Anyone };
+        let is = |api: &str| path == api || path.strip_prefix(api).is_some_and(|rest| rest.starts_with('/'));
+        Self::Client(match () {
+            () if is("responses") => Front::Responses,
+            // What both have, like the list of models, is asked for with this header by Anthropic's clients only.
+            () if is("messages") || headers.contains_key("anthropic-version") => Front::Messages,
+            () => Front::Chat,
+        })
+    }
+
+    /// What it is told.
+    pub(crate) fn told(self, problem: Problem) -> Response {
+        match self {
+            Self::Client(front) => (problem.status(), Json(front.error(problem.status, &problem.detail))).into_response(),
+            Self::Anyone => problem.into_response(),
+        }
     }
 }
 
@@ -129,9 +163,9 @@ impl From<EditError> for Problem {
     fn from(error: EditError) -> Self {
         let kind = match error {
             EditError::NoAgent(_) | EditError::NoItem(_) => NOT_FOUND,
-            EditError::Name(_) | EditError::Kind(_) | EditError::Write(_) => BAD_REQUEST,
+            EditError::Name(_) | EditError::Kind(_) | EditError::Fixed(_) | EditError::Write(_) => BAD_REQUEST,
             EditError::Changed(_) => CHANGED,
-            EditError::OneFile(..) | EditError::Exists(_) | EditError::Otherwise(..) => CONFLICT,
+            EditError::OneFile(..) | EditError::NoPromptFile(_) | EditError::Exists(_) | EditError::Otherwise(..) => CONFLICT,
             EditError::Unreadable(..) => UNAVAILABLE,
         };
         Self::new(kind, error)
@@ -194,5 +228,29 @@ impl From<QueryRejection> for Problem {
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
         Self::new(BAD_REQUEST, rejection.body_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_told_in_their_own_words() {
+        let check = |path: &'static str, header: Option<&'static str>, expect: Hearer| {
+            let headers = header.map(|name| (name.parse().unwrap(), HeaderValue::from_static("x"))).into_iter().collect();
+            assert_eq!(Hearer::of(&Uri::from_static(path), &headers), expect, "{path} {header:?}");
+        };
+        check("/v1/chat/completions", None, Hearer::Client(Front::Chat));
+        check("/v1/responses", None, Hearer::Client(Front::Responses));
+        check("/v1/responses/resp_1", None, Hearer::Client(Front::Responses));
+        check("/v1/messages", None, Hearer::Client(Front::Messages));
+        check("/v1/messages/count_tokens", None, Hearer::Client(Front::Messages));
+        check("/v1/messagesandmore", None, Hearer::Client(Front::Chat));
+        check("/v1/models", None, Hearer::Client(Front::Chat));
+        check("/v1/models", Some("anthropic-version"), Hearer::Client(Front::Messages));
+        check("/v1/models?x=/v1/messages", Some("x-api-key"), Hearer::Client(Front::Chat));
+        check("/api/v1/sessions", Some("anthropic-version"), Hearer::Anyone);
+        check("/", None, Hearer::Anyone);
     }
 }

@@ -100,13 +100,24 @@ impl Desk {
             instruct(&mut agent, &template);
         }
         let old = kept.session().agent().clone();
+        let taken = old.clone();
+        let agent = Agent { memory: taken.memory, project: taken.project, servers: taken.servers, tools: taken.tools, ..agent };
+        if agent != old {
+            kept.change_agent(agent, now_ms())?;
+        }
+        let (servers, _) = servers_of(&common.vault(), Some(&name)).unwrap_or_default();
+        let has_servers = !servers.is_empty() && !kept.setup().is_embedded();
+        if has_servers && self.hands.as_ref().is_none_or(|hands| hands.servers != servers) {
+            // They are started anew, as they are configured now.
+            self.hands = None;
+            let (kept, hands) = self.equipped()?;
+            hands.update(kept)?;
+        }
+        let kept = self.kept()?;
+        let agent = kept.session().agent();
         let was = |id: &ItemId| old.find(id).is_some_and(|item| item.include == Include::Always);
         let always = agent.items().into_iter().filter(|item| item.include == Include::Always).map(|item| item.id);
         let joining: Vec<ItemId> = always.filter(|id| !was(id)).collect();
-        let agent = Agent { memory: old.memory, project: old.project, servers: old.servers, tools: old.tools, ..agent };
-        if agent != *kept.session().agent() {
-            kept.change_agent(agent, now_ms())?;
-        }
         for id in joining {
             if !kept.session().included().iter().any(|(member, _)| *member == id) {
                 kept.tell(Input::Add(id), now_ms())?;

@@ -250,3 +250,63 @@ fn tools_templates_and_notes_are_found() {
     assert_eq!(server.call("GET", "/api/v1/vault/search?q=%20", None).status, 400);
     assert_eq!(server.call("GET", "/api/v1/vault/search?q=x&kinds=secret", None).status, 400);
 }
+
+#[test]
+fn a_system_prompt_is_changed_by_who_has_seen_it() {
+    let server = Running::start();
+    let path = "/api/v1/agents/cook";
+    let change = |headers: &[(&str, &str)], prompt: &str| {
+        server.call_with("PATCH", path, headers, Some(&json!({"system_prompt": prompt})))
+    };
+    let seen = server.call("GET", path, None);
+    let tag = seen.header("etag").unwrap().to_owned();
+    assert_eq!(
+        (seen.json()["system_prompt"].as_str(), format!("{:?}", seen.json()["prompt_version"].as_str().unwrap())),
+        (Some(""), tag.clone())
+    );
+    assert_eq!(change(&[], "You cook.").status, 428);
+    assert_eq!(change(&[("if-match", "\"x\"")], "You cook.").status, 412);
+    assert_eq!(change(&[("if-match", &tag)], "  ").status, 400);
+    let done = change(&[("if-match", &tag)], "You cook.\n");
+    assert_eq!(done.status, 204, "{}", done.body);
+    assert_eq!(change(&[("if-match", &tag)], "You bake.").status, 412);
+    let file = server.folder.path().join("vault/Foreword/Agents/cook/prompt.md");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "You cook.\n");
+    let seen = server.call("GET", path, None);
+    assert_eq!((seen.json()["system_prompt"].as_str(), seen.header("etag")), (Some("You cook."), done.header("etag")));
+    // A session takes it when it takes its agent anew.
+    let id = server.begin();
+    let tag = done.header("etag").unwrap();
+    assert_eq!(change(&[("if-match", tag)], "You bake.").status, 204);
+    assert_eq!(server.call("POST", &format!("/api/v1/sessions/{id}/agent"), Some(&json!({}))).status, 204);
+    server.say(&id, "One", &[]);
+    let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire")).to_string();
+    assert!(wire.contains("You bake.") && !wire.contains("You cook."), "{wire}");
+    let nobody = server.call_with("PATCH", "/api/v1/agents/nobody", &[("if-match", tag)], Some(&json!({"system_prompt": "x"})));
+    assert_eq!(nobody.status, 404);
+}
+
+#[test]
+fn a_tools_include_mode_is_changed_by_who_has_seen_its_file() {
+    let server = Running::start();
+    let file = server.folder.path().join("vault/Foreword/Agents/cook/mcp.json");
+    let text = "{\"mcpServers\": {\"fs\": {\"command\": \"x\"}}}\n";
+    fs::write(&file, text).unwrap();
+    let tag = foreword_engine::session::Hash::of(text).to_string();
+    let change = |item: &str, tag: &str, body: Value| {
+        server.call_with("PATCH", &format!("/api/v1/agents/cook/items/tool%3A{item}"), &[("if-match", tag)], Some(&body))
+    };
+    assert_eq!(change("fs%2Fread", &tag, json!({"priority": 3})).status, 400);
+    assert_eq!(change("fs%2Fread", &tag, json!({"include": "agent", "text": "x"})).status, 400);
+    assert_eq!(change("web%2Fread", &tag, json!({"include": "agent"})).status, 404);
+    assert_eq!(change("fs%2Fread", "\"x\"", json!({"include": "agent"})).status, 412);
+    let done = change("fs%2Fread", &tag, json!({"include": "manual"}));
+    assert_eq!(done.status, 204, "{}", done.body);
+    assert_eq!(
+        fs::read_to_string(&file).unwrap(),
+        "{\"mcpServers\": {\"fs\": {\"command\": \"x\", \"tools\": {\"read\": {\"include\": \"manual\"}}}}}\n"
+    );
+    assert_eq!(change("fs%2Fread", &tag, json!({"include": "agent"})).status, 412);
+    assert_eq!(change("fs%2Fread", done.header("etag").unwrap(), json!({"include": "agent"})).status, 204);
+    assert!(fs::read_to_string(&file).unwrap().contains("\"include\": \"agent\""));
+}

@@ -482,3 +482,48 @@ fn nothing_else_is_done_to_a_session_while_its_client_is_answered() {
         assert_eq!(rename(&session).status, 204);
     });
 }
+
+#[test]
+fn what_was_passed_on_can_be_looked_at() {
+    let stub = Stub::start(&json_answer(MESSAGE));
+    let server = stub.gateway(GatewayMode::PassThrough);
+    assert_eq!(server.get("/api/v1/forwarded"), json!([]));
+    let body = |number: usize| {
+        format!(
+            "{{ \"model\":\"claude-sonnet-5\",  \"n\": {number}.0, \"messages\": [{{\"role\": \"user\", \"content\": \"ä\"}}]}}\n"
+        )
+    };
+    for number in 0..5 {
+        let headers = "authorization: Bearer sk-theirs\r\nx-api-key: sk-theirs\r\nx-foreword-session: task-1\r\n";
+        assert_eq!(post(&server, "/v1/messages", headers, &body(number)).status, 200);
+    }
+    forwarded(&server, |sum| sum["output"] == 35);
+    let all = server.get("/api/v1/forwarded");
+    let all = all.as_array().unwrap();
+    assert_eq!(all.len(), 5);
+    let newest = &all[0];
+    assert_eq!((&newest["front"], &newest["model"]), (&json!("messages"), &json!("claude-sonnet-5")), "{newest}");
+    assert_eq!((&newest["session"], &newest["status"]), (&json!("task-1"), &json!(200)), "{newest}");
+    let used = ["read", "write", "uncached", "output"].map(|name| newest[name].as_u64().unwrap());
+    assert_eq!(used, [30, 5, 10, 7], "{newest}");
+    // Each as it was sent, and neither key anywhere.
+    for (row, number) in all.iter().zip((0..5).rev()) {
+        let shown = server.call("GET", &format!("/api/v1/forwarded/{}", row["number"]), None);
+        assert_eq!(shown.json()["body"], body(number), "{}", shown.body);
+        assert_eq!(shown.json()["at_ms"], row["at_ms"]);
+        assert!(!shown.body.contains("sk-ours") && !shown.body.contains("sk-theirs"), "{}", shown.body);
+    }
+    // In pages, the last one first.
+    let (mut address, mut found) = (Some("/api/v1/forwarded?limit=2".to_owned()), Vec::new());
+    while let Some(next) = address {
+        let page = server.call("GET", &next, None);
+        found.push(page.json().as_array().unwrap().iter().map(|row| row["number"].clone()).collect::<Vec<_>>());
+        let link = page.header("link").and_then(|link| link.strip_prefix('<')?.split_once('>'));
+        address = link.map(|(next, _)| next.to_owned());
+    }
+    assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(found.concat(), all.iter().map(|row| row["number"].clone()).collect::<Vec<_>>());
+    for nobody in ["0", "999", "18446744073709551615"] {
+        assert_eq!(server.call("GET", &format!("/api/v1/forwarded/{nobody}"), None).status, 404, "{nobody}");
+    }
+}

@@ -238,7 +238,9 @@ fn the_description_names_every_route() {
             .replace("{request}", "0")
             .replace("{agent}", "nobody")
             .replace("{item}", "rule:x")
-            .replace("{template}", "nothing");
+            .replace("{template}", "nothing")
+            .replace("{approval}", "1")
+            .replace("{number}", "1");
         for method in methods.as_object().unwrap().keys() {
             let status = server.call(&method.to_uppercase(), &address, (method != "get").then(|| json!({})).as_ref()).status;
             assert!(status != 405 && status != 0, "{method} {path}: {status}");

@@ -1,20 +1,31 @@
-// Cost and cache over all sessions.
+// Cost and cache over all sessions, and what was passed on untouched.
 
-import { get } from "./api.js";
+import { at, get } from "./api.js";
 import { h, toast } from "./dom.js";
 import { amount, money, share } from "./figures.js";
 import { sheet } from "./sheet.js";
 
-export async function showLedger(open) {
-  let ledger;
+const PAGE = 100;
+
+const plain = (text, onclick) => h("button.plain", { type: "button", onclick }, text);
+const numbers = (texts) => texts.map((text) => h("td.number", {}, text));
+const heading = (names, words = 1) => h("thead", {}, h("tr", {}, names.map((text, place) => h("th", { class: place < words ? "" : "number", scope: "col" }, text))));
+const cost = (dollars) => (dollars ? money(dollars) : "–");
+
+async function read(path) {
   try {
-    ledger = await get("/ledger");
+    return await get(path);
   } catch (problem) {
-    return toast(problem.message, "error");
+    toast(problem.message, "error");
+    return null;
   }
+}
+
+export async function showLedger(open) {
+  const ledger = await read("/ledger");
+  if (!ledger) return;
   const all = ledger.all;
-  const cells = (sum) => [amount(sum.requests), amount(sum.read + sum.fresh), share(sum.read, sum.read + sum.fresh), amount(sum.output), sum.cost ? money(sum.cost) : "–", sum.saved > 0 ? money(sum.saved) : "–", amount(sum.folds)].map((text) => h("td.number", {}, text));
-  const head = (name) => h("thead", {}, h("tr", {}, [name, "requests", "prompt tokens", "cached", "reply tokens", "cost", "saved", "folds"].map((text, at) => h("th", { class: at ? "number" : "" }, text))));
+  const cells = (sum) => numbers([amount(sum.requests), amount(sum.asides), amount(sum.read + sum.fresh), share(sum.read, sum.read + sum.fresh), amount(sum.output), cost(sum.cost), sum.saved > 0 ? money(sum.saved) : "–", amount(sum.folds)]);
   const most = Math.max(...ledger.days.map((day) => day.read + day.fresh), 1);
   const days = ledger.days.slice(-60).map((day) => {
     const bar = h("div.day", { title: `${day.of}: ${amount(day.read + day.fresh)} tokens, ${share(day.read, day.read + day.fresh)} cached` }, h("i.fresh"), h("i.read"));
@@ -22,8 +33,35 @@ export async function showLedger(open) {
     bar.children[1].style.height = `${(day.read / most) * 100}%`;
     return bar;
   });
+  const sums = [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], all.asides_cost > 0 && ["of that for plans and summaries", money(all.asides_cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].filter(Boolean);
+  const rows = ledger.sessions.map((row) => h("tr", {}, h("td", {}, plain(row.title || row.of, () => { dialog.close(); open(row.of); })), cells(row)));
+  // Without it the rows would not add up.
+  const passed = ledger.forwarded.requests > 0 && h("tr.passed", {}, h("td", {}, plain("passed on untouched", showForwarded)), cells(ledger.forwarded));
   const dialog = sheet("Cost and cache", { wide: true },
-    h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "Nothing was sent yet. Each request is counted here: its tokens, what the provider's cache served, what it cost."), h("dl.sums.large", {}, [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+    h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "Nothing was sent yet. Each request is counted here: its tokens, what the provider's cache served, what it cost."), h("dl.sums.large", {}, sums.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
       h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "read anew"), h("li", {}, h("i.read"), "from a cache")),
-      h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, head("session"), h("tbody", {}, ledger.sessions.map((row) => h("tr", {}, h("td", {}, h("button.plain", { type: "button", onclick: () => { dialog.close(); open(row.of); } }, row.title || row.of)), cells(row))))))));
+      h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, heading(["session", "requests", "plans, summaries", "prompt tokens", "cached", "reply tokens", "cost", "saved", "folds"]), h("tbody", {}, rows, passed), h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), cells(all)))))));
+}
+
+/** What clients of the gateway sent that went on as it came, the last one first. */
+async function showForwarded() {
+  const first = await read(`/forwarded?limit=${PAGE}`);
+  if (!first) return;
+  const row = (passed) => h("tr", {}, h("td", {}, plain(new Date(passed.at_ms).toLocaleString(), () => showBody(passed.number))), h("td", {}, passed.model), h("td", {}, passed.front), numbers([passed.status ?? "–", amount(passed.read + passed.write + passed.uncached), share(passed.read, passed.read + passed.write + passed.uncached), amount(passed.output), cost(passed.cost)]));
+  const body = h("tbody", {}, first.map(row));
+  let last = first.at(-1)?.number;
+  const more = h("button", { type: "button", hidden: first.length < PAGE, onclick: async () => {
+    const next = await read(`/forwarded?limit=${PAGE}&before=${last}`);
+    if (!next) return;
+    body.append(...next.map(row));
+    last = next.at(-1)?.number ?? last;
+    more.hidden = next.length < PAGE;
+  } }, "Show earlier ones");
+  sheet("Passed on untouched", { wide: true, sub: "Requests that went to their provider to the byte, as their client sent them" },
+    h("div.sheet-body", {}, h("div.table", {}, h("table", {}, heading(["when", "model", "API", "status", "prompt tokens", "cached", "reply tokens", "cost"], 3), body)), more));
+}
+
+async function showBody(number) {
+  const passed = await read(at("forwarded", number));
+  if (passed) sheet(`Request ${number}`, { wide: true, sub: `${passed.model}, as it was sent` }, h("pre.wire", { tabindex: 0 }, passed.body));
 }

@@ -12,6 +12,7 @@ mod shared;
 mod sqlite;
 mod underway;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use foreword_core::hash::Hash;
@@ -21,7 +22,7 @@ pub use error::StoreError;
 pub use lease::Lease;
 pub use row::{
     Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forwarded, Found, Interval, Logged, NewForwarded,
-    NewRequest, NewSession, Request, SessionRow, Summary, Usage, Write,
+    NewRequest, NewSession, Own, Paid, Request, SessionRow, Summary, Usage, Write,
 };
 pub use shared::Shared;
 pub use sqlite::Sqlite;
@@ -73,6 +74,8 @@ pub trait Store: Send + std::fmt::Debug {
     fn context(&self, session: &str, request: u64) -> Result<Vec<Value>>;
     /// What the requests of a session used and cost, by request.
     fn ledger(&self, session: &str) -> Result<Vec<(u64, Usage)>>;
+    /// What each session did itself, by session, or that one: its requests with what they used, its entries of a kind, its managed views.
+    fn own(&self, session: Option<&str>, kind: &str) -> Result<BTreeMap<String, Own>>;
     /// The newest managed views of a session's history, oldest first.
     fn summaries(&self, session: &str, most: usize) -> Result<Vec<Summary>>;
     /// A text by its hash: a tool output of the Outbox, say.
@@ -103,6 +106,8 @@ pub trait Store: Send + std::fmt::Debug {
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()>;
     /// All requests that were passed on, the first one first.
     fn forwarded(&self) -> Result<Vec<Forwarded>>;
+    /// So many of them at most, the last one first; those with a lower number than `before`.
+    fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>>;
     /// The body of one of them.
     fn forwarded_body(&self, number: u64) -> Result<String>;
     /// The right to write to a session; it ends with the process at the latest.

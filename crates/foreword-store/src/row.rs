@@ -244,6 +244,31 @@ pub struct Forwarded {
     pub usage: Usage,
 }
 
+/// What a session did itself, in the line of history it is on and in those that it has left. What it took over from another session is not in
+/// it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Own {
+    /// Its requests that have an entry in the ledger, oldest first.
+    pub requests: Vec<Paid>,
+    /// The entries of its log that are of the kind that was asked for, with pointers in place of long texts.
+    pub entries: Vec<Logged>,
+    /// The managed views of its history, likewise.
+    pub summaries: Vec<Summary>,
+}
+
+/// A request and what it used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Paid {
+    /// Its place in the session, from 0.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What began the epoch, on its first request.
+    pub began: Option<String>,
+    /// What it used.
+    pub usage: Usage,
+}
+
 /// A session's state after some inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {

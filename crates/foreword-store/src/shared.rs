@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use crate::lease::Holder;
 use crate::row::{
-    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Request, SessionRow,
-    Summary, Usage, Write,
+    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Own, Request,
+    SessionRow, Summary, Usage, Write,
 };
 use crate::underway::Underway;
 use crate::{Lease, Result, Sqlite, Store, StoreError};
@@ -457,6 +457,10 @@ impl Store for Shared {
         self.alone(|store| store.ledger(session))
     }
 
+    fn own(&self, session: Option<&str>, kind: &str) -> Result<BTreeMap<String, Own>> {
+        self.alone(|store| store.own(session, kind))
+    }
+
     fn summaries(&self, session: &str, most: usize) -> Result<Vec<Summary>> {
         self.alone(|store| store.summaries(session, most))
     }
@@ -519,6 +523,10 @@ impl Store for Shared {
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
         self.alone(|store| store.forwarded())
+    }
+
+    fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
+        self.alone(|store| store.forwarded_before(before, most))
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {

@@ -98,6 +98,17 @@ pub fn remove(root: &Path, path: &str, old: &str) -> Result<(), WriteError> {
     Ok(())
 }
 
+/// Puts `new` in the place of a file of settings, unless it no longer holds `old`. Such a file may hold keys, so no copy of it is kept: it cannot
+/// be undone.
+pub fn replace_settings(root: &Path, path: &str, old: &str, new: &str) -> Result<(), WriteError> {
+    let path = NotePath::settings(path)?;
+    match path.read(root)? {
+        None => Err(WriteError::Missing { path: path.to_string() }),
+        Some(now) if now != old => Err(WriteError::Changed { path: path.to_string() }),
+        Some(_) => replace(root, &path, true, new),
+    }
+}
+
 /// Puts `text` in the place of the note in one step: whoever reads sees all of the old text or all of the new one, also after a crash.
 fn replace(root: &Path, path: &NotePath, exists: bool, text: &str) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError::io("write", path, &error);

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Event, Kept, Question, TurnError};
+use foreword_engine::session::{Event, Kept, PaidFor, Payment, Question, TurnError, Usage, payments};
 use serde_json::json;
 
 use crate::kept::now_ms;
@@ -89,6 +89,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     let mut screen = Screen::new(as_json);
     let mut each = |event: Event<'_>| screen.event(&event);
     let (speaker, hands) = (&mut *answering.speaker, &mut answering.hands);
+    let began_ms = now_ms();
     // A question that has no answer yet is sent once more, as the request it was.
     let first = kept.counts().requests.saturating_sub(u64::from(question.is_none()));
     let outcome = match question {
@@ -115,7 +116,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
             return Ok(ExitCode::from(1));
         }
     };
-    let status = Status::since(kept, first)?;
+    let status = Status::since(kept, first, began_ms)?;
     if as_json == Shown::Json {
         let report = json!({
             "session": kept.id(), "turn": kept.session().turns(), "requests": said.requests, "text": said.text,
@@ -160,22 +161,27 @@ pub(crate) struct Status {
 impl Status {
     /// The session so far.
     pub(crate) fn of(kept: &Kept) -> Result<Self> {
-        Self::since(kept, kept.counts().requests.saturating_sub(1))
+        Self::since(kept, kept.counts().requests.saturating_sub(1), i64::MAX)
     }
 
-    /// The same, where a turn began with that request.
-    fn since(kept: &Kept, first: u64) -> Result<Self> {
+    /// The same, where a turn began with that request and at that time.
+    fn since(kept: &Kept, first: u64, began_ms: i64) -> Result<Self> {
         let ledger = kept.store().ledger(kept.id())?;
         let (tokens, cached) = ledger.last().map_or((0, 0), |(_, usage)| (usage.read + usage.write + usage.uncached, usage.read));
-        let turn = || ledger.iter().filter(|(number, _)| *number >= first).map(|(_, usage)| usage);
+        let requests = || ledger.iter().filter(|(number, _)| *number >= first).map(|(_, usage)| usage);
+        // A plan or a summary that the turn needed is part of what it cost.
+        let paid = payments(kept.store(), kept.id())?;
+        let is_aside = |payment: &&Payment| matches!(payment.what, PaidFor::Aside { .. }) && payment.at_ms >= began_ms;
+        let turn = || requests().chain(paid.iter().filter(is_aside).map(|payment| &payment.usage));
+        let saved = |usage: &Usage| usage.cost_uncached - usage.cost;
         Ok(Self {
             tokens,
             cached,
-            first_token_ms: turn().next().and_then(|usage| usage.first_token_ms),
+            first_token_ms: requests().next().and_then(|usage| usage.first_token_ms),
             turn_cost: turn().map(|usage| usage.cost).sum(),
-            turn_saved: turn().map(|usage| usage.cost_uncached - usage.cost).sum(),
-            cost: ledger.iter().map(|(_, usage)| usage.cost).sum(),
-            saved: ledger.iter().map(|(_, usage)| usage.cost_uncached - usage.cost).sum(),
+            turn_saved: turn().map(saved).sum(),
+            cost: paid.iter().map(|payment| payment.usage.cost).sum(),
+            saved: paid.iter().map(|payment| saved(&payment.usage)).sum(),
         })
     }
 

@@ -1,9 +1,8 @@
 //! `foreword serve`.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, io};
 
 use anyhow::{Context as _, Result};
@@ -89,7 +88,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         let server = Server::start(address, config)?;
         let address = server.address().unwrap_or(address);
         greet(address, shown.as_deref());
-        server.run(interrupted()?).await;
+        server.run(asked_to_end()?).await;
         Ok::<(), anyhow::Error>(())
     })?;
     // A turn that could not be stopped has been stored as far as it came.
@@ -136,31 +135,105 @@ fn ready(servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
     servers.into_iter().filter_map(ready).collect()
 }
 
-fn greet(address: SocketAddr, token: Option<&str>) {
+fn greet(listens: SocketAddr, token: Option<&str>) {
     let paint = Paint::stderr();
+    let address = reachable(listens, own_address(listens));
     let page = match token {
         Some(token) => format!("http://{address}/#token={token}"),
         None => format!("http://{address}/"),
     };
     eprintln!("Foreword is at {}", paint.with("1;36", page));
+    if address != listens {
+        note(format!("it listens on all addresses of this machine, port {}", listens.port()));
+    }
     if token.is_some() {
         note("this is the only time the token is shown; --new-token makes another one");
     }
     eprintln!("{}", paint.with("2", format!("gateway http://{address}/v1, API http://{address}/api/v1; Ctrl-C ends it")));
 }
 
-/// Comes true with Ctrl-C. A second one ends the program at once.
-fn interrupted() -> Result<impl Future<Output = ()>> {
-    static ASKED: AtomicBool = AtomicBool::new(false);
-    let (sender, receiver) = tokio::sync::watch::channel(false);
-    ctrlc::set_handler(move || {
-        if ASKED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+/// An address that leads here: `0.0.0.0` and `::` mean all of them and lead nowhere.
+fn reachable(listens: SocketAddr, own: Option<IpAddr>) -> SocketAddr {
+    let loopback = || if listens.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    let own = own.filter(|own| !own.is_unspecified());
+    let ip = if listens.ip().is_unspecified() { own.unwrap_or_else(loopback) } else { listens.ip() };
+    SocketAddr::new(ip, listens.port())
+}
+
+/// The address by which this machine would speak to others. Nothing is sent to find out.
+fn own_address(listens: SocketAddr) -> Option<IpAddr> {
+    // Addresses that are set aside for documents: the system only looks up the way there.
+    let elsewhere = if listens.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
+    let socket = UdpSocket::bind(SocketAddr::new(listens.ip(), 0)).ok()?;
+    socket.connect(elsewhere).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Comes true with Ctrl-C, or when the system asks for an end. Whoever asks a second time ends the program at once.
+fn asked_to_end() -> Result<impl Future<Output = ()>> {
+    let (asked, mut ends) = tokio::sync::watch::channel(false);
+    let mut terminated = Terminated::new()?;
+    tokio::spawn(async move {
+        loop {
+            let code = tokio::select! {
+                heard = tokio::signal::ctrl_c() => match heard {
+                    Ok(()) => 130,
+                    Err(error) => return note(format!("Ctrl-C cannot be heard: {error}")),
+                },
+                () = terminated.wait() => 143,
+            };
+            if asked.send_replace(true) {
+                std::process::exit(code);
+            }
         }
-        sender.send_replace(true);
-    })?;
+    });
     Ok(async move {
-        let mut receiver = receiver;
-        let _ = receiver.wait_for(|asked| *asked).await;
+        // Where nobody can ask any more there is no end.
+        if ends.wait_for(|asked| *asked).await.is_err() {
+            std::future::pending::<()>().await;
+        }
     })
+}
+
+/// The signal by which systemd, docker and `kill` ask a program to end.
+struct Terminated {
+    #[cfg(unix)]
+    signal: tokio::signal::unix::Signal,
+}
+
+impl Terminated {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        #[cfg(unix)]
+        if self.signal.recv().await.is_some() {
+            return;
+        }
+        std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_leads_here() {
+        let check = |listens: &str, own: Option<&str>, expect: &str| {
+            let own = own.map(|own| own.parse().unwrap());
+            assert_eq!(reachable(listens.parse().unwrap(), own).to_string(), expect, "{listens} {own:?}");
+        };
+        check("127.0.0.1:4949", Some("10.0.0.7"), "127.0.0.1:4949");
+        check("192.168.1.5:80", Some("10.0.0.7"), "192.168.1.5:80");
+        check("0.0.0.0:4949", Some("10.0.0.7"), "10.0.0.7:4949");
+        check("0.0.0.0:4949", None, "127.0.0.1:4949");
+        check("[::]:4949", Some("2001:db8::7"), "[2001:db8::7]:4949");
+        check("[::]:4949", None, "[::1]:4949");
+        check("[::]:4949", Some("::"), "[::1]:4949");
+    }
 }

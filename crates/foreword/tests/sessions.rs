@@ -352,3 +352,13 @@ fn rusted(file: &Path) -> bool {
     fs::write(file, bytes).unwrap();
     !places.is_empty()
 }
+
+#[test]
+fn a_plan_is_part_of_what_a_turn_costs() {
+    let place = Place::new();
+    place.script(&json!({"replies": [{"text": "[]"}, {"text": "Planned."}]}));
+    let asked = place.ask("When do I prune?", &["--mode", "plan", "--model", "gpt-5.4"]);
+    assert_eq!((&asked["text"], &asked["requests"]), (&json!("Planned."), &json!(1)));
+    let request = place.json(&["inspect", "last", "--json"])["usage"]["cost"].as_f64().unwrap();
+    assert!(request > 0.0 && asked["cost"].as_f64().unwrap() > request, "{asked} {request}");
+}

@@ -55,7 +55,8 @@ pub(super) fn edited(old: &str, entry: &Entry, change: &Change) -> (String, Entr
     (new, meant)
 }
 
-fn word(include: Include) -> &'static str {
+/// The word for a mode in a file.
+pub(super) fn word(include: Include) -> &'static str {
     match include {
         Include::Always => "always",
         Include::Manual => "manual",

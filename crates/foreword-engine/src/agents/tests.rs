@@ -129,3 +129,63 @@ fn an_agent_begins_with_its_prompt() {
         assert!(create_agent(folder.path(), name, "x").is_err(), "{name:?}");
     }
 }
+
+#[test]
+fn a_tools_include_mode_is_set_where_its_server_is_configured() {
+    const FILE: &str = "{\n  \"mcpServers\": {\n    \"fs\": {\"command\": \"x\", \"env\": {\"KEY\": \"sk-1\"}, \"tools\": {\"read\": {\"permission\": \"required\"}}}\n  }\n}\n";
+    let set = |item: &str, version: Option<Hash>, change: &Change| {
+        let (folder, catalog) = agent(&[("mcp.json", FILE), ("prompt.md", "You cook.\n")]);
+        let id = item.parse().unwrap();
+        let version = version.or_else(|| catalog.version(&id)).unwrap_or_else(|| Hash::of(FILE));
+        let done = catalog.edit(&id, version, change);
+        let text = fs::read_to_string(folder.path().join("Foreword/Agents/cook/mcp.json")).unwrap();
+        assert_eq!(done.as_ref().ok().copied().unwrap_or_else(|| Hash::of(FILE)), Hash::of(&text), "{item}");
+        // What may be a key is copied nowhere.
+        assert!(!folder.path().join(".foreword").exists());
+        done.map(|_| text)
+    };
+    let check = |item: &str, mode, old: &str, new: &str| {
+        assert_eq!(set(item, None, &include(mode)).unwrap(), FILE.replace(old, new), "{item}");
+    };
+    check("tool:fs/read", Include::Agent, "\"required\"}", "\"required\", \"include\": \"agent\"}");
+    check("tool:fs/a/b", Include::Always, "\"required\"}}", "\"required\"}, \"a/b\": {\"include\": \"always\"}}");
+    assert!(matches!(set("tool:fs/read", Some(Hash::of("x")), &include(Include::Agent)), Err(EditError::Changed(_))));
+    assert!(matches!(set("tool:foreword/readNote", None, &include(Include::Agent)), Err(EditError::NoItem(_))));
+    assert!(matches!(set("tool:fs/read", None, &priority(3)), Err(EditError::Fixed(_))));
+    assert!(matches!(set("tool:fs/read", None, &Change::default()), Err(EditError::Fixed(_))));
+    let both = Change { include: Some(Include::Agent), ..text("x") };
+    assert!(matches!(set("tool:fs/read", None, &both), Err(EditError::Fixed(_))));
+}
+
+#[test]
+fn a_system_prompt_is_changed_in_its_own_file() {
+    let check = |files: &[(&str, &str)], prompt: &str, expect: Result<(&str, &str), &str>| {
+        let (folder, catalog) = agent(files);
+        let done = catalog
+            .prompt_version()
+            .map_or_else(|| catalog.edit_prompt(Hash::of(""), prompt), |version| catalog.edit_prompt(version, prompt));
+        match (done, expect) {
+            (Ok(version), Ok((file, text))) => {
+                assert_eq!(fs::read_to_string(folder.path().join("Foreword/Agents/cook").join(file)).unwrap(), text);
+                let then = Catalog::open(folder.path(), "cook").unwrap();
+                assert_eq!((then.agent().system_prompt.as_str(), then.prompt_version()), (prompt.trim(), Some(version)));
+            }
+            (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{error}"),
+            (done, _) => panic!("{files:?}: {done:?}"),
+        }
+    };
+    check(&[("prompt.md", "You cook.\n")], "You bake.\n\nWell.", Ok(("prompt.md", "You bake.\n\nWell.\n")));
+    check(&[("prompt.md", "You\r\ncook.")], "You\nbake.", Ok(("prompt.md", "You\r\nbake.\r\n")));
+    check(&[("prompt.md", "You cook.")], " You cook. ", Ok(("prompt.md", "You cook.")));
+    check(&[("agent.toml", "name = \"Cook\"\n")], "You bake.", Ok(("prompt.md", "You bake.\n")));
+    check(
+        &[("agent.toml", "system_prompt_file = \"told.md\"\n"), ("told.md", "You cook.")],
+        "You bake.",
+        Ok(("told.md", "You bake.\n")),
+    );
+    check(&[("agent.toml", "system_prompt = \"You cook.\"\n")], "You bake.", Err("stands among its other settings"));
+    let (folder, catalog) = agent(&[("prompt.md", "You cook.\n")]);
+    let version = catalog.prompt_version().unwrap();
+    fs::write(folder.path().join("Foreword/Agents/cook/prompt.md"), "Mine.").unwrap();
+    assert!(matches!(catalog.edit_prompt(version, "You bake."), Err(EditError::Changed(_))));
+}

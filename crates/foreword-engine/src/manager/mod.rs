@@ -141,6 +141,8 @@ pub struct Answered {
     pub model: String,
     /// Its price in USD.
     pub cost: f64,
+    /// Its price without a cache.
+    pub cost_uncached: f64,
 }
 
 /// Who is asked.
@@ -293,6 +295,7 @@ fn one(
     let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;
     view.model.clone_from(&answered.model);
     view.figures.cost += answered.cost;
+    view.figures.cost_uncached += answered.cost_uncached;
     if let Some(spent) = answered.reply.spent {
         view.figures.read += spent.prompt.read;
         view.figures.prompt += spent.prompt.total();

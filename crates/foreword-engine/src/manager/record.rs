@@ -111,6 +111,8 @@ pub struct Figures {
     pub output: Tokens,
     /// What it cost, in USD.
     pub cost: f64,
+    /// What it would have cost without a cache; 0 in records that are older than this figure.
+    pub cost_uncached: f64,
 }
 
 /// A managed view of a history.

@@ -10,6 +10,7 @@ use foreword_core::session::{Input, Session, TurnInput};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::Tokens;
 use foreword_provider::render::{BodyOptions, Next, Renderer};
+use foreword_store::Usage;
 
 use super::kept::{Kept, Outgoing};
 use super::speak::Speaker;
@@ -71,7 +72,11 @@ impl Kept {
             first.get_or_insert_with(elapsed);
         });
         let spent = answer.as_ref().ok().and_then(|reply| reply.spent);
-        let usage = self.priced(&outgoing, spent, first, elapsed());
+        // Where there was no answer nobody says what it cost, and nothing was saved.
+        let usage = match &answer {
+            Ok(_) => self.priced(&outgoing, spent, first, elapsed()),
+            Err(_) => Usage { model: self.model.name.clone(), total_ms: Some(elapsed()), ..Usage::default() },
+        };
         let aside = Aside {
             purpose: beside.purpose.to_owned(),
             body: String::from_utf8_lossy(&outgoing.body.bytes).into_owned(),

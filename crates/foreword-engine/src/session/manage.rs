@@ -10,7 +10,7 @@ use foreword_core::prompt::Prompt;
 use foreword_core::session::{Aside, Input, TurnInput};
 use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
-use foreword_provider::cost::{cost, output_cost};
+use foreword_provider::cost::{cost, output_cost, uncached_cost};
 use foreword_provider::model::Model;
 use foreword_provider::render::{BodyOptions, body};
 use foreword_store::Write;
@@ -115,8 +115,14 @@ impl Kept {
         let reply = reply?;
         let spent = reply.spent.unwrap_or_default();
         let total = spent.prompt.total();
-        let price = cost(model, &spent.prompt) + output_cost(model, total, Tokens(spent.output));
-        Ok(Answered { reply, timed_out, model: model.name.clone(), cost: price })
+        let written = output_cost(model, total, Tokens(spent.output));
+        Ok(Answered {
+            reply,
+            timed_out,
+            model: model.name.clone(),
+            cost: cost(model, &spent.prompt) + written,
+            cost_uncached: uncached_cost(model, total) + written,
+        })
     }
 
     fn put_beside(&self, aside: Aside, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {

@@ -20,6 +20,7 @@ mod manage;
 mod models;
 mod open;
 mod own;
+mod paid;
 mod picture;
 mod planner;
 mod point;
@@ -51,6 +52,7 @@ pub use kept::{Failure, Kept, Outgoing};
 pub use models::{Embedded, Remote, RemoteError, Stop, Talk, unless_stopped};
 pub use open::OpenSessionError;
 pub use own::Own;
+pub use paid::{PaidFor, Payment, all_payments, is_fold, payments};
 pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
@@ -77,7 +79,7 @@ pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
 pub use foreword_store::{
-    Counts, Dump, Fault, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
+    Counts, Dump, Fault, Forwarded, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
 };
 pub use foreword_tools::Output;
 

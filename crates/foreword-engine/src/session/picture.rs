@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::inspect::{Stored, is_summary, name, segment_name};
+use super::paid::is_fold;
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +24,8 @@ pub struct Bar {
     pub epoch: u64,
     /// What began it, on its first request.
     pub began: Option<String>,
+    /// Whether that was a fold.
+    pub folded: bool,
     /// Its size.
     pub tokens: u64,
     /// The room it had.
@@ -50,6 +53,7 @@ pub fn bars(store: &dyn Store, session: &str) -> Result<Vec<Bar>, StoreError> {
             budget: number("/budget"),
             layers,
             usage: ledger.remove(&request.number),
+            folded: request.began.as_deref().is_some_and(is_fold),
             began: request.began,
             tokens: request.tokens,
         }

@@ -40,6 +40,9 @@ pub struct Setup {
     /// The template by which its history is managed, by name: it is read anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// Whether it is the conversation of a client of the gateway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub client: bool,
 }
 
 /// Why a session cannot run as asked.
@@ -89,7 +92,7 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None, template: None }
+        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None, template: None, client: false }
     }
 
     /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.

@@ -467,10 +467,12 @@ fn a_full_disk_does_not_stop_the_turn() {
             request(session: &str, number: u64) -> foreword_store::Request; messages(session: &str, request: u64) -> Vec<serde_json::Value>;
             message_hashes(session: &str, request: u64) -> Vec<Hash>; context(session: &str, request: u64) -> Vec<serde_json::Value>;
             ledger(session: &str) -> Vec<(u64, foreword_store::Usage)>;
+            own(session: Option<&str>, kind: &str) -> std::collections::BTreeMap<String, foreword_store::Own>;
             summaries(session: &str, most: usize) -> Vec<foreword_store::Summary>; text(hash: Hash) -> String; agent(hash: Hash) -> serde_json::Value;
             checkpoint(session: &str) -> Option<foreword_store::Checkpoint>; search(words: &str, limit: usize) -> Vec<Found>;
             check() -> Vec<Fault>; backup(file: &Path) -> (); dump(session: &str) -> Dump; lease(session: &str) -> foreword_store::Lease;
-            forwarded() -> Vec<foreword_store::Forwarded>; forwarded_body(number: u64) -> String;
+            forwarded() -> Vec<foreword_store::Forwarded>; forwarded_before(before: Option<u64>, most: usize) -> Vec<foreword_store::Forwarded>;
+            forwarded_body(number: u64) -> String;
         }
     }
     let place = Place::new();

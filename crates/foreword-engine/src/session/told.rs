@@ -63,7 +63,8 @@ pub struct Aside {
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
 const ASKED: &str = "asked";
-const ASIDE: &str = "aside";
+/// The kind of [`Told::Aside`], which is looked for in logs that are not read.
+pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const HISTORY: &str = "history";
 const CITED: &str = "cited";

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use foreword_engine::agents::Catalog;
 use foreword_engine::session::{Hash, Input};
 use foreword_engine::vault::{Agent, AgentInfo, CatalogBody, Catalogued, Include, ItemId, agents as all_agents};
@@ -12,9 +13,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path};
 use super::history::tell;
+use super::items::{seen, tagged};
 use super::sessions::full_name;
+use super::shapes;
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, Problem};
 
@@ -63,7 +66,8 @@ pub(crate) struct ItemView {
     in_session: Option<Include>,
     /// What the model is told; of a tool, its schema.
     text: String,
-    /// The version of its file, which a change has to name; none where it has no file of its own.
+    /// The version of its file, which a change has to name; none where it has no file of its own. A tool's is that of the file in which its server is
+    /// configured; only its include mode can be changed.
     #[schema(value_type = Option<String>)]
     version: Option<Hash>,
 }
@@ -79,7 +83,7 @@ impl ItemView {
 }
 
 /// The agents of the vault.
-#[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [Object])))]
+#[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [shapes::AgentInfo])))]
 pub(crate) async fn agents(State(app): State<Arc<App>>) -> Answer<Vec<AgentInfo>> {
     let root = app.common.root.clone();
     blocking(move || Ok(all_agents(&root))).await.map(Json)
@@ -92,23 +96,54 @@ pub(crate) struct AgentView {
     name: String,
     /// What the model is told first.
     system_prompt: String,
+    /// The version of that, which a change has to name; none where it stands among other settings and is changed there.
+    #[schema(value_type = Option<String>)]
+    prompt_version: Option<Hash>,
     /// Its rules, references and tools.
     items: Vec<ItemView>,
     /// What could not be used in its files.
     problems: Vec<String>,
 }
 
-/// The rules, references and tools of an agent.
+/// The rules, references and tools of an agent. Its `ETag` is what a change of its system prompt has to name.
 #[utoipa::path(get, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path)), responses((status = 200, body = AgentView), (status = 404, body = Problem)))]
-pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer<AgentView> {
+pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, Problem> {
     let root = app.common.root.clone();
     let view = blocking(move || {
         let catalog = Catalog::open(&root, &name)?;
         let agent = catalog.agent();
         let items = agent.items().iter().map(|item| ItemView::new(agent, item, None, catalog.version(&item.id))).collect();
-        Ok(AgentView { name, items, problems: catalog.problems(), system_prompt: agent.system_prompt.clone() })
+        let (system_prompt, prompt_version) = (agent.system_prompt.clone(), catalog.prompt_version());
+        Ok(AgentView { name, items, problems: catalog.problems(), system_prompt, prompt_version })
     });
-    view.await.map(Json)
+    let view = view.await?;
+    let version = view.prompt_version;
+    Ok(tagged(Json(view), version))
+}
+
+/// What to change of an agent.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ChangedAgent {
+    /// What the model is told first.
+    system_prompt: String,
+}
+
+/// Gives an agent another system prompt, unless its file is no longer the version that `If-Match` names. A session goes on with the old one until it
+/// takes its agent anew.
+#[utoipa::path(patch, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path), ("if-match" = String, Header, description = "the agent's ETag")), request_body = ChangedAgent, responses((status = 204), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn edit_agent(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Given(changed): Given<ChangedAgent>,
+) -> Result<Response, Problem> {
+    if changed.system_prompt.trim().is_empty() {
+        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+    }
+    let (root, seen) = (app.common.root.clone(), seen(&headers)?);
+    let version = blocking(move || Ok(Catalog::open(&root, &name)?.edit_prompt(seen, &changed.system_prompt)?)).await?;
+    Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
 /// The items a session has and those it could have.
@@ -130,6 +165,7 @@ pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<Strin
 
 /// An item.
 #[derive(Deserialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemName {
     /// Its name: `rule:tone`, `tool:server/name`, `note:Path.md`.

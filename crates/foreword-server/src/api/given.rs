@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -36,4 +37,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
         let Query(value) = Query::from_request_parts(parts, state).await?;
         Ok(Self(value))
     }
+}
+
+/// What stands in the path of an address.
+pub(crate) struct Path<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let axum::extract::Path(value) = axum::extract::Path::from_request_parts(parts, state).await?;
+        Ok(Self(value))
+    }
+}
+
+/// The header that leads to the next page of a list, where there is one.
+pub(crate) fn next_page(address: Option<String>) -> HeaderMap {
+    let link = address.and_then(|address| HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok());
+    link.map(|link| (header::LINK, link)).into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::manager::View;
 use foreword_engine::session::{Fork, Input, LeftOut, Spoken, Store as _, fork as fork_session, new_session_id, turns};
@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::Given;
+use super::given::{Given, Path};
 use super::sessions::{SessionView, full_name, named};
+use super::shapes;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::{OVER_BUDGET, Problem};
@@ -80,7 +81,7 @@ pub(crate) struct FoldView {
     /// Messages that would not be shown any more.
     messages: Vec<SpokenView>,
     /// Items that would leave.
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = Vec<shapes::LeftOut>)]
     items: Vec<LeftOut>,
     /// What would stand for them.
     summary: Option<String>,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use foreword_engine::agents::{Catalog, Change, Priority, create_agent as begin};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::catalog::ItemView;
-use super::given::Given;
+use super::given::{Given, Path};
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, CHANGED, NO_VERSION, NOT_FOUND, Problem};
 
@@ -86,7 +86,7 @@ fn id(item: &str) -> Result<ItemId, Problem> {
 }
 
 /// The version that who asks has seen.
-fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
+pub(super) fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
     let given = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
     let given = given.ok_or_else(|| {
         Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen")
@@ -96,7 +96,7 @@ fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
         .map_err(|_| Problem::new(CHANGED, "the tag in `If-Match` is not one of this item"))
 }
 
-fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
+pub(super) fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
     match version {
         Some(version) => ([(header::ETAG, format!("\"{version}\""))], answer).into_response(),
         None => answer.into_response(),

@@ -5,20 +5,27 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use foreword_engine::session::{Store as _, Usage};
+use foreword_engine::session::{PaidFor, Payment, Store as _, Usage, all_payments, is_fold, payments};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Answer;
+use super::given::Path;
+use super::sessions::named;
 use crate::app::App;
+use crate::problem::Problem;
 
-/// A sum over requests.
+/// A sum over requests and asides.
 #[derive(Clone, Default, Serialize, ToSchema)]
 pub(crate) struct Sum {
-    /// How many.
+    /// How many requests.
     requests: u64,
+    /// How often a model was asked something beside a conversation: for a plan, for a summary. What that used and cost is in the other figures.
+    asides: u64,
+    /// What of the cost was for asides, in USD.
+    asides_cost: f64,
     /// Tokens of prompts that were read from a cache.
     read: u64,
     /// Tokens of prompts that were not.
@@ -31,20 +38,42 @@ pub(crate) struct Sum {
     saved: f64,
     /// How often a cache was broken.
     breaks: u64,
-    /// How often the prompt was folded or begun anew.
+    /// How often a prompt was folded.
     folds: u64,
+    /// How often a prompt began anew for whatever reason: folds, undone ones, forks, another model, other rules or tools.
+    epochs: u64,
 }
 
 impl Sum {
-    fn add(&mut self, usage: &Usage, folded: bool) {
+    fn request(&mut self, usage: &Usage, began: Option<&str>) {
         self.requests += 1;
+        self.breaks += u64::from(usage.broke.is_some());
+        self.folds += u64::from(began.is_some_and(is_fold));
+        self.epochs += u64::from(began.is_some());
+        self.used(usage);
+    }
+
+    fn paid(&mut self, payment: &Payment) {
+        match &payment.what {
+            PaidFor::Request { began, .. } => self.request(&payment.usage, began.as_deref()),
+            PaidFor::Aside { questions } => {
+                self.asides += questions;
+                self.asides_cost += payment.usage.cost;
+                self.used(&payment.usage);
+            }
+        }
+    }
+
+    fn used(&mut self, usage: &Usage) {
         self.read += usage.read;
         self.fresh += usage.write + usage.uncached;
         self.output += usage.output;
         self.cost += usage.cost;
         self.saved += usage.cost_uncached - usage.cost;
-        self.breaks += u64::from(usage.broke.is_some());
-        self.folds += u64::from(folded);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.requests + self.asides == 0
     }
 }
 
@@ -62,7 +91,7 @@ pub(crate) struct SumOf {
 /// The ledger at a glance.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Ledger {
-    /// Everything.
+    /// Everything: the sessions and what was passed on.
     all: Sum,
     /// Requests of clients that were passed on untouched.
     forwarded: Sum,
@@ -84,27 +113,35 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
         };
         let mut forwarded = Sum::default();
         for passed in store.forwarded()? {
-            all.add(&passed.usage, false);
-            forwarded.add(&passed.usage, false);
-            days.entry(day(passed.at_ms)).or_default().add(&passed.usage, false);
-        }
-        for row in store.sessions()? {
-            let usage: BTreeMap<u64, Usage> = store.ledger(&row.id)?.into_iter().collect();
-            let mut sum = Sum::default();
-            // What was taken over from another session was paid there.
-            for request in store.requests(&row.id)?.iter().filter(|request| request.number >= row.taken.requests) {
-                let Some(usage) = usage.get(&request.number) else { continue };
-                let folded = request.began.is_some();
-                all.add(usage, folded);
-                sum.add(usage, folded);
-                days.entry(day(request.at_ms)).or_default().add(usage, folded);
+            for sum in [&mut all, &mut forwarded, days.entry(day(passed.at_ms)).or_default()] {
+                sum.request(&passed.usage, None);
             }
-            if sum.requests > 0 {
-                sessions.push(SumOf { of: row.id, title: row.title, sum });
+        }
+        let mut payments = all_payments(store)?;
+        for row in store.sessions()? {
+            let mut own = Sum::default();
+            for payment in payments.remove(&row.id).unwrap_or_default() {
+                for sum in [&mut all, &mut own, days.entry(day(payment.at_ms)).or_default()] {
+                    sum.paid(&payment);
+                }
+            }
+            if !own.is_empty() {
+                sessions.push(SumOf { of: row.id, title: row.title, sum: own });
             }
         }
         let days = days.into_iter().map(|(of, sum)| SumOf { of, title: None, sum }).collect();
         Ok(Ledger { all, forwarded, sessions, days })
     });
     ledger.await.map(Json)
+}
+
+/// Usage, cache and cost of a session: all that it paid for itself, also what it went back from. What a fork took over was paid before.
+#[utoipa::path(get, path = "/sessions/{session}/ledger", tag = "ledger", params(("session" = String, Path)), responses((status = 200, body = Sum), (status = 404, body = Problem)))]
+pub(crate) async fn of_session(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Sum> {
+    let sum = app.common.with_store(move |store| {
+        let mut sum = Sum::default();
+        payments(store, &named(store, &session)?)?.iter().for_each(|payment| sum.paid(payment));
+        Ok(sum)
+    });
+    sum.await.map(Json)
 }

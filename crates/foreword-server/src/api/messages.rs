@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use foreword_engine::session::Preview;
@@ -14,8 +14,9 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::Given;
+use super::given::{Given, Path};
 use super::sessions::full_name;
+use super::shapes;
 use crate::actor::Turn;
 use crate::app::App;
 use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
@@ -78,7 +79,7 @@ pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String
 }
 
 /// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
-#[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = Object), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
+#[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = shapes::Preview), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn preview(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,

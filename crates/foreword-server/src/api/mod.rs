@@ -2,6 +2,7 @@
 
 mod begin;
 mod catalog;
+mod forwarded;
 mod given;
 mod history;
 mod items;
@@ -11,6 +12,7 @@ mod pins;
 mod requests;
 mod sessions;
 mod settings;
+mod shapes;
 mod templates;
 mod vault;
 
@@ -20,7 +22,8 @@ use axum::Json;
 use axum::Router;
 use axum::extract::State;
 use serde::Serialize;
-use utoipa::{OpenApi, ToSchema};
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
+use utoipa::{Modify, OpenApi, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -31,12 +34,32 @@ use crate::problem::Problem;
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Foreword",
-    description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
-    license(name = "MIT OR Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Foreword",
+        description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    // The token is needed where the server listens for other machines.
+    security(("token" = []), ("key" = []), ()),
+    modifiers(&Token)
+)]
 struct Described;
+
+/// How a request shows the server's token.
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let mut bearer = Http::new(HttpAuthScheme::Bearer);
+        bearer.description =
+            Some("The server's token, where it was started with `--listen`; on this machine alone none is needed.".to_owned());
+        components.add_security_scheme("token", SecurityScheme::Http(bearer));
+        let key = ApiKeyValue::with_description("x-api-key", "The same, as Anthropic's clients send it.");
+        components.add_security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(key)));
+    }
+}
 
 /// The API with its description.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -51,7 +74,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(health))
         .routes(routes!(ready))
         .routes(routes!(catalog::agents, items::create_agent))
-        .routes(routes!(catalog::agent))
+        .routes(routes!(catalog::agent, catalog::edit_agent))
         .routes(routes!(items::create))
         .routes(routes!(items::show, items::edit, items::remove))
         .routes(routes!(catalog::models))
@@ -88,6 +111,9 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::wire))
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
+        .routes(routes!(ledger::of_session))
+        .routes(routes!(forwarded::list))
+        .routes(routes!(forwarded::show))
         .routes(routes!(vault::tree))
         .routes(routes!(vault::note))
         .routes(routes!(vault::complete))
@@ -105,7 +131,7 @@ struct Health {
 
 /// The server runs.
 #[allow(clippy::unused_async)] // a handler is a future
-#[utoipa::path(get, path = "/health", tag = "server", responses((status = 200, body = Health)))]
+#[utoipa::path(get, path = "/health", tag = "server", security(()), responses((status = 200, body = Health)))]
 async fn health() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }

@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::session::Pinned;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path};
 use super::sessions::full_name;
+use super::shapes;
 use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::Problem;
 
 /// Something to keep.
 #[derive(Deserialize, Serialize, ToSchema, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct What {
     /// A message (`m12`), or something that was attached: `note:Path.md`, or its path.
@@ -25,14 +27,14 @@ pub(crate) struct What {
 }
 
 /// What is kept through every fold: messages, then items.
-#[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Pinned>> {
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, |desk| Ok(desk.kept()?.pins())).await.map(Json)
 }
 
 /// Keeps a message or an item through every fold.
-#[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [Object]), (status = 404, body = Problem), (status = 409, body = Problem)))]
+#[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,

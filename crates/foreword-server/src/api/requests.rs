@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use foreword_engine::session::{
@@ -17,13 +17,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::catalog::{Told, told};
-use super::given::Asked;
+use super::given::{Asked, Path};
 use super::sessions::named;
+use super::shapes;
 use crate::app::App;
 use crate::problem::{INTERNAL, NOT_FOUND, Problem};
 
 /// The requests of a session: their sizes by layer, what the cache served, what broke it, what they cost.
-#[utoipa::path(get, path = "/sessions/{session}/requests", tag = "requests", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}/requests", tag = "requests", params(("session" = String, Path)), responses((status = 200, body = [shapes::Bar]), (status = 404, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Bar>> {
     app.common.with_store(move |store| Ok(bars(store, &named(store, &session)?)?)).await.map(Json)
 }
@@ -33,7 +34,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String
 pub(crate) struct RequestView {
     /// The record: layers with their segments, items with include mode, score, layer, form and tokens, what was left out and why.
     #[serde(flatten)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = shapes::Inspection)]
     inspection: Inspection,
     /// Names, descriptions and priorities of the items, by item.
     items: BTreeMap<String, Told>,
@@ -86,7 +87,7 @@ impl Agents {
 }
 
 /// What each layer of a request says.
-#[utoipa::path(get, path = "/sessions/{session}/requests/{request}/layers", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}/requests/{request}/layers", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [shapes::LayerText]), (status = 404, body = Problem)))]
 pub(crate) async fn layers(State(app): State<Arc<App>>, Path((session, request)): Path<(String, u64)>) -> Answer<Vec<LayerText>> {
     app.common.with_store(move |store| Ok(layer_texts(store, &named(store, &session)?, request)?)).await.map(Json)
 }
@@ -157,6 +158,7 @@ fn call(call: &Value) -> String {
 
 /// What to compare with.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct DiffQuery {
     /// The earlier request; the one before where it is left out.
     before: Option<u64>,
@@ -165,7 +167,7 @@ pub(crate) struct DiffQuery {
 }
 
 /// Where a request parts from an earlier one: the byte, the item, the cause, the price.
-#[utoipa::path(get, path = "/sessions/{session}/requests/{request}/diff", tag = "requests", params(("session" = String, Path), ("request" = u64, Path), DiffQuery), responses((status = 200, body = Object), (status = 404, body = Problem), (status = 409, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}/requests/{request}/diff", tag = "requests", params(("session" = String, Path), ("request" = u64, Path), DiffQuery), responses((status = 200, body = shapes::Difference), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn diff(
     State(app): State<Arc<App>>,
     Path((session, request)): Path<(String, u64)>,

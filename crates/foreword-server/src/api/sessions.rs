@@ -1,12 +1,14 @@
 //! Sessions: begin, list, find, show, rename, delete.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
 use foreword_engine::session::{Point, SessionRow, Shared, Store, named_messages, new_session_id};
@@ -15,7 +17,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use super::given::{Asked, Given};
+use super::given::{Asked, Given, Path, next_page};
 use super::settings;
 use crate::actor::{Begin, Desk};
 use crate::app::App;
@@ -46,6 +48,8 @@ pub(crate) struct SessionView {
     layout: Option<String>,
     /// How many requests it made.
     requests: u64,
+    /// Whether it is the conversation of a client of the gateway.
+    client: bool,
     /// Whether it is answering.
     running: bool,
     /// The event behind which the turn that runs is told.
@@ -66,10 +70,16 @@ impl SessionView {
             provider: text("/dialect"),
             layout: text("/settings/layout"),
             requests: row.counts.requests,
+            client: is_of_client(row),
             event: line.as_ref().and_then(Line::turn_event),
             running: line.is_some_and(|line| line.running.load(Ordering::Relaxed)),
         }
     }
+}
+
+/// Whether a session is the conversation of a client of the gateway.
+fn is_of_client(row: &SessionRow) -> bool {
+    row.setup.get("client").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// A session with all that was said in it.
@@ -120,18 +130,63 @@ pub(crate) struct CallView {
 
 /// Which sessions to list.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// How many at most.
+    /// How many at most; 200 where it is left out.
     #[param(maximum = 1000)]
     limit: Option<usize>,
+    /// Only those behind this place in the list: `touched_ms` and `id` of the last session of the page before, with a `-` in between.
+    #[param(value_type = Option<String>)]
+    before: Option<Place>,
+    /// Only conversations of clients of the gateway (`true`), or only others (`false`).
+    client: Option<bool>,
 }
 
-/// All sessions, the last used first.
-#[utoipa::path(get, path = "/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = [SessionView])))]
-pub(crate) async fn list(State(app): State<Arc<App>>, Asked(query): Asked<ListQuery>) -> Answer<Vec<SessionView>> {
+/// A place in the list of sessions. One that is used goes to its start; those behind it stay where they are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Place(Reverse<i64>, String);
+
+impl Place {
+    fn of(row: &SessionRow) -> Self {
+        Self(Reverse(row.touched_ms), row.id.clone())
+    }
+}
+
+impl TryFrom<String> for Place {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let place = text.rsplit_once('-').and_then(|(ms, id)| Some(Self(Reverse(ms.parse().ok()?), id.to_owned())));
+        place.ok_or_else(|| format!("{text:?} is no place in the list: expected touched_ms, `-` and id of a session"))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.0.0, self.1)
+    }
+}
+
+/// All sessions, the last used first. Where there are more, the `Link` header leads to them.
+#[utoipa::path(get, path = "/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = [SessionView]), (status = 400, body = Problem)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Asked(query): Asked<ListQuery>,
+) -> Result<(HeaderMap, Json<Vec<SessionView>>), Problem> {
+    let ListQuery { limit, before, client } = query;
+    let limit = limit.unwrap_or(200).min(1000);
     let rows = app.common.with_store(|store| Ok(store.sessions()?)).await?;
-    let shown = rows.iter().filter(|row| row.counts.inputs > 0 || app.hub.known(&row.id).is_some());
-    Ok(Json(shown.take(query.limit.unwrap_or(200).min(1000)).map(|row| SessionView::new(&app, row)).collect()))
+    let mut shown = rows.iter().filter(|row| {
+        let is_behind = before.as_ref().is_none_or(|before| Place::of(row) > *before);
+        let is_wanted = client.is_none_or(|client| is_of_client(row) == client);
+        is_behind && is_wanted && (row.counts.inputs > 0 || app.hub.known(&row.id).is_some())
+    });
+    let page: Vec<&SessionRow> = shown.by_ref().take(limit).collect();
+    let last = page.last().filter(|_| shown.next().is_some());
+    let client = client.map(|client| format!("&client={client}")).unwrap_or_default();
+    let next = last.map(|row| format!("/api/v1/sessions?before={}&limit={limit}{client}", Place::of(row)));
+    Ok((next_page(next), Json(page.into_iter().map(|row| SessionView::new(&app, row)).collect())))
 }
 
 /// How a session begins.
@@ -272,6 +327,7 @@ pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<Stri
 
 /// What to look for.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
     /// Words, all of which must be in a message.
     q: String,
@@ -281,6 +337,7 @@ pub(crate) struct SearchQuery {
 
 /// A message that was found.
 #[derive(Serialize, ToSchema)]
+#[schema(as = FoundMessage)]
 pub(crate) struct FoundView {
     /// The session.
     session: String,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use foreword_engine::manager::DEFAULT_TEMPLATE;
 use foreword_engine::session::Mode;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::Given;
+use super::given::{Given, Path};
 use super::sessions::full_name;
 use crate::actor::Desk;
 use crate::answer::Tools;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use foreword_engine::manager::DEFAULT_TEMPLATE;
 use foreword_engine::templates::{Listed, Parsed, Template, parse};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Answer;
-use super::given::Given;
+use super::given::{Given, Path};
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, Problem};
 

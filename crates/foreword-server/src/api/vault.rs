@@ -18,6 +18,7 @@ use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 
 /// Which part of the vault.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct TreeQuery {
     /// A folder; the vault itself where it is left out.
     #[serde(default)]
@@ -37,6 +38,7 @@ pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQu
 
 /// Which note.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct NoteQuery {
     /// Its path in the vault, or its name as in a link: `Garden/Beds.md`, `Beds`, `Beds#Sizes|the beds`.
     path: String,
@@ -81,6 +83,7 @@ fn meant(vault: &Vault, name: &str) -> Option<String> {
 
 /// What to look for.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct FindQuery {
     /// A question, or words. A time in it (`last week`) narrows the search.
     q: String,
@@ -156,6 +159,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Find
 
 /// What was begun.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct CompleteQuery {
     /// Part of a name.
     #[serde(default)]

@@ -2,7 +2,7 @@
 //! share are there once.
 
 use foreword_core::hash::Hash;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use super::read;
 use super::write::{execute, text};
@@ -61,7 +61,19 @@ fn sum(at_ms: i64, front: &str, model: &str, session: Option<&str>, pieces: &[u8
 
 /// All of them, the first one first.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Forwarded>> {
-    let sql = format!("SELECT {}, id, at_ms, front, session, status FROM forwarded ORDER BY id", read::USAGE);
+    rows(connection, "ORDER BY id", [])
+}
+
+/// Those with a lower number, the last one first.
+pub(super) fn before(connection: &Connection, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
+    // No row has a higher number than SQLite's largest.
+    let largest = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let (before, most) = (before.map_or(i64::MAX, largest), i64::try_from(most).unwrap_or(i64::MAX));
+    rows(connection, "WHERE id < ?1 ORDER BY id DESC LIMIT ?2", params![before, most])
+}
+
+fn rows(connection: &Connection, which: &str, values: impl Params) -> Result<Vec<Forwarded>> {
+    let sql = format!("SELECT {}, id, at_ms, front, session, status FROM forwarded {which}", read::USAGE);
     let one = |row: &Row<'_>| {
         Ok(Forwarded {
             number: row.get("id")?,
@@ -74,7 +86,7 @@ pub(super) fn all(connection: &Connection) -> Result<Vec<Forwarded>> {
     };
     connection
         .prepare_cached(&sql)
-        .and_then(|mut statement| statement.query_map([], one)?.collect())
+        .and_then(|mut statement| statement.query_map(values, one)?.collect())
         .map_err(doing("read what was passed on"))
 }
 

@@ -5,6 +5,7 @@ mod dump;
 mod forwarded;
 mod lineage;
 mod migrate;
+mod own;
 mod read;
 mod search;
 mod sweep;
@@ -14,6 +15,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +30,8 @@ use crate::error::{PATIENCE_S, cannot_open, doing};
 use crate::lease::Holder;
 use crate::packed::unpack;
 use crate::row::{
-    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Request, SessionRow,
-    Summary, Usage, Write,
+    Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Own, Request,
+    SessionRow, Summary, Usage, Write,
 };
 use crate::shared::{Job, Written};
 use crate::{Lease, Result, Store, StoreError, journal};
@@ -356,6 +358,10 @@ impl Store for Sqlite {
         read::ledger(&self.connection, session)
     }
 
+    fn own(&self, session: Option<&str>, kind: &str) -> Result<BTreeMap<String, Own>> {
+        own::own(&self.connection, session, kind)
+    }
+
     fn summaries(&self, session: &str, most: usize) -> Result<Vec<Summary>> {
         read::summaries(&self.connection, session, most)
     }
@@ -450,6 +456,10 @@ impl Store for Sqlite {
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
         forwarded::all(&self.connection)
+    }
+
+    fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
+        forwarded::before(&self.connection, before, most)
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {

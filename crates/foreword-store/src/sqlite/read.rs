@@ -97,21 +97,7 @@ pub(super) fn summaries(connection: &Connection, session: &str, most: usize) -> 
 pub(super) fn summaries_of(connection: &Connection, stretch: Stretch, most: usize) -> Result<Vec<Summary>> {
     let sql = "SELECT number, at_ms, template, source, hash, model, record FROM summaries
                WHERE branch = ?1 AND number >= ?2 AND number < ?3 ORDER BY number DESC LIMIT ?4";
-    let read = |row: &Row<'_>| {
-        let record: String = row.get(6)?;
-        Ok((
-            Summary {
-                number: row.get(0)?,
-                at_ms: row.get(1)?,
-                template: row.get(2)?,
-                source: row.get(3)?,
-                hash: Hash::from(row.get::<_, [u8; 32]>(4)?),
-                model: row.get(5)?,
-                record: Value::Null,
-            },
-            record,
-        ))
-    };
+    let read = |row: &Row<'_>| Ok((summary(row)?, row.get(6)?));
     let rows: Vec<(Summary, String)> = connection
         .prepare_cached(sql)
         .and_then(|mut statement| {
@@ -125,6 +111,19 @@ pub(super) fn summaries_of(connection: &Connection, stretch: Stretch, most: usiz
         Ok(Summary { record, ..summary })
     };
     rows.into_iter().rev().map(whole).collect()
+}
+
+/// A summary without its record.
+pub(super) fn summary(row: &Row<'_>) -> rusqlite::Result<Summary> {
+    Ok(Summary {
+        number: row.get(0)?,
+        at_ms: row.get(1)?,
+        template: row.get(2)?,
+        source: row.get(3)?,
+        hash: Hash::from(row.get::<_, [u8; 32]>(4)?),
+        model: row.get(5)?,
+        record: Value::Null,
+    })
 }
 
 pub(super) fn log(connection: &Connection, session: &str, from: u64) -> Result<Vec<Logged>> {
@@ -298,11 +297,7 @@ pub(super) fn ledger_of(connection: &Connection, stretch: Stretch) -> Result<Vec
     let sql = format!(
         "SELECT {USAGE}, request, broke FROM ledger WHERE branch = ?1 AND request >= ?2 AND request < ?3 ORDER BY request"
     );
-    let used = |row: &Row<'_>| -> rusqlite::Result<(u64, Usage)> {
-        let broke: Option<String> = row.get("broke")?;
-        let broke = broke.and_then(|broke| serde_json::from_str(&broke).ok());
-        Ok((row.get("request")?, Usage { broke, ..usage(row)? }))
-    };
+    let used = |row: &Row<'_>| Ok((row.get("request")?, used(row)?));
     connection
         .prepare_cached(&sql)
         .and_then(|mut statement| {
@@ -328,6 +323,12 @@ pub(super) fn usage(row: &Row<'_>) -> rusqlite::Result<Usage> {
         total_ms: row.get(8)?,
         broke: None,
     })
+}
+
+/// The same, with what broke the cache.
+pub(super) fn used(row: &Row<'_>) -> rusqlite::Result<Usage> {
+    let broke: Option<String> = row.get("broke")?;
+    Ok(Usage { broke: broke.and_then(|broke| serde_json::from_str(&broke).ok()), ..usage(row)? })
 }
 
 /// The newest checkpoint of the branch, or of one it came from, that lies within the session's own past.

@@ -162,10 +162,19 @@ fn forks_and_rewinds_share_the_past_and_part_ways() {
     assert_eq!(words(&store, "f"), ["one", "two", "four"]);
     assert_eq!((texts(&store, "f", 1), texts(&store, "f", 2)), (vec!["one".into(), "two".into()], vec!["fresh".into()]));
     assert_eq!(store.ledger("f").unwrap().len(), 2);
+    // What was paid for was paid by whoever asked, also where it went back since.
+    let own = |store: &Sqlite, session| -> Vec<u64> {
+        let mut all = store.own(session, "turn").unwrap();
+        all.remove(session.unwrap_or("s")).unwrap_or_default().requests.iter().map(|paid| paid.number).collect()
+    };
+    store.commit("f", &[Write::Usage(2, Usage::default())]).unwrap();
+    assert_eq!((own(&store, Some("s")), own(&store, None), own(&store, Some("f"))), (vec![0, 1, 2], vec![0, 1, 2], vec![2]));
+    assert_eq!(store.own(Some("f"), "turn").unwrap()["f"].entries[0].body, json!({"words": "four"}));
     // Back to before the fork's own beginning, and on from there.
     store.branch("f", Counts { inputs: 1, requests: 1 }, None, &[]).unwrap();
     store.commit("f", &[said("turn", "five")]).unwrap();
     assert_eq!(words(&store, "f"), ["one", "five"]);
+    assert_eq!((own(&store, Some("f")), store.own(Some("nobody"), "turn").unwrap().len()), (vec![2], 0));
     assert_eq!(store.session("f").unwrap().forked_from.as_deref(), Some("s"));
     assert_eq!(store.check().unwrap(), []);
     assert!(matches!(store.branch("s", Counts::default(), Some(&fork), &[]), Err(StoreError::Exists(_))));
@@ -514,6 +523,10 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     store.answered(1, &answered).unwrap();
     let all = store.forwarded().unwrap();
     assert_eq!((all[0].status, &all[0].usage, all[1].status), (Some(200), &usage, None));
+    let page =
+        |before, most| -> Vec<u64> { store.forwarded_before(before, most).unwrap().iter().map(|passed| passed.number).collect() };
+    assert_eq!((page(None, 9), page(None, 1), page(Some(2), 9)), (vec![2, 1], vec![2], vec![1]));
+    assert_eq!((page(Some(u64::MAX), 9), page(Some(1), 9), page(Some(9), 0)), (vec![2, 1], vec![], vec![]));
     assert_eq!(store.check().unwrap(), []);
     let copy = place.folder.path().join("copy.db");
     store.backup(&copy).unwrap();

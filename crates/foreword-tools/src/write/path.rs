@@ -35,6 +35,17 @@ impl NotePath {
         }
     }
 
+    /// The path of a file of settings, which is no note.
+    pub(super) fn settings(written: &str) -> Result<Self, WriteError> {
+        let refused = |why: &str| WriteError::Path { path: written.chars().take(MAX_PATH).collect(), why: why.to_owned() };
+        if Path::new(written).extension().is_none_or(|extension| extension != "json") {
+            return Err(refused("it is no .json file"));
+        }
+        // Everything else that a path must not be is the same.
+        Self::parse(&format!("{written}.md"))?;
+        Ok(Self(written.to_owned()))
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

@@ -23,6 +23,7 @@ pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
     if let Some(text) = read(files, &path, &mut problems) {
         loaded.servers = servers::from_json(&text, &mut problems);
         loaded.agent.servers = loaded.servers.iter().map(servers::ServerSpec::server).collect();
+        loaded.servers_file = Some(path);
     }
     loaded.problems.extend(problems.list);
     loaded
@@ -62,34 +63,42 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
 
     let inline: Option<String> = take(&mut table, "system_prompt", &mut problems);
     let file: Option<String> = take(&mut table, "system_prompt_file", &mut problems);
-    loaded.agent.system_prompt = prompt(files, folder, inline, file, &mut problems);
+    (loaded.agent.system_prompt, loaded.prompt_file) = prompt(files, folder, inline, file, &mut problems);
     for key in table.keys() {
         problems.push(format!("{key} is no setting of an agent; see the documentation for those there are"));
     }
     loaded.problems.extend(problems.list);
 }
 
-fn prompt(files: &dyn Files, folder: &str, inline: Option<String>, file: Option<String>, problems: &mut Problems) -> String {
+/// The system prompt, and its file where it has one of its own.
+fn prompt(
+    files: &dyn Files,
+    folder: &str,
+    inline: Option<String>,
+    file: Option<String>,
+    problems: &mut Problems,
+) -> (String, Option<String>) {
     if let Some(inline) = inline {
         if file.is_some() {
             problems.push("system_prompt and system_prompt_file are both given; the file is not used".to_owned());
         }
-        return inline.trim().to_owned();
+        return (inline.trim().to_owned(), None);
     }
     let named = file.is_some();
     let file = file.unwrap_or_else(|| "prompt.md".to_owned());
     if file.contains('\\') || file.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
         problems
             .push(format!("system_prompt_file must be a path inside the agent's folder, not {file}; there is no system prompt"));
-        return String::new();
+        return (String::new(), None);
     }
-    if let Some(text) = read(files, &format!("{folder}/{file}"), problems) {
-        return text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned();
+    let path = format!("{folder}/{file}");
+    if let Some(text) = read(files, &path, problems) {
+        return (text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned(), Some(path));
     }
     if named {
         problems.push(format!("system_prompt_file names {file}, which is not there; there is no system prompt"));
     }
-    String::new()
+    (String::new(), Some(path))
 }
 
 /// Takes one key out of `table`, if it is there and right.

@@ -126,6 +126,10 @@ pub struct Loaded {
     pub servers: Vec<ServerSpec>,
     /// The file of each rule and reference that has one of its own.
     pub files: BTreeMap<ItemId, String>,
+    /// The file of the system prompt, also where it is not there yet; none where the prompt stands among the agent's other settings.
+    pub prompt_file: Option<String>,
+    /// The file of its tool servers.
+    pub servers_file: Option<String>,
     /// Rules that belong to some files only.
     pub scopes: Vec<Scope>,
     /// What could not be used.

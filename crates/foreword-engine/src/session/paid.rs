@@ -1,0 +1,133 @@
+//! What sessions paid for: the requests of the conversation, and what a model was asked beside it (a plan, a summary). A turn that was said
+//! otherwise or answered anew was paid for all the same.
+
+use std::collections::BTreeMap;
+
+use foreword_core::envelope::FoldReason;
+use foreword_store::{Own, Store, StoreError, Summary, Usage};
+use serde_json::Value;
+
+use super::told::ASIDE;
+
+/// Something that was paid for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Payment {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What for.
+    pub what: PaidFor,
+    /// What it used and cost.
+    pub usage: Usage,
+}
+
+/// What something was paid for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PaidFor {
+    /// A request of the conversation.
+    Request {
+        /// Its place in the session, from 0.
+        number: u64,
+        /// What began the epoch, on its first request.
+        began: Option<String>,
+    },
+    /// Something beside it.
+    Aside {
+        /// How often a model was asked.
+        questions: u64,
+    },
+}
+
+/// Whether what began an epoch was a fold.
+pub fn is_fold(began: &str) -> bool {
+    FoldReason::named(began).is_some_and(FoldReason::is_for_room)
+}
+
+/// What a session itself paid for.
+pub fn payments(store: &dyn Store, session: &str) -> Result<Vec<Payment>, StoreError> {
+    Ok(store.own(Some(session), ASIDE)?.remove(session).map(of).unwrap_or_default())
+}
+
+/// What each session itself paid for, by session.
+pub fn all_payments(store: &dyn Store) -> Result<BTreeMap<String, Vec<Payment>>, StoreError> {
+    Ok(store.own(None, ASIDE)?.into_iter().map(|(session, own)| (session, of(own))).collect())
+}
+
+fn of(own: Own) -> Vec<Payment> {
+    let requests = own.requests.into_iter().map(|paid| Payment {
+        at_ms: paid.at_ms,
+        what: PaidFor::Request { number: paid.number, began: paid.began },
+        usage: paid.usage,
+    });
+    let asides = own.entries.into_iter().filter_map(|mut entry| {
+        let usage = serde_json::from_value(entry.body.get_mut("usage")?.take()).ok()?;
+        Some(Payment { at_ms: entry.at_ms, what: PaidFor::Aside { questions: 1 }, usage })
+    });
+    requests.chain(asides).chain(own.summaries.iter().filter_map(summary)).collect()
+}
+
+/// What a summary cost, where a model was asked for it. Its texts are elsewhere, so only its figures are read.
+fn summary(row: &Summary) -> Option<Payment> {
+    let figures = row.record.get("figures")?;
+    let tokens = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let price = |name: &str| figures.get(name).and_then(Value::as_f64);
+    let cost = price("cost").unwrap_or(0.0);
+    let is = |section: &Value, name: &str| section.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let sections = row.record.get("sections").and_then(Value::as_array).into_iter().flatten();
+    let questions = sections.filter(|section| is(section, "by_model") && !is(section, "cached")).count() as u64;
+    let usage = Usage {
+        model: row.model.clone(),
+        read: tokens("read"),
+        uncached: tokens("prompt").saturating_sub(tokens("read")),
+        output: tokens("output"),
+        cost,
+        cost_uncached: price("cost_uncached").unwrap_or(cost),
+        ..Usage::default()
+    };
+    (questions > 0).then_some(Payment { at_ms: row.at_ms, what: PaidFor::Aside { questions }, usage })
+}
+
+#[cfg(test)]
+mod tests {
+    use foreword_core::hash::Hash;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_a_fold() {
+        for word in ["budget", "window", "asked", "cache_cold", "fold_pays"] {
+            assert!(is_fold(word), "{word}");
+        }
+        let others =
+            ["item_removed", "fold_undone", "agent_changed", "rules_changed", "tools_changed", "forked", "model_changed"];
+        for word in others {
+            assert!(FoldReason::named(word).is_some() && !is_fold(word), "{word}");
+        }
+        assert!(!is_fold("something else"));
+    }
+
+    #[test]
+    fn what_a_summary_cost() {
+        let check = |record: Value, expect: Option<(u64, u64, u64, f64, f64)>| {
+            let (template, source, model) = (String::new(), String::new(), "m".to_owned());
+            let row = Summary { number: 0, at_ms: 1, template, source, hash: Hash::of(""), model, record: record.clone() };
+            let found = summary(&row).map(|paid| {
+                let PaidFor::Aside { questions } = paid.what else { panic!("{record}") };
+                (questions, paid.usage.read, paid.usage.uncached, paid.usage.cost, paid.usage.cost_uncached)
+            });
+            assert_eq!(found, expect, "{record}");
+        };
+        let figures = json!({"prompt": 100, "read": 30, "output": 5, "cost": 0.5, "cost_uncached": 0.75});
+        let by_model = json!({"by_model": true, "cached": false});
+        check(json!({"figures": figures, "sections": [by_model]}), Some((1, 30, 70, 0.5, 0.75)));
+        check(
+            json!({"figures": figures, "sections": [by_model, by_model, {"cached": true, "by_model": true}, {}]}),
+            Some((2, 30, 70, 0.5, 0.75)),
+        );
+        // Older than the price without a cache.
+        check(json!({"figures": {"prompt": 100, "cost": 0.5}, "sections": [by_model]}), Some((1, 0, 100, 0.5, 0.5)));
+        check(json!({"figures": figures, "sections": [{"by_model": true, "cached": true}]}), None);
+        check(json!({"figures": figures, "sections": []}), None);
+        check(json!({}), None);
+    }
+}

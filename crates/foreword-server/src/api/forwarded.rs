@@ -1,0 +1,120 @@
+//! What was passed on untouched, as it was sent. Keys go along as headers and are in no record.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use foreword_engine::session::{Forwarded, Store as _};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Answer;
+use super::given::{Asked, Path, next_page};
+use crate::app::App;
+use crate::problem::{NOT_FOUND, Problem};
+
+/// How many are told where nobody says how many, and at most.
+const USUAL: usize = 100;
+const MOST: usize = 1000;
+
+/// A request that was passed on.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ForwardedView {
+    /// Its number.
+    number: u64,
+    /// When, in milliseconds since 1970.
+    at_ms: i64,
+    /// The API it is in: `chat`, `responses` or `messages`.
+    front: String,
+    /// The model.
+    model: String,
+    /// The session it names, as its client called it.
+    session: Option<String>,
+    /// The status of its answer; none where there was none, or none yet.
+    status: Option<u16>,
+    /// Tokens read from the provider's cache.
+    read: u64,
+    /// Tokens written to it.
+    write: u64,
+    /// Tokens of the prompt that were neither.
+    uncached: u64,
+    /// Tokens of the reply.
+    output: u64,
+    /// What it cost, in USD.
+    cost: f64,
+    /// What it would have cost without a cache.
+    cost_uncached: f64,
+    /// Milliseconds until the answer began.
+    first_token_ms: Option<u64>,
+    /// Milliseconds until its end.
+    total_ms: Option<u64>,
+}
+
+impl From<Forwarded> for ForwardedView {
+    fn from(passed: Forwarded) -> Self {
+        let Forwarded { number, at_ms, front, session, status, usage } = passed;
+        Self {
+            number,
+            at_ms,
+            front,
+            model: usage.model,
+            session,
+            status,
+            read: usage.read,
+            write: usage.write,
+            uncached: usage.uncached,
+            output: usage.output,
+            cost: usage.cost,
+            cost_uncached: usage.cost_uncached,
+            first_token_ms: usage.first_token_ms,
+            total_ms: usage.total_ms,
+        }
+    }
+}
+
+/// Which to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ForwardedQuery {
+    /// Only those with a lower number: the last one of the page before.
+    before: Option<u64>,
+    /// How many at most.
+    #[param(maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// Requests of clients that were passed on untouched, the last one first. Where there are more, the `Link` header leads to them.
+#[utoipa::path(get, path = "/forwarded", tag = "ledger", params(ForwardedQuery), responses((status = 200, body = [ForwardedView])))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Asked(query): Asked<ForwardedQuery>,
+) -> Result<(HeaderMap, Json<Vec<ForwardedView>>), Problem> {
+    let limit = query.limit.unwrap_or(USUAL).min(MOST);
+    let mut rows = app.common.with_store(move |store| Ok(store.forwarded_before(query.before, limit + 1)?)).await?;
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| more).map(|row| row.number);
+    let next = next_page(last.map(|before| format!("/api/v1/forwarded?before={before}&limit={limit}")));
+    Ok((next, Json(rows.into_iter().map(ForwardedView::from).collect())))
+}
+
+/// A request that was passed on, with its bytes.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ForwardedDetail {
+    #[serde(flatten)]
+    request: ForwardedView,
+    /// Its body as it was sent, to the byte.
+    body: String,
+}
+
+/// A request that was passed on untouched, with its body as it was sent.
+#[utoipa::path(get, path = "/forwarded/{number}", tag = "ledger", params(("number" = u64, Path)), responses((status = 200, body = ForwardedDetail), (status = 404, body = Problem)))]
+pub(crate) async fn show(State(app): State<Arc<App>>, Path(number): Path<u64>) -> Answer<ForwardedDetail> {
+    let found = app.common.with_store(move |store| {
+        let row = store.forwarded_before(number.checked_add(1), 1)?.pop().filter(|row| row.number == number);
+        let none = || Problem::new(NOT_FOUND, format!("no request was passed on under the number {number}"));
+        Ok(ForwardedDetail { request: row.ok_or_else(none)?.into(), body: store.forwarded_body(number)? })
+    });
+    found.await.map(Json)
+}
