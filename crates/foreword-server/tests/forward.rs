@@ -387,12 +387,12 @@ fn a_model_reads_on_in_a_long_output_and_the_client_sees_its_answer() {
     assert_eq!(seen.len(), 3);
     let shown = seen[1]["messages"][2]["content"].as_str().unwrap();
     assert!(
-        (8000..long.len() / 2).contains(&shown.len()) && shown.contains(&id),
+        (6000..long.len() / 2).contains(&shown.len()) && shown.contains(&id),
         "{} of {}: {shown:.200}",
         shown.len(),
         long.len()
     );
-    let page = seen[2]["messages"][4]["content"].as_str().unwrap();
+    let page = seen[2]["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
     assert!(page.starts_with("[Bytes 100000 to ") && page.contains("stands in line"), "{page}");
     // It is one session, which goes on from what the client saw.
     let answer = second["choices"][0]["message"].clone();
