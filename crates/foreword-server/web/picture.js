@@ -25,11 +25,12 @@ export class Picture {
     if (this.session !== session) this.shown = null;
     this.session = session;
     if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."), explained());
-    const [bars, pins] = await Promise.all([get(at("sessions", session, "requests")).catch(() => null), running ? null : pinsOf(session)]);
+    const read = (what) => get(at("sessions", session, what)).catch(() => null);
+    const [bars, sum, pins] = await Promise.all([read("requests"), read("ledger"), running ? null : pinsOf(session)]);
     // Another session was opened while this one was read.
     if (this.asked !== asked) return;
     // What looks the same stays, with whoever is reading it.
-    const now = JSON.stringify([bars, pins]);
+    const now = JSON.stringify([bars, sum, pins]);
     if (this.shown === now) return;
     this.shown = now;
     if (!bars) return fill(this.node, h("p.empty", {}, "The requests of this session cannot be read."));
@@ -37,21 +38,15 @@ export class Picture {
     const last = bars.at(-1);
     const before = this.node.querySelector(".chart");
     const [many, left] = [before?.dataset.bars, before?.scrollLeft];
-    refill(this.node, this.sums(bars), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
+    refill(this.node, sum && this.sums(sum), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
     const chart = this.node.querySelector(".chart");
     // A new bar is shown; else who looks at an older one goes on doing so.
     chart.scrollLeft = many === chart.dataset.bars ? left : chart.scrollWidth;
   }
 
-  sums(bars) {
-    const used = bars.map((bar) => bar.usage).filter(Boolean);
-    const sum = (of) => used.reduce((all, usage) => all + of(usage), 0);
-    const prompt = sum((usage) => usage.read + usage.write + usage.uncached);
-    const read = sum((usage) => usage.read);
-    const cost = sum((usage) => usage.cost);
-    const saved = sum((usage) => usage.cost_uncached) - cost;
-    const folds = bars.filter((bar) => bar.began).length;
-    return h("dl.sums", {}, figure("requests", bars.length), figure("from the cache", share(read, prompt)), cost > 0 && figure("cost", money(cost)), saved > 0 && figure("saved", money(saved)), figure("new epochs", folds));
+  sums(sum) {
+    const asides = sum.asides > 0 && figure("plans, summaries", sum.asides);
+    return h("dl.sums", {}, figure("requests", sum.requests), asides, figure("from the cache", share(sum.read, sum.read + sum.fresh)), sum.cost > 0 && figure("cost", money(sum.cost)), sum.saved > 0 && figure("saved", money(sum.saved)), figure("folds", sum.folds));
   }
 
   chart(session, bars) {

@@ -4,6 +4,8 @@ import { get } from "./api.js";
 import { h, iconButton, refill, toast } from "./dom.js";
 
 const DAY = 86_400_000;
+/** How many are read at once. */
+const PAGE = 200;
 
 /** When, as a person would say it. */
 export function when(ms) {
@@ -19,6 +21,10 @@ export class Sessions {
     this.open = open;
     this.remove = remove;
     this.rows = [];
+    /** Whether the conversations of programs are listed, and whether there are any. */
+    this.clients = false;
+    this.some = false;
+    this.more = false;
     this.current = null;
     this.list = h("div.session-list");
     this.search = h("input", { type: "search", placeholder: "Search what was said", "aria-label": "Search what was said", oninput: () => this.look() });
@@ -48,17 +54,34 @@ export class Sessions {
 
   async load() {
     try {
-      this.rows = await get("/sessions");
+      // What programs say through the gateway is not to crowd out what a person said.
+      const [rows, some] = await Promise.all([get(`/sessions?client=${this.clients}&limit=${PAGE}`), get("/sessions?client=true&limit=1")]);
+      [this.rows, this.more, this.some] = [rows, rows.length === PAGE, some.length > 0];
     } catch (problem) {
       toast(problem.message, "error");
     }
     if (!this.search.value.trim()) this.draw();
   }
 
+  async earlier() {
+    const last = this.rows.at(-1);
+    try {
+      const rows = await get(`/sessions?client=${this.clients}&limit=${PAGE}&before=${last.touched_ms}-${last.id}`);
+      [this.rows, this.more] = [[...this.rows, ...rows], rows.length === PAGE];
+      this.draw();
+    } catch (problem) {
+      toast(problem.message, "error");
+    }
+  }
+
   draw() {
     const groups = Map.groupBy(this.rows, (row) => when(row.touched_ms));
     const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), h("div", { role: "list", "aria-label": name }, rows.map((row) => this.row(row)))]);
-    refill(this.list, this.rows.length ? nodes : h("p.empty", {}, "Nothing was said yet. Ask something; it is kept in your vault."));
+    const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Which sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
+      h("button", { type: "button", "aria-pressed": String(this.clients === clients), onclick: () => { this.clients = clients; this.load(); } }, name)));
+    const empty = h("p.empty", {}, this.clients ? "No program has asked anything yet." : "Nothing was said yet. Ask something; it is kept in your vault.");
+    const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier ones");
+    refill(this.list, kinds, this.rows.length ? nodes : empty, more);
     this.mark(this.current);
   }
 

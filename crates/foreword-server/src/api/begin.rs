@@ -83,6 +83,7 @@ pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<Fir
 
 /// Whose tools.
 #[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ToolsQuery {
     /// The agent, as it is called in the vault; the plain one where it is left out.
     agent: Option<String>,
