@@ -310,7 +310,7 @@ fn a_clients_own_marks_stay_where_they_are_one_by_one() {
     };
     // Which blocks carry a mark on the wire, where the client set these.
     let check = |system: Option<Value>, tool: Option<Value>, words: Option<Value>, expect: &[(&str, &str)]| {
-        let set = |mut block: Value, mark: Option<Value>| {
+        let with = |mut block: Value, mark: Option<Value>| {
             if let Some(mark) = mark {
                 block["cache_control"] = mark;
             }
@@ -319,10 +319,10 @@ fn a_clients_own_marks_stay_where_they_are_one_by_one() {
         let number = stub.seen().len();
         let body = json!({
             "model": "claude-sonnet-5", "max_tokens": 9,
-            "system": [set(json!({"type": "text", "text": format!("Be brief. {number}")}), system)],
-            "tools": [set(json!({"name": "t", "input_schema": {"type": "object"}, "strict": true}), tool)],
+            "system": [with(json!({"type": "text", "text": format!("Be brief. {number}")}), system)],
+            "tools": [with(json!({"name": "t", "input_schema": {"type": "object"}, "strict": true}), tool)],
             "messages": [
-                {"role": "user", "content": [set(json!({"type": "text", "text": "a"}), words)]},
+                {"role": "user", "content": [with(json!({"type": "text", "text": "a"}), words)]},
                 {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"},
             ],
         });
@@ -348,7 +348,8 @@ fn a_clients_own_marks_stay_where_they_are_one_by_one() {
 
 #[test]
 fn a_model_reads_on_in_a_long_output_and_the_client_sees_its_answer() {
-    let long: String = (0..20_000).map(|line| format!("{} stands in line {line}\n", "x".repeat(line % 7))).collect();
+    let lines: Vec<String> = (0..20_000).map(|line| format!("{} stands in line {line}\n", "x".repeat(line % 7))).collect();
+    let long = lines.concat();
     let id = format!("output:{}", foreword_engine::session::Hash::of(&long));
     let call = |name: &str, id: &str, input: Value| {
         let call = json!({"id": "c", "function": {"name": name, "arguments": input.to_string()}, "type": "function"});
