@@ -35,8 +35,11 @@ impl From<[u8; 32]> for Hash {
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
-        f.write_str(&self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect::<String>())
+        let mut text = [0; 64];
+        for (pair, byte) in text.as_chunks_mut().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -241,9 +241,11 @@ fn past(said: &[Said]) -> Vec<Line> {
 /// The agent that a client's request describes. Where it has tools, the model can read on in what they gave back.
 pub fn agent(asked: &Asked) -> Agent {
     let mut tools = asked.tools.clone();
-    let reads = read_output::tool();
-    if !tools.is_empty() && tools.iter().all(|tool| tool.name != reads.name) {
-        tools.push(reads);
+    if !tools.is_empty() {
+        let reads = read_output::tool();
+        if tools.iter().all(|tool| tool.name != reads.name) {
+            tools.push(reads);
+        }
     }
     Agent { system_prompt: asked.system.clone(), tools, ..Agent::default() }
 }

@@ -224,7 +224,8 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
     let relay = Relay { app: Arc::clone(app), front, asked, chain, session: session.clone(), begin: Some(start), back };
     let desk = app.hub.desk(&session).ok_or_else(crate::hub::ended)?;
     // On its own: whoever asked may go away, and the answer is kept.
-    tokio::spawn(relay.carry(desk, begin, inputs, running));
+    // In a box, since a task is moved about, and this one is large.
+    tokio::spawn(Box::pin(relay.carry(desk, begin, inputs, running)));
     let begun = first.await.unwrap_or_else(|_| Err(crate::hub::ended()))?;
     // What a stream used is told at its end.
     let (mut reply, cached) = if let Some(response) = response {
@@ -444,13 +445,14 @@ impl Relay {
 
     /// A part of the answer for a client that wants it as it comes.
     fn part(&mut self, text: &str, told: &mut Told) -> Option<(&mpsc::Sender<Bytes>, Bytes)> {
+        // Whoever wants it whole is woken once, by all of it.
+        let Back::Stream(sender) = &self.back else { return None };
         let teller = told.teller.as_mut()?;
         let mut frames = String::new();
         if let Some(begin) = self.begin.take() {
             let _ = begin.send(Ok(told.begun.clone()));
             frames = teller.begin(told.begun.tokens);
         }
-        let Back::Stream(sender) = &self.back else { return None };
         frames += &teller.part(text);
         Some((sender, Bytes::from(frames)))
     }
@@ -495,18 +497,19 @@ impl Relay {
             prompt: usage.read + usage.write + usage.uncached,
             output: usage.output,
         };
-        let mut frames = String::new();
-        if let Some(begin) = self.begin {
-            frames = teller.begin(begun.tokens);
-            let _ = begin.send(Ok(begun));
-        }
         // Whoever asked may be gone; the answer is kept.
         match self.back {
             Back::Stream(sender) => {
+                let mut frames = String::new();
+                if let Some(begin) = self.begin {
+                    frames = teller.begin(begun.tokens);
+                    let _ = begin.send(Ok(begun));
+                }
                 let _ = sender.send(Bytes::from(frames + &teller.end(&answer))).await;
             }
             Back::Whole(whole) => {
                 let _ = whole.send(Whole { body: teller.whole(&answer), cached: answer.cached.0 });
+                let _ = self.begin.map(|begin| begin.send(Ok(begun)));
             }
         }
     }

@@ -111,13 +111,13 @@ fn the_context_of_a_request_tells_of_its_rules_as_they_were_then() {
 #[test]
 fn a_session_that_has_not_begun_is_looked_at() {
     let server = Running::start();
-    let new = json!({"agent": "cook", "mode": "chat", "model": "gpt-5.4", "words": "How long?", "attach": ["Kitchen/Bread.md"]});
+    let new = json!({"words": "How long?", "attach": ["Kitchen/Bread.md"], "session": {"agent": "cook", "mode": "chat", "model": "gpt-5.4"}});
     let preview = server.post("/api/v1/preview", new);
     assert!(preview["tokens"].as_u64() > Some(0) && preview["expected"]["cost"].as_f64() > Some(0.0), "{preview}");
     let items: Vec<&str> = preview["context"].as_array().unwrap().iter().map(|entry| entry["item"].as_str().unwrap()).collect();
     assert!(items.contains(&"rule:units") && items.contains(&"note:Kitchen/Bread.md"), "{items:?}");
     assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": " "}))).status, 400);
-    assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": "x", "agent": "nobody"}))).status, 404);
+    assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": "x", "session": {"agent": "nobody"}}))).status, 404);
     assert_eq!(server.call("POST", "/api/v1/preview", Some(&json!({"words": "x", "attach": ["Nothing.md"]}))).status, 400);
     let tools = server.get("/api/v1/tools?agent=cook&model=gpt-5.4");
     assert_eq!((&tools["used"], &tools["servers"][0]["server"]), (&json!(true), &json!("foreword")));

@@ -42,7 +42,7 @@ export class Preview {
     const { asked } = this;
     this.timer = setTimeout(async () => {
       try {
-        const shown = await (session ? post(at("sessions", session, "preview"), message) : post("/preview", { ...choices, ...message }));
+        const shown = await (session ? post(at("sessions", session, "preview"), message) : post("/preview", { ...message, session: choices }));
         if (this.asked === asked) this.show(shown);
       } catch (problem) {
         // What is too large, or cannot be attached, is said before it is sent.

@@ -23,9 +23,9 @@ pub(crate) struct Packed {
 
 /// Takes the long strings out of a document.
 pub(crate) fn pack(value: &Value) -> Packed {
-    let (mut json, mut texts) = (Vec::new(), Vec::new());
-    write(&mut json, value, &mut texts);
-    Packed { json: String::from_utf8_lossy(&json).into_owned(), texts }
+    let (mut bytes, mut texts) = (Vec::new(), Vec::new());
+    write(&mut bytes, value, &mut texts);
+    Packed { json: json::text(bytes), texts }
 }
 
 fn write(out: &mut Vec<u8>, value: &Value, texts: &mut Vec<(Hash, String)>) {

@@ -126,7 +126,7 @@ fn scan_words(line: &str, found: &mut dyn FnMut(FactKind, String) -> bool) -> bo
     let mut at = 0;
     while let Some(word) = words.get(at) {
         // `[text](target)`
-        if let Some((_, target)) = word.split_once("](") {
+        if let Some((_, target)) = word.split_once(']').and_then(|_| word.split_once("](")) {
             let target = trim(target);
             if let Some(kind) = classify(target)
                 && !found(kind, target.to_owned())
@@ -188,6 +188,10 @@ fn underscored(word: &str) -> &str {
 
 /// What a single word is.
 fn classify(word: &str) -> Option<FactKind> {
+    if is_plain(word) { None } else { exact(word) }
+}
+
+fn exact(word: &str) -> Option<FactKind> {
     if word.is_empty() || word.contains(char::is_whitespace) {
         return has_extension(word).then_some(FactKind::Path);
     }
@@ -209,6 +213,12 @@ fn classify(word: &str) -> Option<FactKind> {
         return Some(FactKind::Path);
     }
     is_identifier(word).then_some(FactKind::Identifier)
+}
+
+/// Whether it is letters alone, none but the first a capital: most words are, and none of them is exact.
+fn is_plain(word: &str) -> bool {
+    let mut bytes = word.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_alphabetic()) && bytes.all(|byte| byte.is_ascii_lowercase())
 }
 
 fn has_extension(word: &str) -> bool {
@@ -362,10 +372,20 @@ fn is_month(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn extensions_are_in_order() {
         assert!(EXTENSIONS.is_sorted());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_plain_is_not_exact(word in "[A-Za-z][a-z]{0,12}") {
+            prop_assert!(is_plain(&word));
+            prop_assert_eq!(exact(&word), None);
+        }
     }
 }

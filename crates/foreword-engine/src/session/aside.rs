@@ -12,7 +12,8 @@ use foreword_core::tokens::Tokens;
 use foreword_provider::render::{BodyOptions, Next, Renderer};
 use foreword_store::Usage;
 
-use super::kept::{Kept, Outgoing};
+use super::kept::Kept;
+use super::request::Outgoing;
 use super::speak::Speaker;
 use super::told::{Aside, Told};
 use super::turn::TurnError;

@@ -12,7 +12,7 @@ use foreword_provider::reply::CacheMiss;
 use foreword_provider::stream::PromptStream;
 use serde_json::{Value, json};
 
-use super::kept::Sent;
+use super::request::Sent;
 use crate::simulate::report::BreakReport;
 
 /// The request before.

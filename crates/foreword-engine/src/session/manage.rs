@@ -15,7 +15,8 @@ use foreword_provider::model::Model;
 use foreword_provider::render::{BodyOptions, body};
 use foreword_store::Write;
 
-use super::kept::{Kept, Outgoing};
+use super::kept::Kept;
+use super::request::Outgoing;
 use super::speak::{SpeakError, Speaker};
 use super::told::Told;
 use super::turn::{Mode, Party};

@@ -19,7 +19,7 @@ use foreword_provider::render::gemini_cache_request;
 use foreword_provider::reply::{Event, Part, Reply as Answer};
 use serde_json::Value;
 
-use super::kept::Outgoing;
+use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker, Spent};
 
 /// Set when the user wants no more of an answer.

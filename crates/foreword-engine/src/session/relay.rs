@@ -11,7 +11,8 @@ use foreword_tools::Output;
 use serde_json::{Map, Value};
 
 use super::called::called;
-use super::kept::{Kept, Outgoing};
+use super::kept::Kept;
+use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker};
 use super::told::Told;
 use super::turn::{Event, Hearing, TurnError};

@@ -15,8 +15,8 @@ use foreword_tools::Output;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::kept::Outgoing;
 use super::models::Stop;
+use super::request::Outgoing;
 use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
 
 /// Replies in order, and what tools give back.

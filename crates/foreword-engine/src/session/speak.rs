@@ -14,7 +14,7 @@ use foreword_tools::Output;
 
 use super::called::Called;
 use super::cite::Citable;
-use super::kept::Outgoing;
+use super::request::Outgoing;
 
 /// Something that answers requests.
 pub trait Speaker {

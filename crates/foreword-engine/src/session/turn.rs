@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
-use super::kept::{Kept, Outgoing, Pending};
+use super::kept::Kept;
 use super::own::{Done, Own};
+use super::request::{Outgoing, Pending};
 use super::speak::{Call, Hands, Reply, SpeakError, Speaker};
 use super::told::Told;
 

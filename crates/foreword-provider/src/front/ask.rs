@@ -1,6 +1,7 @@
 //! What a client asks, whatever the API.
 
 use std::collections::BTreeMap;
+use std::fmt::Arguments;
 
 use foreword_core::catalog::Tool;
 use serde_json::{Map, Value};
@@ -161,12 +162,12 @@ impl Fields {
 }
 
 /// The text of a content that is a string or a list of text parts.
-pub(super) fn text(place: &str, content: Option<&Value>) -> Result<String, NotUnderstood> {
+pub(super) fn text(place: Arguments<'_>, content: Option<&Value>) -> Result<String, NotUnderstood> {
     let parts = match content {
         None | Some(Value::Null) => return Ok(String::new()),
         Some(Value::String(text)) => return Ok(text.clone()),
         Some(Value::Array(parts)) => parts,
-        Some(_) => return Err(NotUnderstood::new(place, "expected a string or a list of parts")),
+        Some(_) => return Err(NotUnderstood::new(place.to_string(), "expected a string or a list of parts")),
     };
     let mut texts = Vec::new();
     for (at, part) in parts.iter().enumerate() {
@@ -194,7 +195,7 @@ pub(super) fn arguments(text: &str) -> Value {
 
 impl Asked {
     /// A tool of the client. `schema` is the name of the field that its arguments are described in.
-    pub(super) fn add_tool(&mut self, place: &str, listed: &Value, schema: &str) -> Result<(), NotUnderstood> {
+    pub(super) fn add_tool(&mut self, place: Arguments<'_>, listed: &Value, schema: &str) -> Result<(), NotUnderstood> {
         let mut fields = listed.as_object().cloned().unwrap_or_default();
         let text = |value: Option<Value>| if let Some(Value::String(text)) = value { Some(text) } else { None };
         let Some(name) = text(fields.remove("name")).filter(|name| !name.is_empty()) else {
@@ -219,7 +220,7 @@ impl Asked {
     }
 }
 
-pub(super) fn required<'a>(place: &str, value: &'a Value, name: &str) -> Result<&'a str, NotUnderstood> {
+pub(super) fn required<'a>(place: Arguments<'_>, value: &'a Value, name: &str) -> Result<&'a str, NotUnderstood> {
     let found = value.get(name).and_then(Value::as_str);
     found.ok_or_else(|| NotUnderstood::new(format!("{place}.{name}"), "expected a string"))
 }

@@ -1,5 +1,7 @@
 //! Chat Completions.
 
+use std::fmt::Arguments;
+
 use serde_json::Value;
 
 use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text};
@@ -22,9 +24,9 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     }
     let mut system = Vec::new();
     for (at, message) in fields.list("messages")?.iter().enumerate() {
-        let place = format!("messages[{at}]");
-        let content = text(&format!("{place}.content"), message.get("content"))?;
-        match required(&place, message, "role")? {
+        let place = format_args!("messages[{at}]");
+        let content = text(format_args!("{place}.content"), message.get("content"))?;
+        match required(place, message, "role")? {
             "system" | "developer" => {
                 asked.laid_out |= !asked.said.is_empty();
                 system.push(content);
@@ -33,9 +35,9 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
             "assistant" if message.get("function_call").is_some_and(|call| !call.is_null()) => {
                 return Err(NotUnderstood::new(format!("{place}.function_call"), "calls are understood in `tool_calls` only"));
             }
-            "assistant" => asked.said.push(Said::Assistant { text: content, calls: calls(&place, message)? }),
+            "assistant" => asked.said.push(Said::Assistant { text: content, calls: calls(place, message)? }),
             "tool" => {
-                let id = required(&place, message, "tool_call_id")?.to_owned();
+                let id = required(place, message, "tool_call_id")?.to_owned();
                 asked.said.push(Said::Result { id, output: content, failed: false });
             }
             other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
@@ -43,24 +45,24 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     }
     asked.system = system.join("\n\n");
     for (at, listed) in fields.list("tools")?.iter().enumerate() {
-        let place = format!("tools[{at}]");
+        let place = format_args!("tools[{at}]");
         let Some(function) = listed.get("function").filter(|_| listed.get("type").is_none_or(|kind| kind == "function")) else {
-            return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
+            return Err(NotUnderstood::new(place.to_string(), "only tools of type \"function\" are understood here"));
         };
-        asked.add_tool(&format!("{place}.function"), function, "parameters")?;
+        asked.add_tool(format_args!("{place}.function"), function, "parameters")?;
     }
     asked.extra = fields.0;
     Ok(asked)
 }
 
-fn calls(place: &str, message: &Value) -> Result<Vec<SaidCall>, NotUnderstood> {
+fn calls(place: Arguments<'_>, message: &Value) -> Result<Vec<SaidCall>, NotUnderstood> {
     let listed = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate();
     let call = |(at, call): (usize, &Value)| {
-        let place = format!("{place}.tool_calls[{at}]");
+        let place = format_args!("{place}.tool_calls[{at}]");
         let function = call.get("function").unwrap_or(&Value::Null);
         Ok(SaidCall {
-            id: required(&place, call, "id")?.to_owned(),
-            name: required(&format!("{place}.function"), function, "name")?.to_owned(),
+            id: required(place, call, "id")?.to_owned(),
+            name: required(format_args!("{place}.function"), function, "name")?.to_owned(),
             arguments: arguments(function.get("arguments").and_then(Value::as_str).unwrap_or_default()),
         })
     };

@@ -1,5 +1,7 @@
 //! Anthropic's Messages.
 
+use std::fmt::Arguments;
+
 use serde_json::{Map, Value};
 
 use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, required, text};
@@ -15,16 +17,16 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let whole = fields.take("cache_control").as_ref().and_then(ttl);
     let system = fields.take("system");
     marks.within(Marked::System, system.as_ref());
-    asked.system = text("system", system.as_ref())?;
+    asked.system = text(format_args!("system"), system.as_ref())?;
     for (at, message) in fields.list("messages")?.iter().enumerate() {
-        let place = format!("messages[{at}]");
+        let place = format_args!("messages[{at}]");
         let content = message.get("content");
-        match (required(&place, message, "role")?, content) {
-            ("user", Some(Value::Array(blocks))) => user(&mut asked.said, &place, blocks)?,
-            ("user", content) => asked.said.push(Said::User(text(&format!("{place}.content"), content)?)),
-            ("assistant", Some(Value::Array(blocks))) => assistant(&mut asked.said, &place, blocks)?,
+        match (required(place, message, "role")?, content) {
+            ("user", Some(Value::Array(blocks))) => user(&mut asked.said, place, blocks)?,
+            ("user", content) => asked.said.push(Said::User(text(format_args!("{place}.content"), content)?)),
+            ("assistant", Some(Value::Array(blocks))) => assistant(&mut asked.said, place, blocks)?,
             ("assistant", content) => {
-                let text = text(&format!("{place}.content"), content)?;
+                let text = text(format_args!("{place}.content"), content)?;
                 asked.said.push(Said::Assistant { text, calls: Vec::new() });
             }
             (other, _) => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
@@ -38,11 +40,11 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     marks.within(Marked::Tools, Some(&Value::Array(tools.clone())));
     (asked.marks, asked.laid_out) = marks.of(asked.said.len());
     for (at, listed) in tools.iter().enumerate() {
-        let place = format!("tools[{at}]");
+        let place = format_args!("tools[{at}]");
         if listed.get("type").is_some_and(|kind| kind != "custom") {
-            return Err(NotUnderstood::new(place, "only tools that the client runs are understood here"));
+            return Err(NotUnderstood::new(place.to_string(), "only tools that the client runs are understood here"));
         }
-        asked.add_tool(&place, listed, "input_schema")?;
+        asked.add_tool(place, listed, "input_schema")?;
     }
     asked.extra = fields.0;
     Ok(asked)
@@ -111,15 +113,15 @@ fn ttl(mark: &Value) -> Option<Ttl> {
 }
 
 /// Results come first, each a message of its own; what is said beside them is one more.
-fn user(said: &mut Vec<Said>, place: &str, blocks: &[Value]) -> Result<(), NotUnderstood> {
+fn user(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
     let mut texts = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
-        let place = format!("{place}.content[{at}]");
+        let place = format_args!("{place}.content[{at}]");
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text" => texts.push(required(&place, block, "text")?),
+            "text" => texts.push(required(place, block, "text")?),
             "tool_result" => said.push(Said::Result {
-                id: required(&place, block, "tool_use_id")?.to_owned(),
-                output: text(&format!("{place}.content"), block.get("content"))?,
+                id: required(place, block, "tool_use_id")?.to_owned(),
+                output: text(format_args!("{place}.content"), block.get("content"))?,
                 failed: block.get("is_error").and_then(Value::as_bool).unwrap_or(false),
             }),
             other => return Err(not_text(place, other)),
@@ -131,15 +133,15 @@ fn user(said: &mut Vec<Said>, place: &str, blocks: &[Value]) -> Result<(), NotUn
     Ok(())
 }
 
-fn assistant(said: &mut Vec<Said>, place: &str, blocks: &[Value]) -> Result<(), NotUnderstood> {
+fn assistant(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
     let (mut texts, mut calls) = (Vec::new(), Vec::new());
     for (at, block) in blocks.iter().enumerate() {
-        let place = format!("{place}.content[{at}]");
+        let place = format_args!("{place}.content[{at}]");
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text" => texts.push(required(&place, block, "text")?),
+            "text" => texts.push(required(place, block, "text")?),
             "tool_use" => calls.push(SaidCall {
-                id: required(&place, block, "id")?.to_owned(),
-                name: required(&place, block, "name")?.to_owned(),
+                id: required(place, block, "id")?.to_owned(),
+                name: required(place, block, "name")?.to_owned(),
                 arguments: block.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new())),
             }),
             // Thoughts belong to the answer they came with; the session has its own.
@@ -151,6 +153,6 @@ fn assistant(said: &mut Vec<Said>, place: &str, blocks: &[Value]) -> Result<(), 
     Ok(())
 }
 
-fn not_text(place: String, kind: &str) -> NotUnderstood {
-    NotUnderstood::new(place, format!("a block of type {kind:?} is not understood here, only text and tool use"))
+fn not_text(place: Arguments<'_>, kind: &str) -> NotUnderstood {
+    NotUnderstood::new(place.to_string(), format!("a block of type {kind:?} is not understood here, only text and tool use"))
 }

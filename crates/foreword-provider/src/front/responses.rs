@@ -21,11 +21,11 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
         Some(_) => return Err(NotUnderstood::new("input", "expected a string or a list of items")),
     };
     for (at, item) in input.iter().enumerate() {
-        let place = format!("input[{at}]");
+        let place = format_args!("input[{at}]");
         match item.get("type").and_then(Value::as_str).unwrap_or("message") {
             "message" => {
-                let content = text(&format!("{place}.content"), item.get("content"))?;
-                match required(&place, item, "role")? {
+                let content = text(format_args!("{place}.content"), item.get("content"))?;
+                match required(place, item, "role")? {
                     "system" | "developer" => {
                         asked.laid_out |= !asked.said.is_empty();
                         system.push(content);
@@ -37,29 +37,31 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
             }
             "function_call" => {
                 let call = SaidCall {
-                    id: required(&place, item, "call_id")?.to_owned(),
-                    name: required(&place, item, "name")?.to_owned(),
+                    id: required(place, item, "call_id")?.to_owned(),
+                    name: required(place, item, "name")?.to_owned(),
                     arguments: arguments(item.get("arguments").and_then(Value::as_str).unwrap_or_default()),
                 };
                 call_made(&mut asked.said, call);
             }
             "function_call_output" => asked.said.push(Said::Result {
-                id: required(&place, item, "call_id")?.to_owned(),
-                output: text(&format!("{place}.output"), item.get("output"))?,
+                id: required(place, item, "call_id")?.to_owned(),
+                output: text(format_args!("{place}.output"), item.get("output"))?,
                 failed: false,
             }),
             // Thoughts belong to the answer they came with; the session has its own.
             "reasoning" => {}
-            other => return Err(NotUnderstood::new(place, format!("an item of type {other:?} is not understood here"))),
+            other => {
+                return Err(NotUnderstood::new(place.to_string(), format!("an item of type {other:?} is not understood here")));
+            }
         }
     }
     asked.system = system.join("\n\n");
     for (at, listed) in fields.list("tools")?.iter().enumerate() {
-        let place = format!("tools[{at}]");
+        let place = format_args!("tools[{at}]");
         if listed.get("type").is_none_or(|kind| kind != "function") {
-            return Err(NotUnderstood::new(place, "only tools of type \"function\" are understood here"));
+            return Err(NotUnderstood::new(place.to_string(), "only tools of type \"function\" are understood here"));
         }
-        asked.add_tool(&place, listed, "parameters")?;
+        asked.add_tool(place, listed, "parameters")?;
     }
     asked.extra = fields.0;
     Ok(asked)

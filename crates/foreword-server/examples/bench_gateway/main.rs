@@ -34,8 +34,11 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let seconds: f64 = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(2.0);
     let quick = args.next().is_some_and(|arg| arg == "quick");
-    // Only so many clients, each asking again at once.
-    let only: Option<usize> = args.next().and_then(|arg| arg.parse().ok());
+    // Only so many clients, where the provider thinks so long: `16` or `16@15`.
+    let only = args.next().and_then(|arg| {
+        let (connections, thinks) = arg.split_once('@').unwrap_or((&arg, "0"));
+        Some((Duration::from_millis(thinks.parse().ok()?), connections.parse().ok()?))
+    });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let provider = stub::start();
@@ -102,7 +105,7 @@ fn stolen() -> (f64, f64) {
 }
 
 /// Quickly, without the proxy of `LiteLLM`, for who works on ours.
-async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool, only: Option<usize>) {
+async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool, only: Option<(Duration, usize)>) {
     let ours = Proxy::foreword(provider, &folder.join("sessions")).await;
     let lite = if quick { None } else { Proxy::litellm(provider, folder).await };
     if !quick && lite.is_none() {
@@ -119,11 +122,12 @@ async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick
         "{:<22} {:>11} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11} {:>10} {:>8}",
         "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "CPU ms", "requests/s", "x LiteLLM", "stolen"
     );
+    let is_wanted = |load: &(Duration, usize)| only.is_none_or(|only| only == *load);
     println!("a provider that answers at once");
-    for connections in CONNECTIONS.into_iter().filter(|connections| only.is_none_or(|only| only == *connections)) {
-        rows(&all, Load { connections, lasting, thinks: Duration::ZERO }).await;
+    for (thinks, connections) in CONNECTIONS.map(|connections| (Duration::ZERO, connections)).into_iter().filter(is_wanted) {
+        rows(&all, Load { connections, lasting, thinks }).await;
     }
-    for (thinks, connections) in THINKING.into_iter().filter(|_| only.is_none()) {
+    for (thinks, connections) in THINKING.into_iter().filter(is_wanted) {
         println!("a provider that thinks for {} ms", thinks.as_millis());
         // Who cannot answer that many is not asked to.
         let able = if connections as f64 / thinks.as_secs_f64() < 50.0 { &all } else { &all[..3] };

@@ -4,61 +4,32 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use foreword_engine::Layout;
 use foreword_engine::session::{Preview, new_session_id};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::given::{Asked, Given};
+use super::sessions::NewSession;
 use super::settings::{self, ToolsView};
-use crate::actor::{Begin, Desk};
+use crate::actor::Desk;
 use crate::app::{App, blocking};
 use crate::feed::Feed;
 use crate::hub::Line;
 use crate::problem::{BAD_REQUEST, Problem};
 
 /// The first message of a session that has not begun.
-#[derive(Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct FirstMessage {
     /// The words. What they link to with `[[a note]]` is attached.
     words: String,
     /// What else is attached: a note, a folder, a tag, lines, an address.
+    #[serde(default)]
     attach: Vec<String>,
-    /// The model, as the model table calls it; the server's where it is left out.
-    model: Option<String>,
-    /// `log` (where it is left out) or `library`.
-    layout: Option<String>,
-    /// The agent, as it is called in the vault.
-    agent: Option<String>,
-    /// The project, as it is called in the vault.
-    project: Option<String>,
-    /// How turns are carried: `chat`, `qa`, `plan` or `agent`.
-    mode: Option<String>,
-    /// What is sent of older messages: `full` or `managed`.
-    history: Option<String>,
-    /// The template of a managed history.
-    template: Option<String>,
-}
-
-impl FirstMessage {
-    fn begin(&self, app: &App) -> Result<Begin, Problem> {
-        let layout = match self.layout.as_deref() {
-            None | Some("log") => Layout::Log,
-            Some("library") => Layout::Library,
-            Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
-        };
-        Ok(Begin {
-            agent: self.agent.clone(),
-            project: self.project.clone(),
-            mode: self.mode.as_deref().map(settings::mode).transpose()?,
-            chosen: app.config.answers.choose(self.model.as_deref())?,
-            layout,
-            template: settings::template(app, self.history.as_deref(), self.template.as_deref())?,
-            asking: None,
-        })
-    }
+    /// How the session would begin.
+    #[serde(default)]
+    session: NewSession,
 }
 
 /// A desk that no session is on yet. It is not among the open ones, and is gone when it was looked at.
@@ -77,7 +48,7 @@ pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<Fir
     if first.words.trim().is_empty() {
         return Err(Problem::new(BAD_REQUEST, "a message without words is not sent"));
     }
-    let begin = first.begin(&app)?;
+    let begin = first.session.read(&app)?;
     apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach)).await.map(Json)
 }
 
@@ -95,7 +66,7 @@ pub(crate) struct ToolsQuery {
 #[utoipa::path(get, path = "/tools", tag = "tools", params(ToolsQuery), responses((status = 200, body = ToolsView), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn tools(State(app): State<Arc<App>>, Asked(query): Asked<ToolsQuery>) -> Answer<ToolsView> {
     let ToolsQuery { agent, model } = query;
-    let begin = FirstMessage { model, agent, ..FirstMessage::default() }.begin(&app)?;
+    let begin = NewSession::of(agent, model).read(&app)?;
     let look = move |desk: &mut Desk| {
         let servers = desk.sketch(begin)?;
         let mut view = ToolsView::of(desk)?;

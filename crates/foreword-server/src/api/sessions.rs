@@ -212,23 +212,39 @@ pub(crate) struct NewSession {
     asking: Option<String>,
 }
 
+impl NewSession {
+    /// With an agent and a model, and else the usual.
+    pub(super) fn of(agent: Option<String>, model: Option<String>) -> Self {
+        Self { model, agent, ..Self::default() }
+    }
+
+    /// What it says, where all of it is there.
+    pub(super) fn read(self, app: &App) -> Result<Begin, Problem> {
+        let layout = match self.layout.as_deref() {
+            None | Some("log") => Layout::Log,
+            Some("library") => Layout::Library,
+            Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
+        };
+        Ok(Begin {
+            mode: self.mode.as_deref().map(settings::mode).transpose()?,
+            asking: self.asking.as_deref().map(settings::asking).transpose()?,
+            template: settings::template(app, self.history.as_deref(), self.template.as_deref())?,
+            chosen: app.config.answers.choose(self.model.as_deref())?,
+            agent: self.agent,
+            project: self.project,
+            layout,
+        })
+    }
+}
+
 /// Begins a session.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", request_body = NewSession, responses((status = 201, body = SessionView), (status = 400, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Given(new): Given<NewSession>,
 ) -> Result<(StatusCode, Json<SessionView>), Problem> {
-    let layout = match new.layout.as_deref() {
-        None | Some("log") => Layout::Log,
-        Some("library") => Layout::Library,
-        Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
-    };
-    let mode = new.mode.as_deref().map(settings::mode).transpose()?;
-    let asking = new.asking.as_deref().map(settings::asking).transpose()?;
-    let template = settings::template(&app, new.history.as_deref(), new.template.as_deref())?;
+    let begin = new.read(&app)?;
     let id = new_session_id()?;
-    let chosen = app.config.answers.choose(new.model.as_deref())?;
-    let begin = Begin { agent: new.agent, project: new.project, mode, chosen, layout, template, asking };
     app.hub.ask(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
     let row = app.common.with_store(move |store| Ok(store.session(&id)?)).await?;
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))

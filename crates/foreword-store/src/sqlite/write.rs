@@ -204,7 +204,9 @@ fn request(connection: &Connection, branch: i64, now: Counts, new: &NewRequest) 
     }
     context(connection, branch, number, new)?;
     let record = packed(connection, &new.request.record)?;
-    let request = crate::Request { number, input: now.inputs, ..new.request.clone() };
+    let began = new.request.began.clone();
+    // What else is told of it stands in `record` already.
+    let request = crate::Request { number, input: now.inputs, began, record: Value::Null, ..new.request };
     envelope(connection, branch, &request, new.messages, &record)
 }
 

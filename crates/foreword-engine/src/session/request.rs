@@ -1,0 +1,209 @@
+//! A request that is made: laid out, put into a provider's words, and stored before it is sent.
+
+use std::sync::Arc;
+
+use foreword_core::budget::OverBudget;
+use foreword_core::envelope::{ContextEntry, Envelope, Note};
+use foreword_core::message::Message;
+use foreword_core::prompt::Prompt;
+use foreword_core::tokens::Tokens;
+use foreword_provider::model::Model;
+use foreword_provider::render::{Body, BodyOptions, Next};
+use foreword_provider::stream::PromptStream;
+use foreword_store::{NewRequest, Request, StoreError, Write};
+use serde_json::Value;
+
+use super::breaks::unexplained;
+use super::inspect::{Record, Stored};
+use super::kept::Kept;
+
+/// A request on its way to a model.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// Its place in the session, from 0.
+    pub number: u64,
+    /// When.
+    pub at_ms: i64,
+    /// The bytes.
+    pub body: Body,
+    /// Whether they ask for the reply as it comes.
+    pub stream: bool,
+    /// The model.
+    pub model: Arc<Model>,
+    /// The messages in no provider's words.
+    pub messages: Vec<Arc<Message>>,
+    /// Room for the reply.
+    pub reply_tokens: Tokens,
+    /// The record.
+    pub envelope: Envelope,
+}
+
+/// The last request.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) number: u64,
+    pub(super) at_ms: i64,
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) cut: usize,
+    pub(super) epoch: u64,
+    /// None where the session was just opened and nobody asked yet.
+    pub(super) prompt: Option<PromptStream>,
+    /// Its items, likewise; empty where they are in another branch.
+    pub(super) context: Option<Vec<ContextEntry>>,
+}
+
+/// A request that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) envelope: Envelope,
+    /// Its number, where it is stored.
+    pub(super) stored: Option<u64>,
+}
+
+impl Kept {
+    /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
+    pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
+        self.request_with(at_ms, &mut |_, _| None)
+    }
+
+    /// The same, where `cache` may name a cache at the provider that holds the prompt's tools and system.
+    pub(super) fn request_with(
+        &mut self,
+        at_ms: i64,
+        cache: &mut dyn FnMut(&Model, &Prompt<'_>) -> Option<String>,
+    ) -> Result<Outgoing, OverBudget> {
+        let mut envelope = match self.pending.take() {
+            Some(Pending { envelope, stored: Some(number) }) => match self.again(&envelope, number) {
+                Ok(Some(outgoing)) => return Ok(outgoing),
+                Ok(None) => envelope,
+                Err(error) => {
+                    self.fail(error.to_string());
+                    envelope
+                }
+            },
+            Some(Pending { envelope, stored: None }) => envelope,
+            None => self.session.request()?,
+        };
+        self.due = false;
+        let messages = self.session.messages().to_vec();
+        let before = self.sent.take();
+        if let Some(layer) = before.as_ref().and_then(|before| unexplained(before, &envelope, &messages)) {
+            let text = format!(
+                "{} is not what it was in the request before, and nothing on record says why; the provider's cache is read only up to there",
+                layer.as_str()
+            );
+            envelope.notes.push(Note { kind: "prefix_changed".into(), item: None, text: text.clone() });
+            self.fail(text);
+        }
+        let mut options = self.options(&envelope, before.as_ref(), &messages);
+        options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
+        let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
+        let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
+        let context = self.session.context(&envelope);
+        let stood = self.items_of(before.as_ref());
+        let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        let written = record.to_value().and_then(|record| {
+            let changed = changed(before.as_ref(), &messages)?;
+            let moved = context.iter().enumerate().filter(|(at, entry)| stood.get(*at) != Some(*entry));
+            let moved = moved.map(|(at, entry)| Ok((at as u64, entry.item.to_string(), serde_json::to_value(entry)?)));
+            Ok(NewRequest {
+                request: Request {
+                    number,
+                    input: 0,
+                    run: envelope.turn as u64,
+                    epoch: envelope.epoch as u64,
+                    began: envelope.began.map(|reason| reason.as_str().to_owned()),
+                    at_ms,
+                    combined: envelope.combined,
+                    wire: body.sha256(),
+                    tokens: envelope.tokens.0,
+                    messages: None,
+                    record,
+                },
+                messages: messages.len() as u64,
+                changed,
+                items: context.len() as u64,
+                context: moved.collect::<serde_json::Result<_>>()?,
+            })
+        });
+        match written {
+            Ok(new) => {
+                self.keep_outputs();
+                self.write([Write::Request(Box::new(new))]);
+            }
+            Err(error) => self.fail(format!("the record of a request cannot be stored: {error}")),
+        }
+        self.before_last = before.map(|sent| (sent.at_ms, sent.cut, sent.prompt));
+        let reply_tokens = self.setup.settings.budget.reply;
+        let stream = options.stream;
+        let outgoing = Outgoing { number, at_ms, body, stream, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
+        let messages = outgoing.messages.clone();
+        let prompt = Some(outgoing.body.prompt.clone());
+        let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
+        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context) });
+        Ok(outgoing)
+    }
+
+    /// The items of a request, which are in the store where the session was just opened.
+    fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
+        let Some(sent) = sent else { return Vec::new() };
+        let stored = || {
+            let items = self.store.context(&self.row.id, sent.number).ok()?.into_iter();
+            items.map(|item| serde_json::from_value(item).ok()).collect()
+        };
+        // Where they cannot be read, all are written again.
+        sent.context.clone().or_else(stored).unwrap_or_default()
+    }
+
+    /// A request that is stored, to be sent once more: the same bytes. None where they need a cache that may be gone by now.
+    fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Option<Outgoing>, StoreError> {
+        let stored = Stored::read(&*self.store, &self.row.id, number)?;
+        if stored.needs_cache() {
+            return Ok(None);
+        }
+        let body = stored.body();
+        if let Some(sent) = self.sent.as_mut() {
+            sent.prompt = Some(body.prompt.clone());
+        }
+        Ok(Some(Outgoing {
+            number,
+            at_ms: stored.request.at_ms,
+            body,
+            stream: stored.streams(),
+            model: Arc::clone(&self.model),
+            messages: stored.messages,
+            reply_tokens: self.setup.settings.budget.reply,
+            envelope: envelope.clone(),
+        }))
+    }
+
+    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
+        let same = |before: &&Sent| {
+            let pairs = before.messages.iter().zip(messages);
+            before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
+        };
+        let manner = self.manner.as_ref();
+        BodyOptions {
+            ttl: self.setup.ttl,
+            previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
+            // Where tools can be called, the next request most likely continues this one.
+            next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
+            cached_content: None,
+            stream: manner.is_none_or(|manner| manner.stream),
+            compare_with: self.last_answer.clone(),
+            extra: manner.map(|manner| manner.extra.clone()).unwrap_or_default(),
+            marks: manner.map(|manner| manner.marks.clone()).unwrap_or_default(),
+            tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// The messages that do not stand at the same place in the request before.
+fn changed(before: Option<&Sent>, messages: &[Arc<Message>]) -> serde_json::Result<Vec<(u64, Value)>> {
+    let before = before.map(|sent| &sent.messages[..]).unwrap_or_default();
+    let differs = |at: usize, message: &Arc<Message>| {
+        before.get(at).is_none_or(|before| !(Arc::ptr_eq(before, message) || before == message))
+    };
+    let changed = messages.iter().enumerate().filter(|(at, message)| differs(*at, message));
+    changed.map(|(at, message)| Ok((at as u64, serde_json::to_value(&**message)?))).collect()
+}
