@@ -3,6 +3,9 @@
 //! Keys are sorted here, not by the map behind [`Value`], because another crate in a build can turn on `preserve_order` for
 //! everybody. Whole numbers keep all their digits (RFC 8785 would round ids above 2^53).
 
+mod canonical;
+
+pub use canonical::{Strings, canonical, canonical_with};
 use serde_json::Value;
 
 /// Bytes that are looked at together for something to escape.
@@ -112,6 +115,29 @@ pub mod value {
             return Value::deserialize(deserializer);
         }
         serde_json::from_str(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// The same for one that need not be there.
+pub mod maybe {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+    use serde_json::Value;
+
+    /// See the module.
+    pub fn serialize<S: Serializer>(value: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            return value.serialize(serializer);
+        }
+        value.as_ref().map(Value::to_string).serialize(serializer)
+    }
+
+    /// See the module.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+        if deserializer.is_human_readable() {
+            return Option::deserialize(deserializer);
+        }
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| serde_json::from_str(&text).map_err(de::Error::custom)).transpose()
     }
 }
 

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 pub use error::StoreError;
 pub use lease::Lease;
+pub use packed::Document;
 pub use row::{
     Answered, Checkpoint, Counts, Dump, DumpError, Entry, Fault, Fork, Forwarded, Found, Interval, Logged, NewForwarded,
     NewRequest, NewSession, Own, Paid, Request, SessionRow, Summary, Usage, Write,
@@ -112,11 +113,6 @@ pub trait Store: Send + std::fmt::Debug {
     fn forwarded_body(&self, number: u64) -> Result<String>;
     /// The right to write to a session; it ends with the process at the latest.
     fn lease(&self, session: &str) -> Result<Lease>;
-}
-
-/// The hash under which a store keeps a document.
-pub fn document_hash(document: &Value) -> Hash {
-    Hash::of(packed::pack(document).json)
 }
 
 /// A new name for a session: short enough to type, never used before.

@@ -4,7 +4,8 @@
 //! every document reads back as it was, whatever stands in it.
 
 use foreword_core::hash::Hash;
-use foreword_core::json;
+use foreword_core::json::{self, Strings};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// A shorter string stays where it is: a pointer would hardly be smaller.
@@ -12,60 +13,70 @@ const LONG: usize = 160;
 
 const POINTER: &str = "$text";
 
-/// A document and the texts it points to.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Packed {
+/// A document on its way into a store: written once, by whoever has it, and from then on only copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
     /// Canonical JSON.
     pub(crate) json: String,
     /// What it points to.
     pub(crate) texts: Vec<(Hash, String)>,
 }
 
-/// Takes the long strings out of a document.
-pub(crate) fn pack(value: &Value) -> Packed {
-    let (mut bytes, mut texts) = (Vec::new(), Vec::new());
-    write(&mut bytes, value, &mut texts);
-    Packed { json: json::text(bytes), texts }
+impl Document {
+    /// Takes the long strings out of a value.
+    pub fn of(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
+        let mut texts = Texts(Vec::new());
+        let json = json::canonical_with(value, &mut texts)?;
+        Ok(Self { json, texts: texts.0 })
+    }
+
+    /// The hash under which a store keeps it.
+    pub fn hash(&self) -> Hash {
+        Hash::of(&self.json)
+    }
+
+    /// The name and the content of a value that is one of several kinds; the content is null where there is none.
+    #[must_use]
+    pub fn tagged(self) -> (String, Self) {
+        let Self { json, texts } = self;
+        let named = json.strip_prefix("{\"").and_then(|rest| rest.strip_suffix('}')?.split_once("\":"));
+        match named {
+            Some((kind, content)) => (kind.to_owned(), Self { json: content.to_owned(), texts }),
+            None => (json.trim_matches('"').to_owned(), Self { json: "null".to_owned(), texts }),
+        }
+    }
+
+    /// The value again.
+    pub fn value(&self) -> serde_json::Result<Value> {
+        let text = |hash: Hash| {
+            let text = self.texts.iter().find(|(known, _)| *known == hash).map(|(_, text)| text.clone());
+            text.ok_or_else(|| serde::de::Error::custom(format!("it points to the text {hash}, which is not there")))
+        };
+        unpack(serde_json::from_str(&self.json)?, &mut |hash| text(hash))
+    }
 }
 
-fn write(out: &mut Vec<u8>, value: &Value, texts: &mut Vec<(Hash, String)>) {
-    let separate = |out: &mut Vec<u8>, at| {
-        if at > 0 {
-            out.push(b',');
+/// The long strings of a document.
+struct Texts(Vec<(Hash, String)>);
+
+impl Strings for Texts {
+    fn text(&mut self, out: &mut Vec<u8>, text: &str) {
+        if text.len() < LONG {
+            return json::write_str(out, text);
         }
-    };
-    match value {
-        Value::String(text) if text.len() >= LONG => {
-            let hash = Hash::of(text);
-            out.extend_from_slice(format!("{{\"{POINTER}\":\"{hash}\"}}").as_bytes());
-            texts.push((hash, text.clone()));
+        let hash = Hash::of(text);
+        out.extend_from_slice(format!("{{\"{POINTER}\":\"{hash}\"}}").as_bytes());
+        self.0.push((hash, text.to_owned()));
+    }
+
+    fn key(&mut self, out: &mut Vec<u8>, key: &str) {
+        out.push(b'"');
+        // This does not change their order.
+        if key.starts_with('$') {
+            out.push(b'$');
         }
-        Value::Array(values) => {
-            out.push(b'[');
-            for (at, value) in values.iter().enumerate() {
-                separate(out, at);
-                write(out, value, texts);
-            }
-            out.push(b']');
-        }
-        Value::Object(map) => {
-            // One more `$` before those that begin with one does not change their order.
-            let mut pairs: Vec<_> = map.iter().collect();
-            pairs.sort_unstable_by_key(|(key, _)| *key);
-            out.push(b'{');
-            for (at, (key, value)) in pairs.into_iter().enumerate() {
-                separate(out, at);
-                out.push(b'"');
-                if key.starts_with('$') {
-                    out.push(b'$');
-                }
-                json::write_escaped(out, key);
-                out.extend_from_slice(b"\":");
-                write(out, value, texts);
-            }
-            out.push(b'}');
-        }
-        other => json::write(out, other),
+        json::write_escaped(out, key);
+        out.push(b'"');
     }
 }
 
@@ -106,24 +117,20 @@ fn pointer(map: &Map<String, Value>) -> Option<Hash> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
 
     fn round_trip(value: &Value) -> Value {
-        let packed = pack(value);
-        let texts: BTreeMap<Hash, String> = packed.texts.into_iter().collect();
-        unpack(serde_json::from_str(&packed.json).unwrap(), &mut |hash| texts.get(&hash).cloned().ok_or(())).unwrap()
+        Document::of(value).unwrap().value().unwrap()
     }
 
     #[test]
     fn long_strings_leave_and_come_back() {
         let long = "long ".repeat(100);
         let value = json!({"a": long, "b": ["short", long], "$text": "x", "$$text": {"$text": Hash::of("x").to_string()}});
-        let packed = pack(&value);
+        let packed = Document::of(&value).unwrap();
         assert!(packed.json.len() < 500, "{}", packed.json);
         assert_eq!(packed.texts.iter().filter(|(hash, _)| *hash == Hash::of(&long)).count(), 2);
         assert_eq!(round_trip(&value), value);
@@ -149,7 +156,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_packed_is_canonical(value in any_json()) {
-            let json = pack(&value).json;
+            let json = Document::of(&value).unwrap().json;
             prop_assert_eq!(json::to_string(&serde_json::from_str(&json).unwrap()), json);
         }
 

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 
 use foreword_core::hash::Hash;
+use foreword_core::json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::packed::Document;
 
 /// How far the records of a session go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,9 +28,9 @@ pub struct NewSession {
     /// Milliseconds since 1970.
     pub created_ms: i64,
     /// The agent it begins with.
-    pub agent: Value,
+    pub agent: Document,
     /// The settings and the model it begins with.
-    pub setup: Value,
+    pub setup: Document,
 }
 
 /// A session as it stands.
@@ -60,7 +63,7 @@ pub struct SessionRow {
 /// An input on its way into the log, or in a dump.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct Entry<B = Document> {
     /// What it is: `turn`, `assistant`, `tool_result`, `fold` …
     pub kind: String,
     /// The run it belongs to.
@@ -71,7 +74,7 @@ pub struct Entry {
     #[serde(default)]
     pub cut_off: bool,
     /// What was told.
-    pub body: Value,
+    pub body: B,
 }
 
 /// An input of the log.
@@ -95,20 +98,20 @@ pub struct Logged {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewRequest {
     /// The envelope, except what the store lays down by itself.
-    pub request: Request,
+    pub request: Request<Document>,
     /// How many messages it has.
     pub messages: u64,
     /// Those that do not stand at the same place in the request before it: the place and the message.
-    pub changed: Vec<(u64, Value)>,
+    pub changed: Vec<(u64, Document)>,
     /// How many items it has.
     pub items: u64,
-    /// Those that do not stand at the same place in the request before it: the place, the name and the item.
-    pub context: Vec<(u64, String, Value)>,
+    /// Those that do not stand at the same place in the request before it: the place, the name and the item as JSON.
+    pub context: Vec<(u64, String, String)>,
 }
 
 /// The envelope of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Request {
+pub struct Request<R = Value> {
     /// Its place in the session, from 0. Given by the store.
     pub number: u64,
     /// How many inputs the session had been told. Given by the store.
@@ -131,7 +134,7 @@ pub struct Request {
     #[serde(default)]
     pub messages: Option<u64>,
     /// Everything else that is needed to explain it and to send it again.
-    pub record: Value,
+    pub record: R,
 }
 
 /// What a request used and cost.
@@ -152,6 +155,7 @@ pub struct Usage {
     /// What the prompt would have cost without a cache.
     pub cost_uncached: f64,
     /// What broke the cache, where something did.
+    #[serde(default, with = "json::maybe")]
     pub broke: Option<Value>,
     /// Milliseconds until the first part of the reply.
     pub first_token_ms: Option<u64>,
@@ -177,6 +181,7 @@ pub struct Summary {
     /// Who wrote.
     pub model: String,
     /// Everything else.
+    #[serde(with = "json::value")]
     pub record: Value,
 }
 
@@ -196,7 +201,7 @@ pub enum Write {
     /// What the session is about.
     Title(String),
     /// What is remembered of its file in the vault.
-    Transcript(Value),
+    Transcript(#[serde(with = "json::value")] Value),
     /// A managed view of the history, for the input that comes next.
     Summary(Box<Summary>),
     /// A shortcut for going on.
@@ -351,7 +356,7 @@ pub struct Dump {
     /// The settings and the model.
     pub setup: Value,
     /// The log, in order; long texts are pointers.
-    pub log: Vec<Entry>,
+    pub log: Vec<Entry<Value>>,
     /// The requests, in order.
     pub requests: Vec<Request>,
     /// Which message stood where, and when.

@@ -16,7 +16,6 @@ use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, body as render};
 use foreword_store::{Request, Store, StoreError, Usage};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::setup::Setup;
 
@@ -63,10 +62,6 @@ impl Record {
             left_out: envelope.left_out.clone(),
             notes: envelope.notes.clone(),
         }
-    }
-
-    pub(super) fn to_value(&self) -> serde_json::Result<Value> {
-        serde_json::to_value(self)
     }
 }
 

@@ -9,7 +9,7 @@ use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
-use foreword_store::{Counts, Lease, NewSession, SessionRow, Store, StoreError};
+use foreword_store::{Counts, Document, Lease, NewSession, SessionRow, Store, StoreError};
 use serde_json::Value;
 
 use super::checkpoint;
@@ -55,14 +55,14 @@ impl Kept {
             id: id.to_owned(),
             title: None,
             created_ms: now_ms,
-            agent: serde_json::to_value(agent).map_err(wrong)?,
-            setup: serde_json::to_value(setup).map_err(wrong)?,
+            agent: Document::of(agent).map_err(wrong)?,
+            setup: Document::of(setup).map_err(wrong)?,
         };
         let session = Session::new(agent.clone(), setup.settings.clone(), setup.open_tokenizer(models)?);
         let session = session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?;
-        let agent = foreword_store::document_hash(&new.agent);
+        let (agent, stored) = (new.agent.hash(), serde_json::to_value(setup).map_err(wrong)?);
         let lease = store.begin(&new)?;
-        let NewSession { id, created_ms, setup: stored, .. } = new;
+        let NewSession { id, created_ms, .. } = new;
         let row = SessionRow {
             id,
             title: None,
@@ -285,7 +285,7 @@ fn unchanged(store: &dyn Store, row: &SessionRow, number: u64, messages: &[Arc<M
     let newest = messages.iter().zip(&hashes).rev().take(4).chain(messages.iter().zip(&hashes).take(1));
     let mut same = messages.len() == hashes.len();
     for (message, hash) in newest {
-        same &= serde_json::to_value(&**message).is_ok_and(|value| foreword_store::document_hash(&value) == *hash);
+        same &= Document::of(&**message).is_ok_and(|document| document.hash() == *hash);
     }
     Ok(same)
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
 use foreword_core::envelope::{ContextEntry, Envelope, Note};
+use foreword_core::json::canonical;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
 use foreword_core::tokens::Tokens;
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
 use foreword_provider::stream::PromptStream;
-use foreword_store::{NewRequest, Request, StoreError, Write};
-use serde_json::Value;
+use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
 use super::inspect::{Record, Stored};
@@ -102,10 +102,10 @@ impl Kept {
         let context = self.session.context(&envelope);
         let stood = self.items_of(before.as_ref());
         let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
-        let written = record.to_value().and_then(|record| {
+        let written = Document::of(&record).and_then(|record| {
             let changed = changed(before.as_ref(), &messages)?;
             let moved = context.iter().enumerate().filter(|(at, entry)| stood.get(*at) != Some(*entry));
-            let moved = moved.map(|(at, entry)| Ok((at as u64, entry.item.to_string(), serde_json::to_value(entry)?)));
+            let moved = moved.map(|(at, entry)| Ok((at as u64, entry.item.to_string(), canonical(entry)?)));
             Ok(NewRequest {
                 request: Request {
                     number,
@@ -199,11 +199,11 @@ impl Kept {
 }
 
 /// The messages that do not stand at the same place in the request before.
-fn changed(before: Option<&Sent>, messages: &[Arc<Message>]) -> serde_json::Result<Vec<(u64, Value)>> {
+fn changed(before: Option<&Sent>, messages: &[Arc<Message>]) -> serde_json::Result<Vec<(u64, Document)>> {
     let before = before.map(|sent| &sent.messages[..]).unwrap_or_default();
     let differs = |at: usize, message: &Arc<Message>| {
         before.get(at).is_none_or(|before| !(Arc::ptr_eq(before, message) || before == message))
     };
     let changed = messages.iter().enumerate().filter(|(at, message)| differs(*at, message));
-    changed.map(|(at, message)| Ok((at as u64, serde_json::to_value(&**message)?))).collect()
+    changed.map(|(at, message)| Ok((at as u64, Document::of(&**message)?))).collect()
 }

@@ -4,7 +4,7 @@ use foreword_core::message::ToolCall;
 use foreword_core::pairing::CallOutput;
 use foreword_core::session::{Input, Said, TurnInput};
 use foreword_core::settings::HistoryPolicy;
-use foreword_store::Usage;
+use foreword_store::{Document, Usage};
 use foreword_vault::transcript::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,23 +79,20 @@ pub(crate) fn is_input(kind: &str) -> bool {
 
 impl Told {
     /// The kind and the body it is stored with.
-    pub(super) fn parts(&self) -> serde_json::Result<(String, Value)> {
-        Ok(match self {
-            Self::Imported(lines) => (IMPORTED.to_owned(), serde_json::to_value(lines)?),
-            Self::Edited(lines) => (EDITED.to_owned(), serde_json::to_value(lines)?),
-            Self::Asked(turn) => (ASKED.to_owned(), serde_json::to_value(turn)?),
-            Self::Aside(aside) => (ASIDE.to_owned(), serde_json::to_value(aside)?),
-            Self::Mode(mode) => (MODE.to_owned(), serde_json::to_value(mode)?),
-            Self::History(history) => (HISTORY.to_owned(), serde_json::to_value(history)?),
-            Self::Ended => (ENDED.to_owned(), Value::Null),
-            Self::Cited(list) => (CITED.to_owned(), serde_json::to_value(list)?),
-            Self::Model(setup) => (MODEL.to_owned(), serde_json::to_value(setup)?),
-            Self::Input(input) => match serde_json::to_value(input)? {
-                Value::Object(map) => map.into_iter().next().unwrap_or_default(),
-                Value::String(kind) => (kind, Value::Null),
-                other => (String::new(), other),
-            },
-        })
+    pub(super) fn parts(&self) -> serde_json::Result<(String, Document)> {
+        let (kind, body) = match self {
+            Self::Input(input) => return Ok(Document::of(input)?.tagged()),
+            Self::Imported(lines) => (IMPORTED, Document::of(lines)?),
+            Self::Edited(lines) => (EDITED, Document::of(lines)?),
+            Self::Asked(turn) => (ASKED, Document::of(turn)?),
+            Self::Aside(aside) => (ASIDE, Document::of(aside)?),
+            Self::Mode(mode) => (MODE, Document::of(mode)?),
+            Self::History(history) => (HISTORY, Document::of(history)?),
+            Self::Ended => (ENDED, Document::of(&())?),
+            Self::Cited(list) => (CITED, Document::of(list)?),
+            Self::Model(setup) => (MODEL, Document::of(setup)?),
+        };
+        Ok((kind.to_owned(), body))
     }
 
     /// Reads an entry back.
@@ -210,7 +207,7 @@ mod tests {
         ];
         for told in inputs.into_iter().map(Told::Input).chain(others) {
             let (kind, body) = told.parts().unwrap();
-            assert_eq!(Told::read(&kind, body).unwrap(), told);
+            assert_eq!(Told::read(&kind, body.value().unwrap()).unwrap(), told);
         }
     }
 }

@@ -1,14 +1,18 @@
 use serde_json::json;
 
 use super::*;
-use crate::Entry;
+use crate::{Document, Entry};
+
+fn document(value: &Value) -> Document {
+    Document::of(value).unwrap()
+}
 
 fn new(id: &str) -> NewSession {
-    NewSession { id: id.to_owned(), title: None, created_ms: 1, agent: json!({}), setup: json!({}) }
+    NewSession { id: id.to_owned(), title: None, created_ms: 1, agent: document(&json!({})), setup: document(&json!({})) }
 }
 
 fn turn(words: &str) -> Write {
-    Write::Input(Entry { kind: "turn".to_owned(), run: 1, at_ms: 2, cut_off: false, body: json!({"words": words}) })
+    Write::Input(Entry { kind: "turn".to_owned(), run: 1, at_ms: 2, cut_off: false, body: document(&json!({"words": words})) })
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::lineage::lineage;
 use super::read::{ledger_of, log_of, requests_of, session, summaries_of, text};
 use super::write::{self, envelope, execute, logged, summary, usage};
 use crate::error::doing;
-use crate::packed::pointers;
+use crate::packed::{Document, pointers};
 use crate::row::{Dump, DumpError, Entry, Interval, Request};
 use crate::{Result, StoreError};
 
@@ -132,7 +132,8 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     for body in dump.texts.values() {
         write::text(connection, body)?;
     }
-    let setup = write::packed(connection, &dump.setup)?;
+    let setup = Document::of(&dump.setup).map_err(|error| wrong("setup", error))?;
+    let setup = write::packed(connection, &setup)?;
     let agent = &dump.agent.bytes()[..];
     execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, dump.created_ms])?;
     execute(connection, "INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)", [&dump.id])?;

@@ -5,6 +5,7 @@ use tempfile::TempDir;
 
 use super::migrate::{MIGRATIONS, newest};
 use super::*;
+use crate::Document;
 use crate::row::{Answered, Entry, NewForwarded, NewRequest};
 
 struct Place {
@@ -25,20 +26,24 @@ impl Place {
     }
 }
 
+fn document(value: &Value) -> Document {
+    Document::of(value).unwrap()
+}
+
 fn begin(store: &mut Sqlite, id: &str) {
     let new = NewSession {
         id: id.to_owned(),
         title: None,
         created_ms: 1,
-        agent: json!({"system_prompt": "long ".repeat(99)}),
-        setup: json!({"model": "m"}),
+        agent: document(&json!({"system_prompt": "long ".repeat(99)})),
+        setup: document(&json!({"model": "m"})),
     };
     store.begin(&new).unwrap();
 }
 
 fn said(kind: &str, words: &str) -> Write {
     let field = if kind == "turn" { "words" } else { "text" };
-    Write::Input(Entry { kind: kind.to_owned(), run: 0, at_ms: 5, cut_off: false, body: json!({field: words}) })
+    Write::Input(Entry { kind: kind.to_owned(), run: 0, at_ms: 5, cut_off: false, body: document(&json!({field: words})) })
 }
 
 fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
@@ -54,12 +59,16 @@ fn request(messages: u64, changed: &[(u64, &str)], context: &[&str]) -> Write {
             wire: Hash::of("w"),
             tokens: 7,
             messages: None,
-            record: json!({"note": "x".repeat(300)}),
+            record: document(&json!({"note": "x".repeat(300)})),
         },
         messages,
-        changed: changed.iter().map(|(at, text)| (*at, json!({ "text": text }))).collect(),
+        changed: changed.iter().map(|(at, text)| (*at, document(&json!({ "text": text })))).collect(),
         items: context.len() as u64,
-        context: context.iter().zip(0..).map(|(item, at)| (at, (*item).to_owned(), json!({ "item": item }))).collect(),
+        context: context
+            .iter()
+            .zip(0..)
+            .map(|(item, at)| (at, (*item).to_owned(), json!({ "item": item }).to_string()))
+            .collect(),
     }))
 }
 
@@ -119,7 +128,7 @@ fn the_same_text_is_kept_once() {
     begin(&mut store, "s");
     let note = "the same long note ".repeat(1000);
     for turn in 0..50 {
-        let body = json!({"words": format!("turn {turn}"), "attached": [{"content": note}]});
+        let body = document(&json!({"words": format!("turn {turn}"), "attached": [{"content": note}]}));
         let entry = Entry { kind: "turn".into(), run: turn, at_ms: 1, cut_off: false, body };
         store.commit("s", &[Write::Input(entry)]).unwrap();
     }

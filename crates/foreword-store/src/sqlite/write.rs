@@ -2,12 +2,11 @@
 
 use foreword_core::hash::Hash;
 use rusqlite::{Connection, OptionalExtension as _, params};
-use serde_json::Value;
 
 use super::lineage::{counts, of_request};
 use super::{branch_of, forwarded};
 use crate::error::doing;
-use crate::packed::{Packed, pack};
+use crate::packed::Document;
 use crate::row::{Checkpoint, Counts, Entry, Fork, NewRequest, NewSession, Summary, Usage, Write};
 use crate::shared::{Job, Written};
 use crate::{Result, StoreError};
@@ -93,8 +92,8 @@ fn after(connection: &Connection, session: &str, branch: i64, mut now: Counts, w
                 execute(connection, "UPDATE sessions SET transcript = ?2 WHERE id = ?1", params![session, file])?;
             }
             Write::Summary(new) => {
-                let record = packed(connection, &new.record)?;
-                summary(connection, branch, now.inputs, new, &record)?;
+                let record = Document::of(&new.record).map_err(|error| StoreError::Refused(error.to_string()))?;
+                summary(connection, branch, now.inputs, new, packed(connection, &record)?)?;
             }
             Write::Checkpoint(Checkpoint { counts, body }) => {
                 let sql = "INSERT OR REPLACE INTO checkpoints (branch, inputs, requests, body) VALUES (?1, ?2, ?3, ?4)";
@@ -127,29 +126,28 @@ fn put(connection: &Connection, hash: Hash, text: &str) -> Result<()> {
 }
 
 /// A document with its long texts kept elsewhere; gives back its JSON.
-pub(super) fn packed(connection: &Connection, value: &Value) -> Result<String> {
-    let Packed { json, texts } = pack(value);
-    for (hash, text) in texts {
-        put(connection, hash, &text)?;
+pub(super) fn packed<'a>(connection: &Connection, document: &'a Document) -> Result<&'a str> {
+    for (hash, text) in &document.texts {
+        put(connection, *hash, text)?;
     }
-    Ok(json)
+    Ok(&document.json)
 }
 
 /// A document that is itself kept once.
-fn document(connection: &Connection, value: &Value) -> Result<Hash> {
-    text(connection, &packed(connection, value)?)
+fn document(connection: &Connection, document: &Document) -> Result<Hash> {
+    text(connection, packed(connection, document)?)
 }
 
 fn input(connection: &Connection, branch: i64, number: u64, entry: &Entry) -> Result<()> {
     let body = packed(connection, &entry.body)?;
-    logged(connection, branch, number, entry, &body)?;
+    logged(connection, branch, number, entry, body)?;
     if entry.kind == "assistant" {
         execute(connection, "DELETE FROM parts WHERE branch = ?1", [branch])?;
     }
     Ok(())
 }
 
-pub(super) fn logged(connection: &Connection, branch: i64, number: u64, entry: &Entry, body: &str) -> Result<()> {
+pub(super) fn logged<B>(connection: &Connection, branch: i64, number: u64, entry: &Entry<B>, body: &str) -> Result<()> {
     let sql = "INSERT INTO log (branch, number, run, kind, at_ms, cut_off, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let sum = sum_of_entry(number, entry, body);
     let values = params![branch, number, entry.run, entry.kind, entry.at_ms, entry.cut_off, body, &sum.bytes()[..]];
@@ -158,13 +156,13 @@ pub(super) fn logged(connection: &Connection, branch: i64, number: u64, entry: &
 }
 
 /// What tells that a row of the log is as it was written.
-pub(super) fn sum_of_entry(number: u64, entry: &Entry, body: &str) -> Hash {
+pub(super) fn sum_of_entry<B>(number: u64, entry: &Entry<B>, body: &str) -> Hash {
     let Entry { kind, run, at_ms, cut_off, .. } = entry;
     Hash::of(format!("{number}\n{kind}\n{run}\n{at_ms}\n{cut_off}\n{body}"))
 }
 
 /// The same for a request.
-pub(super) fn sum_of_request(request: &crate::Request, messages: u64, record: &str) -> Hash {
+pub(super) fn sum_of_request<R>(request: &crate::Request<R>, messages: u64, record: &str) -> Hash {
     let crate::Request { number, input, run, epoch, began, at_ms, combined, wire, tokens, .. } = request;
     let began = began.as_deref().unwrap_or_default();
     let numbers = format!("{number} {input} {run} {epoch} {at_ms} {tokens} {messages}");
@@ -203,17 +201,16 @@ fn request(connection: &Connection, branch: i64, now: Counts, new: &NewRequest) 
         end(connection, "placed", branch, new.messages, number)?;
     }
     context(connection, branch, number, new)?;
-    let record = packed(connection, &new.request.record)?;
-    let began = new.request.began.clone();
-    // What else is told of it stands in `record` already.
-    let request = crate::Request { number, input: now.inputs, began, record: Value::Null, ..new.request };
-    envelope(connection, branch, &request, new.messages, &record)
+    let crate::Request { run, epoch, at_ms, combined, wire, tokens, ref began, ref record, .. } = new.request;
+    let (input, began) = (now.inputs, began.clone());
+    let request = crate::Request { number, input, run, epoch, began, at_ms, combined, wire, tokens, messages: None, record: () };
+    envelope(connection, branch, &request, new.messages, packed(connection, record)?)
 }
 
-pub(super) fn envelope(
+pub(super) fn envelope<R>(
     connection: &Connection,
     branch: i64,
-    request: &crate::Request,
+    request: &crate::Request<R>,
     messages: u64,
     record: &str,
 ) -> Result<()> {
@@ -265,7 +262,6 @@ fn context(connection: &Connection, branch: i64, number: u64, new: &NewRequest) 
             let sql = "UPDATE context SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
             execute(connection, sql, params![branch, position, number])?;
         }
-        let entry = foreword_core::json::to_string(entry);
         let sql = "INSERT INTO context (branch, position, since, item, entry) VALUES (?1, ?2, ?3, ?4, ?5)";
         execute(connection, sql, params![branch, position, number, item, entry])?;
     }
