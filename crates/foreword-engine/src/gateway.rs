@@ -6,7 +6,7 @@
 mod forward;
 mod record;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 
 use foreword_core::catalog::Agent;
@@ -52,10 +52,10 @@ struct Place {
 /// Which conversation belongs to which session.
 #[derive(Debug, Default)]
 pub struct Memory {
-    places: BTreeMap<Hash, Place>,
+    places: HashMap<Hash, Place>,
     order: VecDeque<Hash>,
     /// Where each session stands.
-    heads: BTreeMap<String, Hash>,
+    heads: HashMap<String, Hash>,
 }
 
 impl Memory {

@@ -278,7 +278,7 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
         let session = session.clone();
         app.common.with_store(move |store| Ok(store.session(&session).map(drop)?)).await?;
     }
-    let is_free = |session: &str| app.hub.known(session).is_none_or(|line| !line.running.load(Ordering::Acquire));
+    let is_free = |session: &str| !app.hub.is_running(session);
     let plan = {
         let memory = app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.plan(asked, chain, named.as_deref(), &is_free)?
@@ -466,9 +466,7 @@ impl Relay {
         // Whoever has the answer may go on at once.
         drop(running);
         // Whoever looks at the session on the page has to look again.
-        if let Some(line) = self.app.hub.known(&self.session).filter(|line| line.feed.is_heard()) {
-            line.feed.tell("changed", &json!({}));
-        }
+        self.app.hub.changed(&self.session);
         match outcome {
             Ok(Some(reply)) => self.finish(&reply, told).await,
             Ok(None) => self.fail(nothing(), told).await,

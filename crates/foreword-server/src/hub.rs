@@ -1,7 +1,7 @@
 //! The sessions that are open here, each with its desk and its feed. What may wait is done by a thread of the session, which is there once
 //! it is needed.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use foreword_engine::session::{Stop, new_session_id};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::actor::{Desk, Job, Turn, try_at, work};
@@ -106,7 +107,7 @@ impl Open {
 pub(crate) struct Hub {
     common: Arc<Common>,
     most: usize,
-    open: Mutex<BTreeMap<String, Open>>,
+    open: Mutex<HashMap<String, Open>>,
 }
 
 impl Hub {
@@ -141,7 +142,7 @@ impl Hub {
         self.open().get(session).map(|open| Arc::clone(&open.desk))
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,15 +155,16 @@ impl Hub {
         }
         if open.len() >= self.most {
             let idle = |open: &Open| !open.line.running.load(Ordering::Relaxed) && !open.line.feed.is_heard();
-            let mut idle: Vec<_> = open.iter().filter(|(_, open)| idle(open)).map(|(id, open)| (open.used, id.clone())).collect();
-            if idle.is_empty() {
+            let mut idle: Vec<_> = open.iter().filter(|(_, open)| idle(open)).map(|(id, open)| (open.used, id)).collect();
+            // Some at once, so that not every new one looks through all of them; everyone waits meanwhile.
+            let some = (self.most / 16).max(1).min(idle.len());
+            let Some(last) = some.checked_sub(1) else {
                 let many = format!("{} sessions are open and in use; close one of them", open.len());
                 return Err(Problem::new(TOO_MANY, many));
-            }
-            // Some at once, so that not every new one looks through all of them.
-            idle.sort_unstable();
-            let oldest = idle.iter().take((self.most / 16).max(1));
-            let oldest: Vec<_> = oldest.filter_map(|(_, oldest)| open.remove(oldest)).collect();
+            };
+            idle.select_nth_unstable(last);
+            let oldest: Vec<_> = idle[..some].iter().map(|(_, id)| (*id).clone()).collect();
+            let oldest: Vec<_> = oldest.iter().filter_map(|oldest| open.remove(oldest)).collect();
             // What they still have to store may take a moment.
             self.common.runtime.spawn_blocking(move || drop(oldest));
         }
@@ -172,6 +174,19 @@ impl Hub {
         let desk = Arc::new(Mutex::new(desk));
         open.insert(session.to_owned(), Open { line: line.clone(), desk, worker: None, used: Instant::now() });
         Ok(line)
+    }
+
+    /// Whether a session is answering.
+    pub(crate) fn is_running(&self, session: &str) -> bool {
+        self.open().get(session).is_some_and(|open| open.line.running.load(Ordering::Acquire))
+    }
+
+    /// Tells whoever looks at a session that it went on.
+    pub(crate) fn changed(&self, session: &str) {
+        let feed = self.open().get(session).map(|open| Arc::clone(&open.line.feed));
+        if let Some(feed) = feed.filter(|feed| feed.is_heard()) {
+            feed.tell("changed", &json!({}));
+        }
     }
 
     /// The line to a session that is open.
