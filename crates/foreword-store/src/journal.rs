@@ -295,6 +295,26 @@ mod tests {
     }
 
     #[test]
+    fn what_another_version_wrote_is_kept_for_a_person() {
+        let place = tempfile::tempdir().unwrap();
+        let database = place.path().join("store.db");
+        drop(Sqlite::open(&database).unwrap());
+        let mut journal = Journal::create(&database).unwrap();
+        let said = br#"{"Begin":{"id":"s"}}"#;
+        let mut bytes = vec![0; HEAD];
+        bytes[..4].copy_from_slice(&u32::try_from(said.len()).unwrap().to_le_bytes());
+        bytes[12..].copy_from_slice(&Hash::of(said).bytes()[..SUM]);
+        bytes.extend(said);
+        journal.add(Frame(bytes)).unwrap();
+        drop(journal);
+        let store = Sqlite::open(&database).unwrap();
+        assert_eq!((store.sessions().unwrap(), journals(&database)), (Vec::new(), 0));
+        let kept = fs::read_dir(folder(&database)).unwrap().map(|file| file.unwrap().path());
+        let kept = kept.filter(|path| path.extension().is_some_and(|end| end == "unread"));
+        assert!(kept.into_iter().any(|path| fs::read(path).unwrap().ends_with(said)));
+    }
+
+    #[test]
     fn of_a_file_that_is_cut_anywhere_whole_writes_are_taken_in() {
         let place = tempfile::tempdir().unwrap();
         let database = left(place.path(), &[begin("s"), note(0, "one"), note(1, "two")]);

@@ -257,52 +257,30 @@ impl<'w, 'a, S: Strings> Object<'w, 'a, S> {
     }
 }
 
-impl<S: Strings> ser::SerializeSeq for Array<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.add(value)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
+/// What serde calls by several names and JSON by one.
+macro_rules! compound {
+    ($($trait:ident for $target:ident: $add:ident($($key:ident: $name:ty)?);)*) => {$(
+        impl<S: Strings> ser::$trait for $target<'_, '_, S> {
+            type Ok = ();
+            type Error = Error;
+            fn $add<T: Serialize + ?Sized>(&mut self, $($key: $name,)? value: &T) -> Result<()> {
+                self.add($($key,)? value)
+            }
+            fn end(self) -> Result<()> {
+                self.close();
+                Ok(())
+            }
+        }
+    )*};
 }
 
-impl<S: Strings> ser::SerializeTuple for Array<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.add(value)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl<S: Strings> ser::SerializeTupleStruct for Array<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.add(value)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl<S: Strings> ser::SerializeTupleVariant for Array<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.add(value)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
+compound! {
+    SerializeSeq for Array: serialize_element();
+    SerializeTuple for Array: serialize_element();
+    SerializeTupleStruct for Array: serialize_field();
+    SerializeTupleVariant for Array: serialize_field();
+    SerializeStruct for Object: serialize_field(key: &'static str);
+    SerializeStructVariant for Object: serialize_field(key: &'static str);
 }
 
 impl<S: Strings> ser::SerializeMap for Object<'_, '_, S> {
@@ -320,30 +298,6 @@ impl<S: Strings> ser::SerializeMap for Object<'_, '_, S> {
     }
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         value.serialize(&mut *self.writer)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl<S: Strings> ser::SerializeStruct for Object<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<()> {
-        self.add(key, value)
-    }
-    fn end(self) -> Result<()> {
-        self.close();
-        Ok(())
-    }
-}
-
-impl<S: Strings> ser::SerializeStructVariant for Object<'_, '_, S> {
-    type Ok = ();
-    type Error = Error;
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<()> {
-        self.add(key, value)
     }
     fn end(self) -> Result<()> {
         self.close();
