@@ -92,7 +92,7 @@ fn main() -> Result<()> {
     let cache = std::env::temp_dir().join("foreword-bench");
     let named = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
     let models = named.unwrap_or_else(|| cache.join("models"));
-    let places = Places { cache, models };
+    let places = Places { state: cache.join("state"), cache, models };
     let meaning = Meaning::new(&places.models, Fetch::Allowed);
     let model = meaning.load(&mut |_| ControlFlow::Continue(()))?;
 

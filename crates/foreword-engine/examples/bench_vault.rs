@@ -93,7 +93,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     let (asking, _) = best(3, || walk(&root, &mut |file| fs::metadata(file).map(|_| ())));
 
-    let places = Places { cache: cache.clone(), models: cache.join("models") };
+    let places = Places { cache: cache.clone(), models: cache.join("models"), state: cache.join("state") };
     let open = || Corpus::open(&root, &places, TimeZone::UTC);
     let mut first = Duration::MAX;
     for _ in 0..3 {

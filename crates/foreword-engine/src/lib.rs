@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod attach;
+pub mod audit;
 pub mod catalog;
 pub mod chats;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod meaning;
 pub mod memory;
 pub mod places;
 pub mod prepare;
+pub mod private;
 pub mod projects;
 pub mod session;
 pub mod simulate;

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use foreword_core::hash::Hash;
 
-/// Folders outside the vault. Everything in them can be made again.
+/// Folders outside the vault.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Indexes, vectors and pages.
+    /// Indexes, vectors and pages. Everything in it can be made again.
     pub cache: PathBuf,
-    /// Weights of local models.
+    /// Weights of local models. They can be fetched again.
     pub models: PathBuf,
+    /// Trust decisions, keys and the audit log. Only the user may read it, and nothing in it can be made again.
+    pub state: PathBuf,
 }
 
 impl Places {

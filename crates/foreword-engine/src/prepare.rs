@@ -186,7 +186,7 @@ mod tests {
 
     fn prepared(vault: &Vault, wanted: Wanted<'_>) -> Result<Prepared, PrepareError> {
         let folder = TempDir::new().unwrap();
-        let places = Places { cache: folder.path().to_owned(), models: folder.path().to_owned() };
+        let places = Places { cache: folder.path().to_owned(), models: folder.path().to_owned(), state: folder.path().join("state") };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))
     }

@@ -217,7 +217,7 @@ fn import(root: &Path, dice: &mut Dice) {
         "---\nepoch: {epoch}\nmodelKey: \"a|b\"\n---\n\n**user**: imported {epoch}\n[Timestamp: 2024/09/23 22:18:00]\n\n**ai**: yes\n"
     );
     fs::write(&file, text).unwrap();
-    let places = Places { cache: root.join(".cache"), models: root.join(".cache/models") };
+    let places = Places { cache: root.join(".cache"), models: root.join(".cache/models"), state: root.join(".state") };
     let vault = vault::open(root, &places).unwrap();
     let imported = Importer::new(&vault, TimeZone::UTC).import(&file).unwrap();
     let (agent, _) = vault::agent(root, None).unwrap();

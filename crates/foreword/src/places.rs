@@ -12,6 +12,7 @@ Environment:
   FOREWORD_CONFIG   the configuration (else foreword/config.toml in the user's configuration folder)
   FOREWORD_CACHE    where indexes, vectors and fetched pages are kept (else the user's cache folder)
   FOREWORD_MODELS   where model weights are kept (else `models` in the cache)
+  FOREWORD_STATE    where trust decisions, keys and the audit log are kept (else foreword in the user's state folder)
   NO_COLOR          no colours on the terminal";
 
 fn named(variable: &str) -> Option<PathBuf> {
@@ -38,5 +39,15 @@ pub(crate) fn places() -> Result<Places> {
             .join("foreword"),
     };
     let models = named("FOREWORD_MODELS").unwrap_or_else(|| cache.join("models"));
-    Ok(Places { cache, models })
+    Ok(Places { cache, models, state: state()? })
+}
+
+/// The folder that `FOREWORD_STATE` names, or the one in the user's state folder.
+fn state() -> Result<PathBuf> {
+    if let Some(folder) = named("FOREWORD_STATE") {
+        return Ok(folder);
+    }
+    let base = etcetera::choose_base_strategy()
+        .context("the user's state folder cannot be found: set FOREWORD_STATE to a folder that only you can write to")?;
+    Ok(base.state_dir().unwrap_or_else(|| base.data_dir()).join("foreword"))
 }

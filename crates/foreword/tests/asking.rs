@@ -50,7 +50,7 @@ impl Place {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
         command.args(arguments).current_dir(self.vault.path()).stdin(Stdio::null());
-        command.env("FOREWORD_CACHE", self.other.path().join("cache")).env("XDG_CONFIG_HOME", self.other.path().join("config"));
+        command.env("FOREWORD_CACHE", self.other.path().join("cache")).env("FOREWORD_STATE", self.other.path().join("state")).env("XDG_CONFIG_HOME", self.other.path().join("config"));
         // What is not here is not fetched.
         command.env("PIP_NO_INDEX", "1");
         for variable in ["FOREWORD_MODELS", "FOREWORD_CONFIG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {

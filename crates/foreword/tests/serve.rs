@@ -22,7 +22,7 @@ struct Served {
 
 fn command(vault: &TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
-    command.env("FOREWORD_CACHE", vault.path().join(".cache")).env("XDG_CONFIG_HOME", vault.path().join(".config"));
+    command.env("FOREWORD_CACHE", vault.path().join(".cache")).env("FOREWORD_STATE", vault.path().join(".state")).env("XDG_CONFIG_HOME", vault.path().join(".config"));
     command.env_remove("FOREWORD_CONFIG").env_remove("FOREWORD_MODELS").env("TZ", "UTC");
     command.current_dir(vault.path()).stdin(Stdio::null());
     command

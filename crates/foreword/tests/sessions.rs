@@ -49,6 +49,7 @@ impl Place {
         command
             .args(arguments)
             .env("FOREWORD_CACHE", self.other.path().join("cache"))
+            .env("FOREWORD_STATE", self.other.path().join("state"))
             .env("XDG_CONFIG_HOME", self.other.path().join("config"))
             .env_remove("FOREWORD_CONFIG")
             .env_remove("FOREWORD_MODELS")

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 fn foreword(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
-    command.env("FOREWORD_CACHE", home.join("cache")).env("XDG_CONFIG_HOME", home.join("config")).env_remove("FOREWORD_CONFIG");
+    command.env("FOREWORD_CACHE", home.join("cache")).env("FOREWORD_STATE", home.join("state")).env("XDG_CONFIG_HOME", home.join("config")).env_remove("FOREWORD_CONFIG");
     command.args(arguments).output().unwrap()
 }
 

@@ -39,7 +39,7 @@ impl Place {
     /// Without a model, unless one was given to the tests and `model` asks for it.
     fn run(&self, arguments: &[&str], model: Model) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
-        command.args(arguments).env("FOREWORD_CACHE", self.cache.path()).env_remove("FOREWORD_MODELS");
+        command.args(arguments).env("FOREWORD_CACHE", self.cache.path()).env("FOREWORD_STATE", self.cache.path().join("state")).env_remove("FOREWORD_MODELS");
         if model == Model::Real
             && let Some(models) = std::env::var_os("FOREWORD_MODELS")
         {

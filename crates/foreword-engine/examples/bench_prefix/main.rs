@@ -189,7 +189,7 @@ impl Bench {
 /// What the person attaches, turn by turn, as a session takes it in.
 fn notes(root: &Path) -> Result<Vec<Option<Version>>> {
     let cache = tempfile::tempdir()?;
-    let places = Places { cache: cache.path().to_owned(), models: PathBuf::new() };
+    let places = Places { cache: cache.path().to_owned(), models: PathBuf::new(), state: cache.path().join("state") };
     let vault = vault::open(root, &places)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut notes = Vec::new();

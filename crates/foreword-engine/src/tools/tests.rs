@@ -51,7 +51,7 @@ impl Session {
     }
 
     fn at(dir: TempDir, root: &Path) -> Self {
-        let places = Places { cache: dir.path().join("cache"), models: models() };
+        let places = Places { cache: dir.path().join("cache"), models: models(), state: dir.path().join("state") };
         let corpus = Corpus::open(root, &places, TimeZone::UTC).unwrap();
         let meaning = Meaning::new(&dir.path().join("none"), Fetch::Never);
         let now: Zoned = NOW.parse().unwrap();

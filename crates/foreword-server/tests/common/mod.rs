@@ -78,7 +78,7 @@ impl Running {
         let vault = folder.path().join("vault");
         let file = folder.path().join("script.json");
         let script = answered.script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
-        let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models") };
+        let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models"), state: folder.path().join("state") };
         let config = foreword_engine::config::Config::read(answered.config).unwrap();
         let model = answered.model.map(str::to_owned);
         let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };

@@ -1,0 +1,159 @@
+//! The audit log: what the user allowed, and which hosts the program spoke to. It only grows, is kept outside of every vault, and
+//! holds no secret and no text of a note.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::private;
+
+/// One line of the log, without its time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum AuditEvent {
+    /// The user trusts something that a vault would do.
+    Trusted {
+        /// The vault's folder.
+        vault: String,
+        /// What is enabled.
+        what: String,
+        /// The hash of exactly what was shown.
+        sha256: String,
+    },
+    /// The user no longer trusts something.
+    Revoked {
+        /// The vault's folder.
+        vault: String,
+        /// What is no longer enabled.
+        what: String,
+    },
+    /// A tool server's tools are pinned: their first use, or a change that the user accepted.
+    Pinned {
+        /// The vault's folder.
+        vault: String,
+        /// Server and tool.
+        tool: String,
+        /// The hash of its name, description and schema.
+        sha256: String,
+    },
+    /// The user was asked before a tool ran.
+    Approval {
+        /// The session.
+        session: String,
+        /// Server and tool.
+        tool: String,
+        /// `once`, `session`, `no` or `absent`.
+        decision: String,
+        /// The hash of the arguments.
+        sha256: String,
+    },
+    /// The program was about to speak to a host for the first time in this process.
+    Host {
+        /// Name or address, with the port where it is not the usual one.
+        host: String,
+        /// `model`, `page`, `tool server` or `weights`.
+        purpose: String,
+    },
+    /// A key for the server was made.
+    KeyCreated {
+        /// Its name.
+        name: String,
+    },
+    /// A key for the server was deleted.
+    KeyDeleted {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub event: AuditEvent,
+}
+
+/// The log. Copies of it share what they remember about hosts.
+#[derive(Clone, Debug)]
+pub struct Audit {
+    file: PathBuf,
+    hosts: Arc<Mutex<BTreeSet<AuditEvent>>>,
+}
+
+/// More hosts than these are not remembered: each of their requests is logged.
+const MAX_HOSTS: usize = 10_000;
+
+impl Audit {
+    /// The log in the folder for state (see [`crate::places::Places`]).
+    pub fn new(state: &Path) -> Self {
+        Self { file: state.join("audit.jsonl"), hosts: Arc::default() }
+    }
+
+    /// Where it is.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Adds an event. It is on disk when this returns.
+    pub fn record(&self, event: AuditEvent) -> io::Result<()> {
+        let entry = AuditEntry { at: Timestamp::now(), event };
+        let line = serde_json::to_string(&entry).map_err(io::Error::other)?;
+        private::append_line(&self.file, &line)
+    }
+
+    /// Adds that a host is about to be spoken to, once in this process for each purpose.
+    pub fn host(&self, host: &str, purpose: &str) -> io::Result<()> {
+        let event = AuditEvent::Host { host: host.to_owned(), purpose: purpose.to_owned() };
+        {
+            let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+            if hosts.contains(&event) {
+                return Ok(());
+            }
+            if hosts.len() < MAX_HOSTS {
+                hosts.insert(event.clone());
+            }
+        }
+        self.record(event)
+    }
+
+    /// All entries, the oldest first; lines that are not entries are counted.
+    pub fn read(&self) -> io::Result<(Vec<AuditEntry>, usize)> {
+        let text = private::read(&self.file)?.unwrap_or_default();
+        let lines = text.lines().count();
+        let entries: Vec<AuditEntry> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let unread = lines - entries.len();
+        Ok((entries, unread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_only_grows_and_hosts_are_logged_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let audit = Audit::new(folder.path());
+        let approval = AuditEvent::Approval {
+            session: "s".to_owned(),
+            tool: "foreword/writeNote".to_owned(),
+            decision: "once".to_owned(),
+            sha256: "0".to_owned(),
+        };
+        audit.record(approval.clone()).unwrap();
+        audit.host("api.example", "model").unwrap();
+        audit.clone().host("api.example", "model").unwrap();
+        audit.host("api.example", "page").unwrap();
+        private::append_line(audit.file(), "not an entry").unwrap();
+        let (entries, unread) = Audit::new(folder.path()).read().unwrap();
+        assert_eq!((entries.len(), unread), (3, 1));
+        assert_eq!(entries[0].event, approval);
+    }
+}
