@@ -1,4 +1,4 @@
-//! `cargo xtask crash`: the crash test of the engine, as often as asked.
+//! `cargo xtask crash`: the crash tests of the engine and of the server, as often as asked.
 
 use std::num::NonZeroU32;
 
@@ -18,9 +18,12 @@ pub(crate) struct Args {
     seed: u32,
 }
 
-/// Runs the test with its own numbers.
+/// Runs the tests with their own numbers.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
-    let mut command = cargo.command(["test", "--package", "foreword-engine", "--test", "crash", "--", "--nocapture"]);
-    let variables = [("FOREWORD_CRASHES", args.times.to_string()), ("FOREWORD_CRASH_SEED", args.seed.to_string())];
-    steps.run(command.envs(variables))
+    for package in ["foreword-engine", "foreword-server"] {
+        let mut command = cargo.command(["test", "--package", package, "--test", "crash", "--", "--nocapture"]);
+        let variables = [("FOREWORD_CRASHES", args.times.to_string()), ("FOREWORD_CRASH_SEED", args.seed.to_string())];
+        steps.run(command.envs(variables))?;
+    }
+    Ok(())
 }

@@ -1,5 +1,5 @@
 //! What the tests need before they can run. All of it belongs here, so that a fresh clone needs no other command: the weights of the
-//! models, the tool servers from npm and a browser from the system's packages, fetched once, and a few variables.
+//! models, the tool servers from npm, a browser and the sandbox from the system's packages, fetched once, and a few variables.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -55,12 +55,20 @@ pub(crate) fn tool_servers(steps: &mut Steps) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Installs Chromium and its driver where they are not here yet (Debian's packages; elsewhere a person has to).
-pub(crate) fn browser(steps: &mut Steps) -> Result<()> {
+/// Installs what the tests need from the system's packages where it is not here yet (Debian's packages; elsewhere a person has to):
+/// Chromium and its driver, and what makes the sandboxes of tool servers.
+pub(crate) fn system_packages(steps: &mut Steps) -> Result<()> {
+    let mut missing: Vec<&str> = Vec::new();
     if !cargo::is_installed("chromedriver") {
-        let install = ["install", "--yes", "--no-install-recommends", "chromium", "chromium-driver"];
+        missing.extend(["chromium", "chromium-driver"]);
+    }
+    if cfg!(target_os = "linux") && !cargo::is_installed("bwrap") {
+        missing.push("bubblewrap");
+    }
+    if !missing.is_empty() {
+        let install = ["install", "--yes", "--no-install-recommends"];
         steps.run(Command::new("apt-get").args(["update", "--quiet"]))?;
-        steps.run(Command::new("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive"))?;
+        steps.run(Command::new("apt-get").args(install).args(missing).env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }
     variables.push(("FOREWORD_NPM", setup::tool_servers(steps)?.display().to_string()));
-    setup::browser(steps)?;
+    setup::system_packages(steps)?;
     let python = python::with("python", &python::CLIENTS, steps)?;
     variables.push(("FOREWORD_TEST_PYTHON", python.display().to_string()));
     let commands: &[&[&str]] = if cargo.has("nextest") {

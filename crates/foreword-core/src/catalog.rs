@@ -266,6 +266,11 @@ impl Agent {
         body.map(|body| self.catalogued(body))
     }
 
+    /// Every item by its id, for looking up many.
+    pub fn by_id(&self) -> BTreeMap<ItemId, Catalogued<'_>> {
+        self.items().into_iter().map(|item| (item.id.clone(), item)).collect()
+    }
+
     fn catalogued<'a>(&'a self, body: CatalogBody<'a>) -> Catalogued<'a> {
         let (id, include, priority) = match body {
             CatalogBody::Rule(entry) => (ItemId::new(Kind::Rule, &entry.name), entry.include, entry.priority),

@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     let given = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
     let models = given.unwrap_or_else(|| cache.join("models"));
     let places = Places { state: cache.join("state"), cache, models };
-    let meaning = Arc::new(Meaning::new(&places.models, Fetch::Allowed));
+    let meaning = Arc::new(Meaning::new(&places.models, Fetch::Allowed { mirror: None }));
     println!("| recall | R@{TOP} | ms a question |\n| --- | --- | --- |");
     for (name, by_meaning) in [("by words", false), ("**by words and meaning**", true)] {
         let (mut shares, mut ms) = (Vec::new(), 0.0);

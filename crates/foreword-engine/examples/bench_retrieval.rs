@@ -93,7 +93,7 @@ fn main() -> Result<()> {
     let named = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
     let models = named.unwrap_or_else(|| cache.join("models"));
     let places = Places { state: cache.join("state"), cache, models };
-    let meaning = Meaning::new(&places.models, Fetch::Allowed);
+    let meaning = Meaning::new(&places.models, Fetch::Allowed { mirror: None });
     let model = meaning.load(&mut |_| ControlFlow::Continue(()))?;
 
     let tools = [bfcl(&data)?];

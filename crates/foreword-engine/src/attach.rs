@@ -16,7 +16,9 @@ pub use foreword_vault::web::WebError;
 use foreword_vault::web::{Fetcher, WebConfig};
 use jiff::Zoned;
 
+use crate::audit::Audit;
 use crate::places::Places;
+use crate::trust::VaultTrust;
 
 /// An item as it would stand in a prompt.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,14 +74,20 @@ pub async fn gather(
     now: &Zoned,
     pages: Pages,
 ) -> Result<Gathered, WebError> {
-    let config = WebConfig { allow: vault.config().web_allow.clone(), ..WebConfig::default() };
+    let trust = VaultTrust::open_or_restricted(places, vault.root());
+    let config = WebConfig { allow: trust.internal_hosts(vault), ..WebConfig::default() };
     let fetcher = Fetcher::new(config, Some(places.pages()))?;
+    let audit = Audit::new(&places.state);
     let own = Own::new(vault, now.clone());
     let mut gathered = Gathered::default();
     let mut paths = BTreeSet::new();
     for attachment in attachments {
         let (versions, problems) = match attachment {
-            Attachment::Url(url) => page(&fetcher, url, now, pages).await,
+            Attachment::Url(url) => {
+                // A log that cannot be written does not keep people from their page.
+                let _ = audit.url(url, "page");
+                page(&fetcher, url, now, pages).await
+            }
             local => {
                 let found = vault.attach(local, now, Limits::default(), &own);
                 (found.versions, found.problems)
@@ -96,7 +104,8 @@ pub async fn gather(
             }
         }
     }
-    for rule in rules_for(vault, &paths) {
+    let rules = if trust.instructions(vault) { rules_for(vault, &paths) } else { Vec::new() };
+    for rule in rules {
         if !gathered.versions.iter().any(|known| known.id == rule.id) {
             gathered.versions.push(rule);
         }

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foreword_core::hash::Hash;
+use foreword_tools::{Approval, Approve, Decision};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -51,11 +53,12 @@ pub enum AuditEvent {
         /// The hash of the arguments.
         sha256: String,
     },
-    /// The program was about to speak to a host for the first time in this process.
+    /// The program was about to speak to a host. A running program logs each host once for each purpose, except for pages, which are
+    /// logged whenever they are fetched.
     Host {
         /// Name or address, with the port where it is not the usual one.
         host: String,
-        /// `model`, `page`, `tool server` or `weights`.
+        /// `model`, `page` or `tool server`.
         purpose: String,
     },
     /// A key for the server was made.
@@ -103,7 +106,7 @@ impl Audit {
 
     /// Adds an event. It is on disk when this returns.
     pub fn record(&self, event: AuditEvent) -> io::Result<()> {
-        let entry = AuditEntry { at: Timestamp::now(), event };
+        let entry = AuditEntry { at: crate::clock::now(), event };
         let line = serde_json::to_string(&entry).map_err(io::Error::other)?;
         private::append_line(&self.file, &line)
     }
@@ -123,6 +126,11 @@ impl Audit {
         self.record(event)
     }
 
+    /// The same for the host of an address. An address without a host is not spoken to.
+    pub fn url(&self, url: &str, purpose: &str) -> io::Result<()> {
+        host_of(url).map_or(Ok(()), |host| self.host(host, purpose))
+    }
+
     /// All entries, the oldest first; lines that are not entries are counted.
     pub fn read(&self) -> io::Result<(Vec<AuditEntry>, usize)> {
         let text = private::read(&self.file)?.unwrap_or_default();
@@ -133,9 +141,65 @@ impl Audit {
     }
 }
 
+/// The host of an address, with its port; never what stands before an `@`, which may be a password.
+fn host_of(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    (!host.is_empty()).then_some(host)
+}
+
+/// Someone who can be asked, whose answers are logged.
+pub struct AuditedApprove {
+    inner: Box<dyn Approve>,
+    audit: Audit,
+    session: String,
+}
+
+impl AuditedApprove {
+    /// Logs the answers that `inner` gives in a session.
+    pub fn new(inner: Box<dyn Approve>, audit: Audit, session: &str) -> Self {
+        Self { inner, audit, session: session.to_owned() }
+    }
+}
+
+impl Approve for AuditedApprove {
+    fn ask(&mut self, approval: &Approval<'_>) -> Decision {
+        let decision = self.inner.ask(approval);
+        let event = AuditEvent::Approval {
+            session: self.session.clone(),
+            tool: approval.tool.name().to_owned(),
+            decision: match decision {
+                Decision::Once => "once",
+                Decision::Session => "session",
+                Decision::No => "no",
+                Decision::Absent => "absent",
+            }
+            .to_owned(),
+            sha256: Hash::of(foreword_core::json::to_string(approval.arguments)).to_string(),
+        };
+        // What is not logged does not run.
+        match self.audit.record(event) {
+            Ok(()) => decision,
+            Err(_) => Decision::No,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_of_addresses() {
+        let check = |url: &str, expect: Option<&str>| assert_eq!(host_of(url), expect, "{url}");
+        check("https://api.example/v1", Some("api.example"));
+        check("http://127.0.0.1:11434", Some("127.0.0.1:11434"));
+        check("https://user:secret@api.example?key=secret", Some("api.example"));
+        check("https://secret@evil@api.example/x", Some("api.example"));
+        check("api.example", None);
+        check("https:///x", None);
+    }
 
     #[test]
     fn the_log_only_grows_and_hosts_are_logged_once() {

@@ -12,6 +12,13 @@
 //!
 //! [models."ollama/qwen3:8b"]
 //! window = 32768
+//!
+//! [tools]
+//! variables = ["GITHUB_TOKEN"]
+//! unasked = ["weather/get_forecast", "files/*"]
+//!
+//! [weights]
+//! url = "https://mirror.example/weights"
 //! ```
 //!
 //! The text is handed in: where it lies is known to who starts the program.
@@ -19,6 +26,7 @@
 mod choose;
 mod provider;
 mod read;
+mod tools;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +44,7 @@ pub use foreword_provider::dialect::Dialect;
 pub use foreword_provider::model::{CacheRules, Model, Prices};
 pub use provider::Provider;
 pub use read::ConfigError;
+pub use tools::ToolRules;
 
 /// A user's configuration.
 #[derive(Clone, Debug)]
@@ -46,6 +55,10 @@ pub struct Config {
     pub layout: Option<Layout>,
     /// The mode of new sessions.
     pub mode: Option<Mode>,
+    /// What the tool servers of vaults may do.
+    pub tools: ToolRules,
+    /// The address of a folder from which the weights of local models are fetched before pip is tried.
+    pub weights_mirror: Option<String>,
     /// By name: those that are configured, and those that are known without.
     providers: BTreeMap<String, Provider>,
     /// The models that are known, the user's own and changed ones included.

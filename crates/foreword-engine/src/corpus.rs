@@ -10,7 +10,7 @@ use foreword_core::hash::Hash;
 use foreword_core::item::ItemId;
 use foreword_search::Embedder;
 use foreword_search::chunk::{Source, item_chunks, note_chunks};
-use foreword_search::index::{Document, Index};
+use foreword_search::index::{Document, Index, MAX_EMBEDDED_CHUNKS};
 use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::folder::{OpenError, Problem};
 use foreword_vault::index::{Changes, Listed, Vault};
@@ -132,7 +132,14 @@ impl Corpus {
     pub fn problems(&self) -> Vec<Problem> {
         let of_files = self.files.iter().filter_map(|(path, indexed)| Some((path, indexed.fault.as_ref()?)));
         let unread = self.unread.iter().chain(of_files).map(|(path, what)| Problem::new(path, what));
-        self.vault.problems().into_iter().chain(unread).chain(self.agent_problems.iter().cloned()).collect()
+        let long = self.index.long().iter().map(|(id, chunks)| {
+            let what = format!(
+                "it is too long to be found by meaning as a whole: the first {MAX_EMBEDDED_CHUNKS} of its {chunks} parts are, and all of it \
+                 is found by its words; split it into several notes"
+            );
+            Problem::new(id.name(), what)
+        });
+        self.vault.problems().into_iter().chain(unread).chain(long).chain(self.agent_problems.iter().cloned()).collect()
     }
 
     /// Why the next opening will take longer, where it will.

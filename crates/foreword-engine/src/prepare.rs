@@ -1,12 +1,10 @@
-//! What a session begins with: the agent with the user's memory and the project in it, and how its tool servers are started.
-
-use std::collections::BTreeMap;
+//! What a session begins with: the agent with the user's memory and the project in it.
 
 use foreword_core::catalog::Agent;
 use foreword_core::select::Select;
 use foreword_core::tokens::Tokens;
-use foreword_tools::{ServerConfig, ToolConfig};
 use foreword_vault::agents::{self, Loaded, OnDisk};
+use foreword_vault::attach::Attachment;
 use foreword_vault::folder::Problem;
 use foreword_vault::index::Vault;
 use foreword_vault::web::WebError;
@@ -14,6 +12,7 @@ use jiff::Zoned;
 
 use crate::attach::{Pages, gather};
 use crate::places::Places;
+use crate::trust::VaultTrust;
 use crate::{memory, projects};
 
 pub use foreword_vault::agents::{Asking as AgentAsking, ServerSpec, Transport};
@@ -81,12 +80,22 @@ fn listed(known: &[String]) -> String {
 pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Zoned) -> Result<Prepared, PrepareError> {
     let Loaded { mut agent, servers, asking, search, model, problems, .. } = load(vault, wanted.agent)?;
     let mut problems: Vec<Problem> = problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)).collect();
-    agent.memory = agent.memory.or_else(|| memory::of(vault));
+    let trust = VaultTrust::open_or_restricted(places, vault.root());
+    if trust.instructions(vault) {
+        agent.memory = agent.memory.or_else(|| memory::of(vault));
+    }
     if let Some(name) = wanted.project {
         let Some(written) = projects::read(vault, name) else {
             return Err(PrepareError::NoProject { name: name.to_owned(), known: projects::list(vault) });
         };
-        let gathered = gather(vault, &written.attachments, places, now, Pages::Kept).await?;
+        let mut attachments = written.attachments.clone();
+        if !trust.project_pages(name, &attachments) {
+            attachments.retain(|attachment| !matches!(attachment, Attachment::Url(_)));
+            let what =
+                "its pages were not fetched, because this folder is not trusted to do so; `foreword trust` shows them and asks";
+            problems.push(Problem::new(&written.path, what));
+        }
+        let gathered = gather(vault, &attachments, places, now, Pages::Kept).await?;
         let (project, left_out) = projects::project(&written, &gathered.versions, wanted.room);
         agent.project = Some(project);
         problems.extend(written.problems.into_iter().chain(gathered.problems).chain(left_out));
@@ -113,58 +122,6 @@ pub fn servers_of(vault: &Vault, agent: Option<&str>) -> Result<(Vec<ServerSpec>
     Ok((loaded.servers, loaded.asking))
 }
 
-/// How a server is started, with its variables filled in.
-pub fn server_config(spec: &ServerSpec, environment: Environment<'_>) -> Result<ServerConfig, String> {
-    let transport = match &spec.transport {
-        Transport::Stdio { command, args, env, cwd } => foreword_tools::Transport::Stdio {
-            command: expanded(command, environment)?,
-            args: args.iter().map(|arg| expanded(arg, environment)).collect::<Result<_, _>>()?,
-            env: expanded_all(&env.0, environment)?,
-            cwd: cwd.as_deref().map(|cwd| expanded(cwd, environment)).transpose()?.map(Into::into),
-        },
-        Transport::Http { url, headers } => {
-            foreword_tools::Transport::Http { url: expanded(url, environment)?, headers: expanded_all(&headers.0, environment)? }
-        }
-    };
-    let tools = spec.tools.iter();
-    let tools = tools.map(|(name, tool)| (name.clone(), ToolConfig { include: tool.include, permission: tool.permission }));
-    Ok(ServerConfig {
-        include: spec.include,
-        permission: spec.permission,
-        tools: tools.collect(),
-        ..ServerConfig::new(&spec.name, transport)
-    })
-}
-
-/// Variables by name, as the program was started with them.
-pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-/// `${VAR}` and `${VAR:-default}` in a value; names that are not set are told.
-fn expanded(value: &str, environment: Environment<'_>) -> Result<String, String> {
-    let mut out = String::new();
-    let mut rest = value;
-    while let Some((before, after)) = rest.split_once("${") {
-        out.push_str(before);
-        let Some((inside, behind)) = after.split_once('}') else {
-            out.push_str("${");
-            rest = after;
-            continue;
-        };
-        let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
-        match environment(name).or_else(|| default.map(str::to_owned)) {
-            Some(value) => out.push_str(&value),
-            None => return Err(format!("the variable {name} is not set")),
-        }
-        rest = behind;
-    }
-    Ok(out + rest)
-}
-
-/// All values of a map, expanded.
-fn expanded_all(values: &BTreeMap<String, String>, environment: Environment<'_>) -> Result<BTreeMap<String, String>, String> {
-    values.iter().map(|(name, value)| Ok((name.clone(), expanded(value, environment)?))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -186,7 +143,10 @@ mod tests {
 
     fn prepared(vault: &Vault, wanted: Wanted<'_>) -> Result<Prepared, PrepareError> {
         let folder = TempDir::new().unwrap();
-        let places = Places { cache: folder.path().to_owned(), models: folder.path().to_owned(), state: folder.path().join("state") };
+        let places =
+            Places { cache: folder.path().to_owned(), models: folder.path().to_owned(), state: folder.path().join("state") };
+        let mut trust = VaultTrust::open(&places, vault.root()).unwrap();
+        trust.allow_own_change(vault, memory::FILE).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))
     }
@@ -220,18 +180,5 @@ mod tests {
         assert!(agent.contains("\"cok\"") && agent.contains("there are: cook"), "{agent}");
         let project = prepared(&vault, Wanted { project: Some("x"), ..Wanted::default() }).unwrap_err().to_string();
         assert!(project.contains("there are: Bread"), "{project}");
-    }
-
-    #[test]
-    fn variables() {
-        let environment = |name: &str| (name == "KEY").then(|| "secret".to_owned());
-        let check = |value: &str, expect: Result<&str, &str>| {
-            assert_eq!(expanded(value, &environment), expect.map(str::to_owned).map_err(str::to_owned));
-        };
-        check("plain", Ok("plain"));
-        check("Bearer ${KEY}.", Ok("Bearer secret."));
-        check("${NONE:-a}${KEY}", Ok("asecret"));
-        check("${NONE}", Err("the variable NONE is not set"));
-        check("${KEY", Ok("${KEY"));
     }
 }

@@ -45,8 +45,40 @@ pub fn write(file: &Path, text: &str) -> io::Result<()> {
     sync_folder(folder)
 }
 
+/// Makes an empty file where there is none.
+pub fn touch(file: &Path) -> io::Result<()> {
+    append(file, b"")
+}
+
+/// Writes a file that is not there yet, in one step. Returns `false` where there is one already: it stays as it is.
+pub fn create(file: &Path, text: &str) -> io::Result<bool> {
+    let folder = file.parent().ok_or_else(|| refused(file))?;
+    create_folder(folder)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(folder)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.as_file().sync_all()?;
+    match temporary.persist_noclobber(file) {
+        Ok(_) => sync_folder(folder).map(|()| true),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error.error),
+    }
+}
+
+/// Whether other users of this machine may read a file.
+pub fn is_open_to_others(file: &Path) -> io::Result<bool> {
+    #[cfg(unix)]
+    return Ok(std::os::unix::fs::PermissionsExt::mode(&fs::symlink_metadata(file)?.permissions()) & 0o077 != 0);
+    #[cfg(not(unix))]
+    return fs::symlink_metadata(file).map(|_| false);
+}
+
 /// Adds one line at the end of a file. The line is on disk when this returns.
 pub fn append_line(file: &Path, line: &str) -> io::Result<()> {
+    // One write, so that lines of two processes do not mix.
+    append(file, format!("{line}\n").as_bytes())
+}
+
+fn append(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().ok_or_else(|| refused(file))?;
     create_folder(folder)?;
     if fs::symlink_metadata(file).is_ok_and(|found| !found.is_file()) {
@@ -60,8 +92,7 @@ pub fn append_line(file: &Path, line: &str) -> io::Result<()> {
         options.mode(0o600).custom_flags(libc::O_NOFOLLOW);
     }
     let mut opened = options.open(file)?;
-    // One write, so that lines of two processes do not mix.
-    opened.write_all(format!("{line}\n").as_bytes())?;
+    opened.write_all(bytes)?;
     opened.sync_data()
 }
 
@@ -99,6 +130,22 @@ mod tests {
         assert_eq!(read(&file).unwrap().as_deref(), Some("two"));
         assert_eq!(read(&log).unwrap().as_deref(), Some("a\nb\n"));
         assert_eq!(read(&folder.join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_replaced_by_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("state/token");
+        assert!(create(&file, "one").unwrap());
+        assert!(!create(&file, "two").unwrap());
+        assert_eq!(read(&file).unwrap().as_deref(), Some("one"));
+        assert!(!is_open_to_others(&file).unwrap());
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(is_open_to_others(&file).unwrap());
+        let link = dir.path().join("state/link");
+        symlink(dir.path().join("elsewhere"), &link).unwrap();
+        assert!(!create(&link, "x").unwrap());
+        assert!(!dir.path().join("elsewhere").exists());
     }
 
     #[test]

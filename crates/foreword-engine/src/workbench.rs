@@ -82,7 +82,8 @@ impl Waiting {
             return;
         }
         self.index = Index::new();
-        let waits = |id: &ItemId| agent.find(id).is_some_and(|item| item.include == Include::Agent);
+        let items = agent.by_id();
+        let waits = |id: &ItemId| items.get(id).is_some_and(|item| item.include == Include::Agent);
         for document in agent_documents(agent).into_iter().filter(|document| waits(&document.id)) {
             self.index.put(document);
         }

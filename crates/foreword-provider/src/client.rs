@@ -130,6 +130,30 @@ impl Client {
         Ok(Self { dialect, base, host, http, headers, key, timeouts, retry, max_bytes, flights: Arc::default() })
     }
 
+    /// A client that speaks to the same provider with another key. Connections are shared.
+    #[must_use]
+    pub fn with_key(&self, key: Secret) -> Self {
+        Self {
+            dialect: self.dialect,
+            base: self.base.clone(),
+            host: self.host.clone(),
+            http: self.http.clone(),
+            headers: self.headers.clone(),
+            key: Key::new(KeySource::Given(key)),
+            timeouts: self.timeouts,
+            retry: self.retry,
+            max_bytes: self.max_bytes,
+            // What one key has warmed is not there for another.
+            flights: Arc::default(),
+        }
+    }
+
+    /// Whether a key is all that the provider asks for: with another key in place of the configured one, nothing that is configured as
+    /// a secret goes along.
+    pub fn is_opened_by_key_alone(&self) -> bool {
+        self.key.is_needed() && !self.headers.values().any(HeaderValue::is_sensitive)
+    }
+
     /// The dialect it speaks.
     pub fn dialect(&self) -> Dialect {
         self.dialect

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use crate::dialect::Dialect;
 
-pub use ask::{Asked, NotUnderstood, Said, SaidCall};
+pub use ask::{Asked, MAX_TOOLS, NotUnderstood, Said, SaidCall};
 pub use extra::Along;
 pub use tell::{End, Teller, Told};
 

@@ -6,6 +6,7 @@
 
 pub mod cache;
 pub mod client;
+pub mod clock;
 pub mod cost;
 pub mod diagnose;
 pub mod dialect;

@@ -23,6 +23,10 @@ pub use search::{Answer, Hit, KeywordOnly, LeftOut, Query, Strategy};
 
 use series::Series;
 
+/// The chunks of one document that get a vector: about four megabytes of text. All of a longer one is found by its words, and its start by
+/// meaning too.
+pub const MAX_EMBEDDED_CHUNKS: usize = 8192;
+
 /// An item as it is searched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
@@ -65,6 +69,8 @@ pub struct Index {
     changed_by_row: HashMap<u32, u64>,
     series: Series,
     changes: u64,
+    /// Documents with more chunks than get a vector, and how many chunks they have.
+    long: BTreeMap<ItemId, usize>,
 }
 
 impl Index {
@@ -83,10 +89,24 @@ impl Index {
         self.documents.is_empty()
     }
 
-    /// How many chunks there are, and how many of them have a vector.
+    /// How many chunks get a vector, and how many of them have it.
     pub fn chunks(&self) -> (usize, usize) {
-        let total = self.rows.len() - self.free.len();
+        let without: usize = self.long.values().map(|chunks| chunks - MAX_EMBEDDED_CHUNKS).sum();
+        let total = self.rows.len() - self.free.len() - without;
         (total, total - self.waiting.len())
+    }
+
+    /// Documents that are too long to be found by meaning as a whole, and how many chunks they have.
+    pub fn long(&self) -> &BTreeMap<ItemId, usize> {
+        &self.long
+    }
+
+    fn note_length(&mut self, id: &ItemId, chunks: usize) {
+        if chunks > MAX_EMBEDDED_CHUNKS {
+            self.long.insert(id.clone(), chunks);
+        } else {
+            self.long.remove(id);
+        }
     }
 
     /// Puts a document in, in place of the one with its id. Chunks whose text did not change keep their vectors.
@@ -105,7 +125,8 @@ impl Index {
         self.changes += 1;
         let changed = self.changes;
         let mut rows = Vec::with_capacity(document.chunks.len());
-        for chunk in document.chunks {
+        self.note_length(&document.id, document.chunks.len());
+        for (place, chunk) in document.chunks.into_iter().enumerate() {
             let hash = Hash::of(&chunk.text);
             let row = self.free.pop().unwrap_or_else(|| {
                 self.rows.push(None);
@@ -115,10 +136,11 @@ impl Index {
                 let fields = [(Field::Name, &*chunk.context), (Field::Body, &chunk.text), (Field::Detail, &chunk.detail)];
                 self.keyword.set(row, &fields, if document.id.kind() == Kind::Tool { Numbers::Skip } else { Numbers::Count });
             }
-            let vector = kept.remove(&hash);
+            let gets_vector = place < MAX_EMBEDDED_CHUNKS;
+            let vector = if gets_vector { kept.remove(&hash) } else { None };
             if let Some(vector) = vector {
                 self.give(vector, row);
-            } else {
+            } else if gets_vector {
                 self.waiting.insert((Reverse(changed), row));
                 self.waiting_by_text.entry(hash).or_default().push(row);
                 self.changed_by_row.insert(row, changed);
@@ -138,6 +160,7 @@ impl Index {
     pub fn remove(&mut self, id: &ItemId) -> bool {
         let Some(entry) = self.documents.remove(id) else { return false };
         self.series.remove(id);
+        self.long.remove(id);
         for row in entry.rows {
             if let Some((_, vector)) = self.take_row(row) {
                 self.vectors.remove(vector);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::clock;
 use foreword_engine::config::Chosen;
 use foreword_engine::manager::{Manager, policy};
 use foreword_engine::prepare::{Wanted, prepare, servers_of};
@@ -19,7 +20,6 @@ use foreword_engine::session::{
 };
 use foreword_engine::templates::Template;
 use foreword_engine::tools::Asking;
-use jiff::Zoned;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -37,8 +37,8 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
 /// How long a session is held that nothing is done to; then another program may go on with it.
 const HELD: Duration = Duration::from_secs(5);
 
-/// How long whoever answers is kept ready.
-const READY: Duration = Duration::from_mins(10);
+/// How long a model of this process is kept ready, and tools that the user allowed something for the session.
+pub(crate) const READY: Duration = Duration::from_mins(10);
 
 /// A tool's output in an event; all of it is in the record.
 const SHOWN: usize = 2000;
@@ -161,18 +161,57 @@ impl Desk {
         self.relaying && self.is_running()
     }
 
-    /// Lets go of what was not needed for some time.
-    pub(crate) fn rest(&mut self) {
+    /// Lets go of what was not needed for some time, and gives back what takes a moment to end, such as tool servers. `tools` is how
+    /// long those are kept, `model` how long a model of this process.
+    pub(crate) fn rest(&mut self, tools: Duration, model: Duration) -> (Option<Voice>, Option<Tools>) {
         if self.is_running() {
-            return;
+            return (None, None);
         }
         let idle = self.done.elapsed();
-        if idle > READY {
-            (self.voice, self.hands) = (None, None);
-        }
         // What could not be stored is held until it can be.
-        if idle > HELD && self.kept.as_mut().is_some_and(Kept::settle) {
+        if idle > HELD.min(tools) && self.kept.as_mut().is_some_and(Kept::settle) {
             self.kept = None;
+        }
+        let model = if matches!(self.voice, Some(Voice::Here(_))) { model } else { tools };
+        let voice = if idle > model { self.voice.take() } else { None };
+        // What the user allowed for the session is remembered by its tools.
+        let tools = if self.line.approvals.is_any_lasting() { READY } else { tools };
+        let hands = if idle > tools { self.hands.take() } else { None };
+        (voice, hands)
+    }
+
+    /// Whether nothing of the session is open here: the next thing that is done to it reads it from the store.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.kept.is_none() && self.hands.is_none() && !self.is_running()
+    }
+
+    /// Does something that is to be stored. Where it cannot be, the session is as it was before.
+    pub(crate) fn change<T>(&mut self, job: impl FnOnce(&mut Self) -> Result<T, Problem>) -> Result<T, Problem> {
+        self.writable()?;
+        let done = job(self);
+        self.stored().and(done)
+    }
+
+    /// Whether what is told now can be stored, as far as that is known.
+    fn writable(&mut self) -> Result<(), Problem> {
+        let health = self.common.store().health();
+        if !health.is_well() {
+            return Err(Problem::not_stored(&health));
+        }
+        let Some(kept) = self.kept.as_mut() else { return Ok(()) };
+        // What a client said while nothing could be stored comes first.
+        if kept.is_stored() || kept.settle() { Ok(()) } else { Err(Problem::not_stored(&kept.health())) }
+    }
+
+    /// Whether everything is stored that the session was told. Else it is given up, and the session is opened again as it is stored.
+    fn stored(&mut self) -> Result<(), Problem> {
+        match self.kept.take_if(|kept| !kept.is_stored()) {
+            None => Ok(()),
+            Some(kept) => {
+                let problem = Problem::not_stored(&kept.health());
+                kept.discard_unstored();
+                Err(problem)
+            }
         }
     }
 
@@ -207,14 +246,14 @@ impl Desk {
         // A project's material may fill half of the prompt.
         let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
         let vault = self.common.vault();
-        let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &Zoned::now()))?;
+        let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &clock::zoned()))?;
         self.asking = asking;
         let asking = asking.unwrap_or_else(|| asking_of(prepared.asking));
         let (servers, left_out) = match servers {
             Servers::Started => (prepared.servers, Vec::new()),
             Servers::LeftOut => (Vec::new(), prepared.servers.into_iter().map(|server| server.name).collect()),
         };
-        let hands = workbench(&self.common, &self.line, &self.id, (servers, asking), window)?;
+        let hands = workbench(&self.common, &self.line, &self.id, agent.as_deref(), (servers, asking), window)?;
         let is_embedded = chosen.client.is_none();
         let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
         setup.agent = agent;
@@ -269,6 +308,16 @@ impl Desk {
             manager.focus.clone_from(&self.focus);
         }
         kept.set_manager(manager);
+    }
+
+    /// Whether the session is open here and everything it was told survives the end of the process.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.kept.as_ref().is_some_and(Kept::is_stored)
+    }
+
+    /// Whether the session is open here.
+    pub(crate) fn is_open(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// Lets go of the session, so that its past can be changed or it can be deleted.
@@ -343,7 +392,7 @@ impl Desk {
             return Ok(Vec::new());
         }
         let places = &self.common.config.places;
-        let gather = |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &Zoned::now(), Pages::Kept));
+        let gather = |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &clock::zoned(), Pages::Kept));
         let found = gather(&wanted[..must])?;
         if found.empty > 0 {
             let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
@@ -367,7 +416,7 @@ impl Desk {
         let attached = self.attached(&words, named)?;
         let vault = self.common.vault();
         let kept = self.kept()?;
-        let library = library_of(kept, &vault, &Zoned::now())?;
+        let library = library_of(kept, &vault, &clock::zoned())?;
         Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library })
     }
 
@@ -397,28 +446,45 @@ impl Desk {
         Ok(kept.preview(question, &mut hands.bench, now_ms())?)
     }
 
-    /// Runs a turn. `accepted` is told as soon as nothing but the model can go wrong; the rest is told to the feed.
+    /// Runs a turn. `accepted` is told as soon as the words are stored and nothing but the model can go wrong; the rest is told to the feed.
     pub(crate) fn turn(&mut self, turn: Turn, running: Running, accepted: oneshot::Sender<Result<u64, Problem>>) {
         self.line.stop.store(false, Ordering::Relaxed);
-        let ready = self.ready(turn);
-        let (question, number) = match ready {
+        let ready = self.writable().and_then(|()| self.ready(turn));
+        let (question, number) = match ready.and_then(|ready| self.stored().map(|()| ready)) {
             Ok(ready) => ready,
             Err(problem) => {
+                drop(running);
                 let _ = accepted.send(Err(problem));
                 return;
             }
         };
         let words = question.as_ref().map(|question| question.turn.words.clone());
-        let after = self.line.feed.tell("turn", &json!({"turn": number, "words": words}));
-        self.line.began.store(after, Ordering::Release);
-        let _ = accepted.send(Ok(after));
-        let (name, data) = self.run(question, number);
+        let line = self.line.clone();
+        let mut accepted = Some(accepted);
+        let mut begin = || {
+            if let Some(accepted) = accepted.take() {
+                let after = line.feed.tell("turn", &json!({"turn": number, "words": words}));
+                line.began.store(after, Ordering::Release);
+                let _ = accepted.send(Ok(after));
+            }
+        };
+        let ended = self.run(question, number, &mut begin);
         self.failures();
-        // Whoever hears of the end may begin the next turn at once.
-        drop(running);
         // The fold that it was for has come.
         self.focus = None;
-        self.line.feed.tell(name, &data);
+        if let Some(accepted) = accepted {
+            // It did not begin.
+            let _ = self.stored();
+            drop(running);
+            let _ = accepted.send(Err(ended.err().unwrap_or_else(crate::hub::ended)));
+            return;
+        }
+        // Whoever hears of the end may begin the next turn at once.
+        drop(running);
+        match ended {
+            Ok(done) => self.line.feed.tell("done", &done),
+            Err(problem) => self.line.feed.tell("problem", &problem),
+        };
     }
 
     /// Gets everything ready that can be wrong before a turn begins; its question, where it is new, and its number.
@@ -478,7 +544,7 @@ impl Desk {
             // An agent that is gone leaves its session without its tool servers.
             let (servers, usual) = servers_of(&common.vault(), agent.as_deref()).unwrap_or_default();
             let asking = asking.unwrap_or_else(|| asking_of(usual));
-            self.hands = Some(workbench(&common, &line, &id, (servers, asking), window)?);
+            self.hands = Some(workbench(&common, &line, &id, agent.as_deref(), (servers, asking), window)?);
         }
         let open = self.kept.as_mut().zip(self.hands.as_mut());
         open.ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))
@@ -491,44 +557,42 @@ impl Desk {
         Ok(())
     }
 
-    /// Carries the turn to its end; what to tell of it then.
-    fn run(&mut self, question: Option<Question>, number: u64) -> (&'static str, Value) {
+    /// Carries the turn to its end; what to tell of it then. `begin` is told when its words are stored.
+    fn run(&mut self, question: Option<Question>, number: u64, begin: &mut dyn FnMut()) -> Result<Value, Problem> {
         let (Some(kept), Some(voice), Some(hands)) = (self.kept.as_mut(), self.voice.as_mut(), self.hands.as_mut()) else {
-            return ("changed", json!({}));
+            return Err(Problem::new(INTERNAL, "the session is not open"));
         };
         let mut there = None;
         let speaker = voice.speaker(&self.common, &self.line.stop, &mut there);
         let feed = Arc::clone(&self.line.feed);
-        let mut each = |event: Event<'_>| {
-            match event {
-                Event::Request(outgoing) => feed.tell(
-                    "request",
-                    &json!({"turn": number, "request": outgoing.number, "model": outgoing.model.name, "tokens": outgoing.envelope.tokens}),
-                ),
-                Event::Part(text) => feed.tell("part", &json!({"text": text})),
-                Event::Call(call) => feed.tell("call", &json!({"id": call.id, "name": call.name, "arguments": call.arguments})),
-                Event::Result(call, output) => {
-                    let text: String = output.text.chars().take(SHOWN).collect();
-                    feed.tell("result", &json!({"id": call.id, "name": call.name, "failed": output.failed, "text": text}))
-                }
-            };
+        let mut each = |event: Event<'_>| match event {
+            Event::Stored => begin(),
+            Event::Request(outgoing) => {
+                let model = &outgoing.model.name;
+                let tokens = outgoing.envelope.tokens;
+                feed.tell("request", &json!({"turn": number, "request": outgoing.number, "model": model, "tokens": tokens}));
+            }
+            Event::Part(text) => {
+                feed.tell("part", &json!({"text": text}));
+            }
+            Event::Call(call) => {
+                feed.tell("call", &json!({"id": call.id, "name": call.name, "arguments": call.arguments}));
+            }
+            Event::Result(call, output) => {
+                let text: String = output.text.chars().take(SHOWN).collect();
+                feed.tell("result", &json!({"id": call.id, "name": call.name, "failed": output.failed, "text": text}));
+            }
         };
-        let outcome = match question {
+        kept.must_store();
+        let said = match question {
             Some(question) => kept.send(question, speaker, &mut hands.bench, &now_ms, &mut each),
             None => kept.go_on(speaker, &mut hands.bench, &now_ms, &mut each),
-        };
-        match outcome {
-            Ok(said) => {
-                let usage =
-                    kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
-                let done = json!({
-                    "turn": number, "requests": said.requests, "out_of_steps": said.out_of_steps,
-                    "kept": kept.is_stored(), "usage": usage,
-                });
-                ("done", done)
-            }
-            Err(error) => ("problem", serde_json::to_value(Problem::from(error)).unwrap_or_default()),
-        }
+        }?;
+        let usage = kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
+        Ok(json!({
+            "turn": number, "requests": said.requests, "out_of_steps": said.out_of_steps,
+            "kept": kept.is_stored(), "usage": usage,
+        }))
     }
 }
 

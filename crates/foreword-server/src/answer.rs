@@ -3,16 +3,19 @@
 
 use std::sync::{Arc, PoisonError};
 
+use foreword_engine::audit::AuditedApprove;
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, STORE, Script, Speaker, Stop, Store as _, embedded_file,
+    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, Script, Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
+use foreword_engine::trust::StoredPins;
 use foreword_engine::workbench::Workbench;
 
 use crate::app::Common;
 use crate::approve::Asker;
+use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::hub::Line;
 use crate::problem::{Problem, UNAVAILABLE};
@@ -32,6 +35,7 @@ pub(crate) fn workbench(
     common: &Common,
     line: &Line,
     session: &str,
+    agent: Option<&str>,
     (servers, asking): (Vec<ServerSpec>, Asking),
     window: foreword_engine::session::Tokens,
 ) -> Result<Tools, Problem> {
@@ -39,11 +43,14 @@ pub(crate) fn workbench(
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
-    let configs = (common.config.servers)(&common.root, servers.clone());
+    let configs = (common.config.servers)(&common.vault(), agent, servers.clone());
     let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();
     let mut own = own_tools(&notes, outputs);
-    own.push(Box::new(Recall::of_session(&notes, common.root.join(STORE), session)));
-    let toolbox = Toolbox::new(own, configs, asking, Box::new(Asker::new(line.clone())));
+    own.push(Box::new(Recall::of_session(&notes, common.store_file.clone(), session)));
+    let asker = Box::new(Asker::new(line.clone()));
+    let asker = Box::new(AuditedApprove::new(asker, common.audit.clone(), session));
+    let pins = Box::new(StoredPins::new(&common.config.places, &common.root, agent.unwrap_or_default(), &servers));
+    let toolbox = Toolbox::new(own, configs, asking, asker, pins);
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
     let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), window).played(outputs);
     let mut tools = Tools { bench, asking, servers, withheld };
@@ -53,7 +60,7 @@ pub(crate) fn workbench(
     Ok(tools)
 }
 
-/// When the user is asked where they did not say. A vault may come from anywhere: its word alone lets nothing run unasked.
+/// When the user is asked where they did not say.
 pub(crate) fn asking_of(agent: AgentAsking) -> Asking {
     if agent == AgentAsking::Always { Asking::Always } else { Asking::Tool }
 }
@@ -88,10 +95,11 @@ impl Tools {
     }
 
     /// Tells a session of tools that came or went since it was last told.
-    pub(crate) fn update(&self, kept: &mut Kept) -> Result<(), Problem> {
+    pub(crate) fn update(&mut self, kept: &mut Kept) -> Result<(), Problem> {
         if kept.setup().is_embedded() {
             return Ok(());
         }
+        self.bench.toolbox().changed();
         let agent = self.bench.equip(kept.session().agent());
         if agent.tools != kept.session().agent().tools {
             kept.change_agent(agent, now_ms())?;
@@ -132,7 +140,26 @@ pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop:
     }
 }
 
+/// A provider as a caller of the gateway speaks to it: with its own key where it brings one.
+pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Client>, Problem> {
+    if !client.is_opened_by_key_alone() {
+        caller.needs_our_key("this provider as it is configured here")?;
+    }
+    Ok(match caller.key() {
+        Some(key) => Arc::new(client.with_key(key.clone())),
+        None => client,
+    })
+}
+
 impl Voice {
+    /// The same for a caller of the gateway: a provider that is spoken to with its key; none where it is this one.
+    pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
+        match self {
+            Self::There(client) => Ok(Some(Self::There(for_caller(Arc::clone(client), caller)?))),
+            Self::Here(_) => caller.needs_our_key("a model that runs on this machine").map(|()| None),
+        }
+    }
+
     /// As a speaker, for a thread that may wait.
     pub(crate) fn speaker<'a>(&'a mut self, common: &Common, stop: &Stop, there: &'a mut Option<Remote>) -> &'a mut dyn Speaker {
         match self {

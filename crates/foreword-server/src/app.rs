@@ -2,24 +2,28 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use foreword_engine::audit::Audit;
+use foreword_engine::clock;
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
-use foreword_engine::session::{Client, ClientConfig, Embedded, STORE, Script, Shared, Sqlite};
+use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite};
 use foreword_engine::templates::Shelf;
 use foreword_engine::tools::Desk as Notes;
+use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::{Vault, open};
-use jiff::Zoned;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::hub::Hub;
+use crate::keys::Keys;
 use crate::listen::ServeError;
 use crate::problem::{INTERNAL, Problem, UNAVAILABLE};
-use crate::rate::Rate;
+use crate::rate::Rates;
 
 /// How old the list of notes may be.
 const FRESH: Duration = Duration::from_secs(2);
@@ -30,13 +34,17 @@ pub(crate) struct App {
     pub(crate) common: Arc<Common>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) gateway: Gateway,
-    pub(crate) rate: Option<Rate>,
+    pub(crate) rates: Rates,
+    /// Keys for the gateway.
+    pub(crate) keys: Keys,
+    /// The port it listens on.
+    pub(crate) port: u16,
     /// True when the server ends.
     pub(crate) end: watch::Sender<bool>,
 }
 
 impl App {
-    pub(crate) fn new(config: Config) -> Result<Self, ServeError> {
+    pub(crate) fn new(config: Config, port: u16) -> Result<Self, ServeError> {
         let config = Arc::new(config);
         if let Some(file) = &config.answers.script {
             Script::read(file)?;
@@ -44,10 +52,17 @@ impl App {
         let vault = open(&config.vault, &config.places)?;
         let root = vault.root().to_owned();
         // Made where it is not there yet, so that every later opening finds it.
-        let store = Sqlite::open(&root.join(STORE))?;
+        let trust = VaultTrust::open(&config.places, &root)?;
+        let state = trust.make_state()?;
+        if let Err(error) = VaultTrust::open(&config.places, &root)?.bring_in_sessions() {
+            eprintln!("{error}");
+        }
+        let store = Sqlite::open(&state.store())?;
         let common = Arc::new(Common {
             config: Arc::clone(&config),
             root,
+            audit: Audit::new(&config.places.state),
+            store_file: state.store(),
             vault: Mutex::new((Arc::new(vault), Instant::now())),
             store: Shared::new(store)?,
             notes: Mutex::default(),
@@ -55,10 +70,42 @@ impl App {
             clients: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
         });
-        let hub = Hub::new(Arc::clone(&common), config.limits.sessions)?;
+        watch_store(&common)?;
+        let hub = Hub::new(Arc::clone(&common), config.limits.sessions, config.limits.rest)?;
         let gateway = Gateway::new(&common.store);
-        let rate = config.limits.requests_per_s.map(Rate::new);
-        Ok(Self { config, common, hub, gateway, rate, end: watch::Sender::new(false) })
+        let rates = Rates::new(&config.limits);
+        let keys = Keys::new(&config.places.state);
+        Ok(Self { config, common, hub, gateway, rates, keys, port, end: watch::Sender::new(false) })
+    }
+}
+
+/// How often it is looked whether the store takes what it is given.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Tells on standard error when the store stops taking what it is given, and when it does again.
+fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
+    let (weak, mut was) = (Arc::downgrade(common), Health::Well);
+    let look = move || {
+        while let Some(common) = weak.upgrade() {
+            let health = common.store.health();
+            drop(common);
+            if health.is_well() != was.is_well() {
+                eprintln!("{}", told(&health));
+                was = health;
+            }
+            thread::sleep(LOOK);
+        }
+    };
+    thread::Builder::new().name("store health".to_owned()).spawn(look).map(drop)
+}
+
+fn told(health: &Health) -> String {
+    match health {
+        Health::Well => "the store takes what it is given again".to_owned(),
+        Health::Failing { why, .. } => format!(
+            "NOTHING IS STORED: {why}. Clients of the gateway are still answered (x-foreword-stored: no); everything else that changes \
+             something is refused until this is mended"
+        ),
     }
 }
 
@@ -67,6 +114,9 @@ pub(crate) struct Common {
     pub(crate) config: Arc<Config>,
     /// The vault's folder.
     pub(crate) root: PathBuf,
+    pub(crate) audit: Audit,
+    /// The database of the vault's sessions.
+    pub(crate) store_file: PathBuf,
     vault: Mutex<(Arc<Vault>, Instant)>,
     store: Shared,
     /// The notes and what finds them, once a session needed them.
@@ -94,7 +144,12 @@ impl Common {
 
     /// Where templates are looked for.
     pub(crate) fn shelf(&self) -> Shelf {
-        Shelf::new(Some(&self.root), self.config.templates.as_deref())
+        Shelf::new(Some(&self.root), self.trust().templates(), self.config.templates.as_deref())
+    }
+
+    /// The user's decisions about the vault, as they are now.
+    pub(crate) fn trust(&self) -> VaultTrust {
+        VaultTrust::open_or_restricted(&self.config.places, &self.root)
     }
 
     /// The notes and what finds them, shared by all sessions.
@@ -106,7 +161,7 @@ impl Common {
         let places = self.config.places.clone();
         let corpus = Corpus::open(&self.root, &places, TimeZone::system()).map_err(|error| Problem::new(INTERNAL, error))?;
         let meaning = Meaning::new(&places.models, Fetch::Never);
-        let notes = Notes::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, Zoned::now);
+        let notes = Notes::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned);
         *held = Some(notes.clone());
         Ok(notes)
     }
@@ -122,6 +177,8 @@ impl Common {
         if let Some((_, client)) = clients.iter().find(|(known, _)| *known == config) {
             return Ok(Arc::clone(client));
         }
+        // A log that cannot be written does not keep people from their model.
+        let _ = self.audit.url(config.address(), "model");
         let client = Arc::new(Client::new(config.clone()).map_err(|error| Problem::new(UNAVAILABLE, error))?);
         clients.push((config, Arc::clone(&client)));
         Ok(client)

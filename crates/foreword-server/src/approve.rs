@@ -1,7 +1,7 @@
 //! Asking whoever has the session open before a tool runs.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Approvals {
     waiting: Mutex<(u64, BTreeMap<u64, Asked>)>,
+    /// Whether something was allowed for the rest of the session.
+    lasting: AtomicBool,
 }
 
 /// A question, and where its answer goes.
@@ -37,6 +39,11 @@ impl Approvals {
         (number, question)
     }
 
+    /// Whether something was allowed for the rest of the session.
+    pub(crate) fn is_any_lasting(&self) -> bool {
+        self.lasting.load(Ordering::Relaxed)
+    }
+
     /// What waits.
     pub(crate) fn waiting(&self) -> Vec<Value> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,6 +52,9 @@ impl Approvals {
 
     /// Answers; whether anybody had asked.
     pub(crate) fn answer(&self, number: u64, decision: Decision) -> bool {
+        if decision == Decision::Session {
+            self.lasting.store(true, Ordering::Relaxed);
+        }
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1.remove(&number);
         waiting.is_some_and(|(_, waiting)| waiting.send(decision).is_ok())
     }
@@ -64,7 +74,9 @@ impl Asker {
 impl Approve for Asker {
     fn ask(&mut self, approval: &Approval<'_>) -> Decision {
         let (answer, answered) = sync_channel(1);
-        let question = json!({"tool": approval.tool, "arguments": approval.arguments, "preview": approval.preview});
+        let question = json!({
+            "tool": approval.tool, "arguments": approval.arguments, "preview": approval.preview, "change": approval.change,
+        });
         let (number, question) = self.line.approvals.add(question, answer);
         self.line.feed.tell("approval", &question);
         let until = Instant::now() + PATIENCE;
@@ -99,12 +111,13 @@ mod tests {
         let mut asker = Asker::new(line.clone());
         let waiting = std::thread::spawn(move || {
             let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
-            asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some("+a") })
+            asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some("+a"), change: Some("-old\n+new") })
         });
         while line.approvals.waiting().is_empty() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert_eq!(line.approvals.waiting()[0]["tool"], "tool:foreword/writeNote");
+        assert_eq!(line.approvals.waiting()[0]["change"], "-old\n+new");
         assert!(line.approvals.answer(1, Decision::Session));
         assert_eq!(waiting.join().unwrap(), Decision::Session);
         assert!(!line.approvals.answer(1, Decision::Once));
@@ -114,11 +127,31 @@ mod tests {
     }
 
     #[test]
+    fn a_question_holds_the_whole_change() {
+        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        let lines: Vec<String> = (0..60_000).map(|number| format!("+{number}")).collect();
+        let preview = lines.join("\n");
+        let (shown, mut asker) = (preview.clone(), Asker::new(line.clone()));
+        let waiting = std::thread::spawn(move || {
+            let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
+            asker.ask(&Approval { tool: &tool, arguments: &arguments, preview: Some(&shown), change: None })
+        });
+        while line.approvals.waiting().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(line.approvals.waiting()[0]["preview"], preview.as_str());
+        assert!(line.approvals.answer(1, Decision::No));
+        assert_eq!(waiting.join().unwrap(), Decision::No);
+        let Next::Events(events) = line.feed.after(0) else { panic!("lost") };
+        assert!(events[0].data.contains("+59999"));
+    }
+
+    #[test]
     fn a_turn_that_is_stopped_waits_for_nobody() {
         let line = Line::new(Arc::new(Feed::new("a".to_owned())));
         line.stop.store(true, Ordering::Relaxed);
         let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({}));
-        let decision = Asker::new(line).ask(&Approval { tool: &tool, arguments: &arguments, preview: None });
+        let decision = Asker::new(line).ask(&Approval { tool: &tool, arguments: &arguments, preview: None, change: None });
         assert_eq!(decision, Decision::No);
     }
 }

@@ -1,8 +1,8 @@
 //! The time, for the engine, which never asks for it itself.
 
-use jiff::Timestamp;
+use foreword_engine::clock;
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
-    Timestamp::now().as_millisecond()
+    clock::now().as_millisecond()
 }

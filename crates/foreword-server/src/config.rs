@@ -1,13 +1,14 @@
 //! What a server is started with. Who starts it decides everything; the server never looks at the environment.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use foreword_engine::config::{Chosen, Server};
 use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::tools::ServerConfig;
+use foreword_engine::vault::Vault;
 
 use crate::problem::{NOT_FOUND, Problem};
 use crate::token::Token;
@@ -23,8 +24,8 @@ pub struct Config {
     pub templates: Option<PathBuf>,
     /// Who answers.
     pub answers: Answers,
-    /// Of the tool servers that a vault's agents name, those that the user lets run, ready to be started.
-    pub servers: fn(&Path, Vec<ServerSpec>) -> Vec<ServerConfig>,
+    /// Of the tool servers that an agent names, those that the user lets run, ready to be started.
+    pub servers: fn(&Vault, Option<&str>, Vec<ServerSpec>) -> Vec<ServerConfig>,
     /// Who may come in.
     pub reach: Reach,
     /// What one client may take.
@@ -72,11 +73,16 @@ impl Answers {
 /// Who may come in.
 #[derive(Clone, Debug)]
 pub enum Reach {
-    /// Programs of this machine.
-    Loopback,
-    /// Whoever has the token, under an address or one of these names.
-    Token {
-        /// What it is compared with.
+    /// Every program of this machine, of every user. Only for machines that nobody shares.
+    Open,
+    /// Programs of this machine that have the token. A program that brings its own provider key may use the gateway with it.
+    Loopback {
+        /// The server's token.
+        token: Token,
+    },
+    /// Whoever has the token, from anywhere, under an address or one of these names.
+    Network {
+        /// The server's token.
         token: Token,
         /// Names by which the server is called, `host` or `host:port`.
         hosts: Vec<String>,
@@ -94,18 +100,40 @@ pub struct Limits {
     pub headers: usize,
     /// Connections at once.
     pub connections: usize,
-    /// Requests a second from one address; none where they are not counted.
+    /// Connections at once from one address.
+    pub connections_per_address: usize,
+    /// Requests a second from one address with the token or a key; none where they are not counted.
     pub requests_per_s: Option<u32>,
+    /// Requests a second from one address for the page's own files.
+    pub files_per_s: u32,
+    /// Requests a second from one address without a valid token or key, before they are told to wait.
+    pub refused_per_s: u32,
     /// How long a request may take until its answer begins.
     pub request: Duration,
     /// How long a head may take to come in, and a connection may lie idle.
     pub idle: Duration,
+    /// How long a body may make no progress.
+    pub body_idle: Duration,
+    /// How long a body may take.
+    pub body_time: Duration,
     /// How long a stream of events lasts; whoever wants more asks again, from where it ended.
     pub stream: Duration,
     /// Sessions that are open at once.
     pub sessions: usize,
+    /// How long a session that nothing is done to keeps its tools and its thread.
+    pub rest: Rest,
     /// How long the end may take.
     pub grace: Duration,
+}
+
+/// How long a session that nothing is done to keeps what it needs for the next turn. Its record is in the store, and streams of its
+/// events go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    /// Usually.
+    pub after: Duration,
+    /// Where many sessions are open.
+    pub soon: Duration,
 }
 
 impl Default for Limits {
@@ -115,17 +143,31 @@ impl Default for Limits {
             head: 64 << 10,
             headers: 100,
             connections: 2048,
+            connections_per_address: 1024,
             requests_per_s: None,
+            files_per_s: 200,
+            refused_per_s: 20,
             request: Duration::from_mins(2),
             idle: Duration::from_secs(30),
+            body_idle: Duration::from_secs(30),
+            body_time: Duration::from_mins(5),
             stream: Duration::from_hours(1),
             sessions: 1024,
+            rest: Rest { after: Duration::from_mins(1), soon: Duration::from_secs(2) },
             grace: Duration::from_secs(5),
         }
     }
 }
 
 impl Reach {
+    /// The token, where one is needed.
+    pub fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Open => None,
+            Self::Loopback { token } | Self::Network { token, .. } => Some(token),
+        }
+    }
+
     /// Whether a server that is called `host` (as the `Host` header has it) is this one. A page of another name that was made to lead
     /// here (DNS rebinding) calls it by that name.
     pub(crate) fn is_called(&self, host: &str) -> bool {
@@ -133,8 +175,8 @@ impl Reach {
         let address: Option<IpAddr> = bare.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let local = bare.eq_ignore_ascii_case("localhost");
         match self {
-            Self::Loopback => local || address.is_some_and(|address| address.is_loopback()),
-            Self::Token { hosts, .. } => {
+            Self::Open | Self::Loopback { .. } => local || address.is_some_and(|address| address.is_loopback()),
+            Self::Network { hosts, .. } => {
                 let named = |name: &String| name.eq_ignore_ascii_case(host) || name.eq_ignore_ascii_case(bare);
                 local || address.is_some() || hosts.iter().any(named)
             }
@@ -159,9 +201,12 @@ mod tests {
 
     #[test]
     fn hosts() {
-        let listening = Reach::Token { token: Token::of("x"), hosts: vec!["notes.example".to_owned(), "other:8080".to_owned()] };
+        let local = Reach::Loopback { token: Token::of("x") };
+        let listening =
+            Reach::Network { token: Token::of("x"), hosts: vec!["notes.example".to_owned(), "other:8080".to_owned()] };
         let check = |host: &str, loopback: bool, token: bool| {
-            assert_eq!((Reach::Loopback.is_called(host), listening.is_called(host)), (loopback, token), "{host:?}");
+            assert_eq!(Reach::Open.is_called(host), loopback, "{host:?}");
+            assert_eq!((local.is_called(host), listening.is_called(host)), (loopback, token), "{host:?}");
         };
         check("localhost", true, true);
         check("LOCALHOST:4949", true, true);

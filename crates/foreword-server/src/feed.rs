@@ -11,6 +11,9 @@ use tokio::sync::watch;
 const MOST_EVENTS: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
 
+/// What is remembered of a session that nothing is done to.
+const MOST_BYTES_AT_REST: usize = 16 << 10;
+
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
@@ -73,6 +76,16 @@ impl Feed {
         number
     }
 
+    /// Forgets all but the last events. A stream that was behind hears that some are lost, and reads the session again.
+    pub(crate) fn trim(&self) {
+        let mut ring = self.ring();
+        while ring.bytes > MOST_BYTES_AT_REST {
+            let Some(dropped) = ring.events.pop_front() else { break };
+            ring.bytes -= dropped.data.len();
+        }
+        ring.events.shrink_to_fit();
+    }
+
     /// What came after an event.
     pub(crate) fn after(&self, number: u64) -> Next {
         let ring = self.ring();
@@ -130,6 +143,19 @@ mod tests {
         check(3, &[]);
         check(4, &[0, 3]);
         check(u64::MAX, &[0, 3]);
+    }
+
+    #[test]
+    fn at_rest_the_last_events_are_remembered() {
+        let feed = Feed::new("a".to_owned());
+        for _ in 0..100 {
+            feed.tell("part", &"x".repeat(1000));
+        }
+        feed.trim();
+        assert_eq!(feed.after(50), Next::Lost(100));
+        assert_eq!(numbers(&feed.after(90)), (91..=100).collect::<Vec<u64>>());
+        assert_eq!(feed.tell("part", &"y"), 101);
+        assert_eq!(numbers(&feed.after(100)), [101]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What the gateway passes on untouched: bytes go to the provider as they came, and its answer comes back as it comes. Only the key is
-//! ours.
+//! ours, where the client brings none of its own.
 
 use std::io;
 use std::pin::Pin;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use foreword_engine::config::Chosen;
-use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, Secret, SendError, model_of};
+use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, SendError, model_of};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 use crate::app::App;
+use crate::caller::Caller;
 use crate::clock::now_ms;
-use crate::config::Reach;
 use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem};
 
 /// Pieces of an answer that wait for a slow client.
@@ -32,25 +32,35 @@ const LONGEST_NAME: usize = 64;
 pub(crate) async fn forward(
     app: &Arc<App>,
     front: Front,
-    headers: &HeaderMap,
+    (caller, headers): (&Caller, &HeaderMap),
     body: Bytes,
     why: Option<&NotUnderstood>,
 ) -> Result<Response, Problem> {
     let name = model_of(&body).map_err(|error| Problem::new(BAD_REQUEST, why.map_or(error, ToString::to_string)))?;
     let route = route(app, &name)?;
+    may_use(app, caller, &route)?;
     if let Err(reason) = takes(app, &route, front) {
         let not_understood = why.map(|why| format!("{why}. ")).unwrap_or_default();
         return Err(Problem::new(BAD_REQUEST, format!("{not_understood}It could not be passed on untouched either: {reason}")));
     }
     let session = session(headers)?;
-    let key = own_key(&app.config.reach, headers);
+    if let Some(session) = &session {
+        app.gateway.owners.may_name(caller, session)?;
+    }
+    let key = caller.key().cloned();
     let given = Given { front, body, headers: headers.clone(), key, session: session.clone() };
     let passing = forwarder(app).forward(&route, given, now_ms()).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
     let mut response = Response::new(Body::new(Piped(receiver)));
     *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
     response.headers_mut().extend(passing.headers());
-    let told = [("mode", Some("forwarded")), ("session", session.as_deref()), ("unrecorded", passing.unrecorded())];
+    let is_stored = stored(passing.unrecorded().is_none());
+    let told = [
+        ("mode", Some("forwarded")),
+        ("session", session.as_deref()),
+        ("stored", Some(is_stored)),
+        ("unrecorded", passing.unrecorded()),
+    ];
     for (name, value) in told {
         tell(response.headers_mut(), name, value.unwrap_or_default());
     }
@@ -64,6 +74,11 @@ pub(crate) fn tell(headers: &mut HeaderMap, name: &str, value: &str) {
     if let (false, Ok(name), Ok(value)) = (value.is_empty(), named, HeaderValue::try_from(value)) {
         headers.insert(name, value);
     }
+}
+
+/// What `x-foreword-stored` says.
+pub(crate) fn stored(is_stored: bool) -> &'static str {
+    if is_stored { "yes" } else { "no" }
 }
 
 /// Whether requests for that model in that API can be passed on.
@@ -101,13 +116,16 @@ pub(crate) fn session(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// A client's own key for the provider. The server's token is none.
-fn own_key(reach: &Reach, headers: &HeaderMap) -> Option<Secret> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    let given = [text(HeaderName::from_static("x-api-key")), bearer].into_iter().flatten().map(str::trim);
-    let is_token = |key: &&str| matches!(reach, Reach::Token { token, .. } if token.is(key));
-    given.filter(|key| !key.is_empty()).find(|key| !is_token(key)).map(Secret::new)
+/// Whether a caller may use a route: who brings nothing but a provider's key uses nothing else.
+pub(crate) fn may_use(app: &App, caller: &Caller, route: &Route) -> Result<(), Problem> {
+    if app.config.answers.script.is_some() {
+        return caller.needs_our_key("a server that answers from a script");
+    }
+    match route.client() {
+        None => caller.needs_our_key(&format!("the model {}, which runs on this machine,", route.model().name)),
+        Some(client) if client.is_opened_by_key_alone() => Ok(()),
+        Some(_) => caller.needs_our_key(&format!("the provider of {} as it is configured here", route.model().name)),
+    }
 }
 
 /// Hands an answer on until its end, or until nobody wants more of it.
@@ -151,28 +169,5 @@ impl From<SendError> for Problem {
         // Another try would not find a key either.
         let kind = if matches!(error, SendError::Key(_)) { NO_TOKEN } else { NO_ANSWER };
         Self::new(kind, error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::token::Token;
-
-    #[test]
-    fn the_servers_token_is_no_key() {
-        let listening = Reach::Token { token: Token::of("tok"), hosts: Vec::new() };
-        let check = |reach: &Reach, headers: &[(&'static str, &str)], expect: Option<&str>| {
-            let map = headers.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
-            assert_eq!(own_key(reach, &map), expect.map(Secret::new), "{headers:?}");
-        };
-        check(&Reach::Loopback, &[], None);
-        check(&Reach::Loopback, &[("authorization", "Bearer sk-1")], Some("sk-1"));
-        check(&Reach::Loopback, &[("authorization", "Basic x")], None);
-        check(&Reach::Loopback, &[("x-api-key", "sk-2")], Some("sk-2"));
-        check(&listening, &[("authorization", "Bearer tok")], None);
-        check(&listening, &[("x-api-key", "tok")], None);
-        check(&listening, &[("authorization", "Bearer tok"), ("x-api-key", "sk-2")], Some("sk-2"));
-        check(&listening, &[("authorization", "Bearer sk-1"), ("x-api-key", "tok ")], Some("sk-1"));
     }
 }

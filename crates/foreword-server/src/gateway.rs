@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -23,12 +23,14 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::actor::{Desk, at, try_at};
-use crate::answer::Voice;
+use crate::answer::{Voice, for_caller};
 use crate::app::App;
+use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::config::GatewayMode;
 use crate::forward::{self, forward, tell};
 use crate::hub::Running;
+use crate::owners::Owners;
 use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
 use crate::sse;
 
@@ -36,24 +38,30 @@ use crate::sse;
 pub(crate) struct Gateway {
     memory: Mutex<Memory>,
     pub(crate) forwarder: Forwarder,
+    pub(crate) owners: Owners,
 }
 
 impl Gateway {
     /// With a store to record what is passed on.
     pub(crate) fn new(store: &Shared) -> Self {
-        Self { memory: Mutex::default(), forwarder: Forwarder::new(store) }
+        Self { memory: Mutex::default(), forwarder: Forwarder::new(store), owners: Owners::default() }
     }
 }
 
 /// The routes of the gateway.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let ask = |front: Front| {
-        post(move |State(app): State<Arc<App>>, headers: HeaderMap, body: Result<Bytes, BytesRejection>| async move {
-            serve(&app, front, &headers, body).await.unwrap_or_else(|problem| {
-                let body = front.error(problem.status, &problem.detail);
-                (problem.status(), Json(body)).into_response()
-            })
-        })
+        post(
+            move |State(app): State<Arc<App>>,
+                  Extension(caller): Extension<Caller>,
+                  headers: HeaderMap,
+                  body: Result<Bytes, BytesRejection>| async move {
+                serve(&app, front, (&caller, &headers), body).await.unwrap_or_else(|problem| {
+                    let body = front.error(problem.status, &problem.detail);
+                    (problem.status(), Json(body)).into_response()
+                })
+            },
+        )
     };
     Router::new()
         .route("/v1/chat/completions", ask(Front::Chat))
@@ -64,13 +72,18 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 }
 
 #[allow(clippy::unused_async)] // a handler is a future
-async fn models(State(app): State<Arc<App>>) -> Json<Value> {
+async fn models(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let model = |listed: foreword_engine::config::Listed| {
         let name = listed.model.name;
         json!({"id": name, "object": "model", "type": "model", "created": 0, "owned_by": listed.provider.unwrap_or_else(|| "foreword".to_owned()), "display_name": name})
     };
     let answers = &app.config.answers;
-    let all: Vec<Value> = answers.config.models(&answers.is_set).into_iter().filter(|listed| listed.has_key).map(model).collect();
+    let models = answers.config.models(&answers.is_set).into_iter();
+    // Who has only its own key is not told which keys there are here.
+    let all: Vec<Value> = match caller {
+        Caller::Known(_) => models.filter(|listed| listed.has_key).map(model).collect(),
+        Caller::OwnKey(_) => models.filter(|listed| listed.provider.is_some()).map(model).collect(),
+    };
     Json(json!({"object": "list", "data": all, "has_more": false}))
 }
 
@@ -78,6 +91,8 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
 #[derive(Clone, Debug, Default)]
 struct Begun {
     session: String,
+    /// Whether the request was stored before it was sent; of a whole answer, whether that was stored too.
+    stored: bool,
     tokens: u64,
     fold: Option<&'static str>,
     /// Fields that mean something to a provider and were not passed on: they are told, not swallowed.
@@ -174,13 +189,14 @@ impl From<StoreError> for Unserved {
 async fn serve(
     app: &Arc<App>,
     front: Front,
-    headers: &HeaderMap,
+    from: (&Caller, &HeaderMap),
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
+    let (_, headers) = from;
     let body = body.map_err(|rejection| Problem::new(TOO_LARGE, rejection.body_text()))?;
     let wanted = Wanted::read(headers, app.config.gateway)?;
     if wanted == Wanted::PassThrough {
-        return forward(app, front, headers, body, None).await;
+        return forward(app, front, from, body, None).await;
     }
     let value: Value =
         serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
@@ -190,16 +206,16 @@ async fn serve(
         Ok(asked)
             if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
         {
-            return forward(app, front, headers, body, None).await;
+            return forward(app, front, from, body, None).await;
         }
-        Ok(asked) => carry(app, front, headers, asked).await,
+        Ok(asked) => carry(app, front, from, asked).await,
         Err(error) => Err(error.into()),
     };
     match served {
         Ok(response) => Ok(response),
         Err(Unserved::Problem(problem)) => Err(problem),
         Err(Unserved::NotUnderstood(error)) if wanted == Wanted::Session => Err(Problem::new(BAD_REQUEST, error)),
-        Err(Unserved::NotUnderstood(error)) => forward(app, front, headers, body, Some(&error)).await,
+        Err(Unserved::NotUnderstood(error)) => forward(app, front, from, body, Some(&error)).await,
     }
 }
 
@@ -209,9 +225,15 @@ fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
 }
 
 /// Carries a request by a session.
-async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) -> Result<Response, Unserved> {
-    let chain = Chain::of(&asked);
-    let Prepared { session, begin, inputs, line } = prepare(app, headers, &asked, &chain).await?;
+async fn carry(
+    app: &Arc<App>,
+    front: Front,
+    (caller, headers): (&Caller, &HeaderMap),
+    asked: Asked,
+) -> Result<Response, Unserved> {
+    let chain = Chain::of_owner(&asked, caller.owner());
+    let Prepared { session, begin, inputs, line } = prepare(app, (caller, headers), &asked, &chain).await?;
+    app.gateway.owners.add(caller, &session);
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
     let (start, first) = oneshot::channel();
     let (whole, answer) = oneshot::channel();
@@ -221,7 +243,16 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
     } else {
         (Back::Whole(whole), None)
     };
-    let relay = Relay { app: Arc::clone(app), front, asked, chain, session: session.clone(), begin: Some(start), back };
+    let relay = Relay {
+        app: Arc::clone(app),
+        front,
+        asked,
+        chain,
+        session: session.clone(),
+        caller: caller.clone(),
+        begin: Some(start),
+        back,
+    };
     let desk = app.hub.desk(&session).ok_or_else(crate::hub::ended)?;
     // On its own: whoever asked may go away, and the answer is kept.
     // In a box, since a task is moved about, and this one is large.
@@ -236,6 +267,7 @@ async fn carry(app: &Arc<App>, front: Front, headers: &HeaderMap, asked: Asked) 
     };
     let told = [
         ("session", begun.session),
+        ("stored", forward::stored(begun.stored).to_owned()),
         ("tokens", begun.tokens.to_string()),
         ("cached", cached.unwrap_or_default()),
         ("fold", begun.fold.unwrap_or("none").to_owned()),
@@ -265,7 +297,14 @@ struct Begin {
 }
 
 /// Finds the session that a request belongs to, or what it begins with.
-async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Chain) -> Result<Prepared, Unserved> {
+async fn prepare(
+    app: &Arc<App>,
+    (caller, headers): (&Caller, &HeaderMap),
+    asked: &Asked,
+    chain: &Chain,
+) -> Result<Prepared, Unserved> {
+    let route = forward::route(app, &asked.model)?;
+    forward::may_use(app, caller, &route)?;
     let mut named = forward::session(headers)?;
     if let Some(previous) = &asked.previous {
         let unknown = || NotUnderstood {
@@ -274,14 +313,32 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
         };
         named = named.or(Some(session_of(previous).ok_or_else(unknown)?.to_owned()));
     }
+    if let Some(session) = &named {
+        app.gateway.owners.may_name(caller, session)?;
+    }
+    let is_open = |session: &str| {
+        let desk = app.hub.desk(session);
+        desk.is_some_and(|desk| try_at(&desk).is_some_and(|desk| desk.is_open()))
+    };
+    let is_failing = || !app.common.store().health().is_well();
     if let Some(session) = named.as_ref().filter(|session| app.hub.known(session).is_none()) {
         let session = session.clone();
-        app.common.with_store(move |store| Ok(store.session(&session).map(drop)?)).await?;
+        match app.common.with_store(move |store| Ok(store.session(&session).map(drop)?)).await {
+            // What cannot be looked up just now is answered all the same.
+            Err(problem) if problem.status().is_server_error() && is_failing() => named = None,
+            found => found?,
+        }
     }
     let is_free = |session: &str| !app.hub.is_running(session);
     let plan = {
         let memory = app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.plan(asked, chain, named.as_deref(), &is_free)?
+    };
+    let plan = match plan {
+        // A session that cannot be opened or forked just now: its client is answered by one of its own, which is stored when that works.
+        Plan::Continue(session, _) if !is_open(&session) && is_failing() => fresh(asked, chain)?,
+        Plan::Fork(..) if is_failing() => fresh(asked, chain)?,
+        plan => plan,
     };
     let (session, begin, inputs) = match plan {
         Plan::Continue(session, inputs) => (session, None, inputs),
@@ -293,7 +350,6 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
         }
         Plan::Begin(past, inputs) => {
             let id = new_session_id()?;
-            let route = forward::route(app, &asked.model)?;
             let setup = setup(&id, asked, route.model().clone(), &app.config.places.models);
             let (agent, client) = (foreword_engine::gateway::agent(asked), route.client().cloned());
             (id, Some(Begin { agent, setup, past, client }), inputs)
@@ -301,6 +357,11 @@ async fn prepare(app: &Arc<App>, headers: &HeaderMap, asked: &Asked, chain: &Cha
     };
     let line = app.hub.line(&session)?;
     Ok(Prepared { session, begin, inputs, line })
+}
+
+/// What becomes of a request of which nothing is known.
+fn fresh(asked: &Asked, chain: &Chain) -> Result<Plan, NotUnderstood> {
+    Memory::default().plan(asked, chain, None, &|_| true)
 }
 
 fn nothing() -> Problem {
@@ -318,6 +379,8 @@ struct Relay {
     asked: Asked,
     chain: Chain,
     session: String,
+    /// Who asks. A key of its own is used for this answer and nothing else.
+    caller: Caller,
     begin: Option<oneshot::Sender<Result<Begun, Problem>>>,
     back: Back,
 }
@@ -344,7 +407,9 @@ impl Relay {
         let (outcome, turns) = loop {
             let answer = self.talk(&desk, &client, &mut exchange, &mut told).await;
             let mut desk = at(&desk);
-            match desk.end_relay(exchange, answer) {
+            let step = desk.end_relay(exchange, answer);
+            told.begun.stored = desk.is_stored();
+            match step {
                 Ok(Step::Again(next)) => exchange = *next,
                 Ok(Step::Done(relayed)) => break (Ok(Some(relayed)), turns(&mut desk)),
                 Err(problem) => break (Err(problem), turns(&mut desk)),
@@ -392,8 +457,10 @@ impl Relay {
     ) -> Result<Option<(Arc<Client>, Exchange)>, Problem> {
         self.begin(desk, begin)?;
         let Some(client) = desk.provider()? else { return Ok(None) };
+        let client = for_caller(client, &self.caller)?;
         let manner = self.prepare(desk, inputs, told)?;
         let exchange = desk.begin_relay(std::mem::take(inputs), manner)?.ok_or_else(nothing)?;
+        told.begun.stored = desk.is_stored();
         told.request(self, &exchange.outgoing);
         Ok(Some((client, exchange)))
     }
@@ -403,7 +470,9 @@ impl Relay {
         let mut told = Told::new(&self.session);
         let ready = self.begin(desk, &mut begin).and_then(|()| self.prepare(desk, &mut inputs, &mut told));
         let outcome = ready.and_then(|manner| {
-            desk.relay(inputs, manner, &mut |event| match event {
+            let caller = self.caller.clone();
+            desk.relay(inputs, manner, &caller, &mut |event| match event {
+                Event::Stored => told.begun.stored = true,
                 Event::Request(outgoing) => told.request(&self, outgoing),
                 Event::Part(text) => {
                     if let Some((sender, frames)) = self.part(text, &mut told)
@@ -415,6 +484,7 @@ impl Relay {
                 _ => {}
             })
         });
+        told.begun.stored = desk.is_stored();
         let turns = turns(desk);
         let runtime = self.app.common.runtime.clone();
         runtime.block_on(self.end(outcome, turns, told, running));

@@ -1,8 +1,12 @@
-//! Who may come in: the right host (DNS rebinding), the right origin (requests that another site makes a browser send), the token, not
-//! too often; and what a browser may do with what goes out.
+//! Who may come in: the right host (DNS rebinding), the right origin (requests that another site makes a browser send), the token or a
+//! key (`caller`), not too often; and what a browser may do with what goes out.
+//!
+//! A browser sends nothing by itself that would let it in: the page adds its key to each request. A cookie would be sent to every
+//! program that listens on another port of this machine.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::extract::{Request, State};
@@ -11,8 +15,11 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::app::App;
-use crate::config::Reach;
-use crate::problem::{BAD_REQUEST, Hearer, NO_TOKEN, NOT_FROM_HERE, Problem, TIMEOUT, TOO_MANY};
+use crate::caller::{Caller, Wants};
+use crate::page;
+use crate::problem::{BAD_REQUEST, Hearer, NOT_FROM_HERE, Problem, TIMEOUT, TOO_MANY};
+use crate::rate::Rate;
+use crate::timed::Timed;
 
 /// The address a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -31,18 +38,31 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
+/// Paths that need no token beside the page's files: they say nothing about the vault, or they are where a browser gets its key.
+const PUBLIC: [&str; 5] = ["/api/v1/health", "/api/v1/login", "/api/v1/openapi.json", "/healthz", "/readyz"];
+
 /// Lets a request through or says why not.
-pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let limits = &app.config.limits;
     // A client of the gateway that wants its answer whole waits for all of it.
     let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
     let hearer = Hearer::of(request.uri(), request.headers());
-    let answered = match admit(&app, &request) {
-        Err(problem) => Err(problem),
-        Ok(()) => tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
+    let stalled = Arc::new(AtomicBool::new(false));
+    let admitted = admit(&app, &mut request);
+    let answered = if let Err(problem) = admitted {
+        Err(problem)
+    } else {
+        let request = request.map(|body| Timed::body(body, limits.body_idle, limits.body_time, Arc::clone(&stalled)));
+        tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
             let limit = limit.as_secs();
             Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
-        }),
+        })
+    };
+    // Whatever was made of half a body, the client hears why only half was there.
+    let answered = if stalled.load(Ordering::Relaxed) {
+        Err(Problem::new(TIMEOUT, "the body of the request did not come in time, so nothing was done"))
+    } else {
+        answered
     };
     let mut response = answered.unwrap_or_else(|problem| hearer.told(problem));
     let headers = response.headers_mut();
@@ -53,7 +73,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
     response
 }
 
-fn admit(app: &App, request: &Request) -> Result<(), Problem> {
+fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
+    let path = request.uri().path();
     let headers = request.headers();
     let reach = &app.config.reach;
     let host = host(request.uri(), headers)?;
@@ -63,32 +84,36 @@ fn admit(app: &App, request: &Request) -> Result<(), Problem> {
             format!("this server is not called {host:?}; use its address, or start it with `--host` and that name"),
         ));
     }
-    let is_public = is_public(request.uri().path());
-    if !is_public {
-        same_origin(headers, host)?;
-    }
-    if let (Some(rate), Some(Peer(peer))) = (&app.rate, request.extensions().get::<Peer>())
-        && !rate.allows(client(*peer), Instant::now())
-    {
-        return Err(Problem::new(TOO_MANY, "too many requests from this address; wait a moment"));
-    }
-    match reach {
-        Reach::Token { token, .. } if !is_public => match given(headers) {
-            Some(text) if token.is(text) => Ok(()),
-            Some(_) => Err(Problem::new(NO_TOKEN, "the token is not the server's; it was shown when the server first listened")),
-            None => Err(Problem::new(NO_TOKEN, "send the server's token: `Authorization: Bearer TOKEN` or `x-api-key: TOKEN`")),
-        },
+    let address = request.extensions().get::<Peer>().map(|Peer(peer)| client(*peer));
+    let now = Instant::now();
+    let within = |rate: &Rate| match address {
+        Some(address) if !rate.allows(address, now) => {
+            Err(Problem::new(TOO_MANY, "too many requests from this address; wait a moment"))
+        }
         _ => Ok(()),
+    };
+    // A link of another site may lead to the page: its files hold nothing.
+    if page::is_file(path) {
+        return within(&app.rates.files);
     }
-}
-
-/// The page itself holds nothing: it asks for everything, with the token.
-fn is_public(path: &str) -> bool {
-    !(path.starts_with("/api/") || path.starts_with("/v1/")) || path == "/api/v1/health"
+    same_origin(headers, host)?;
+    if PUBLIC.contains(&path) {
+        return within(&app.rates.files);
+    }
+    let wants = if path.starts_with("/v1/") { Wants::Gateway } else { Wants::Api };
+    match Caller::of(reach, &app.keys, wants, headers) {
+        Ok(caller) => {
+            // Wrong guesses of the same address are counted elsewhere: they take nothing from who has the token.
+            app.rates.known.as_ref().map_or(Ok(()), within)?;
+            request.extensions_mut().insert(caller);
+            Ok(())
+        }
+        Err(problem) => within(&app.rates.refused).and(Err(problem)),
+    }
 }
 
 /// An IPv4 client is one client, whether it comes by IPv4 or through an IPv6 socket; an IPv6 one is its network.
-fn client(peer: SocketAddr) -> IpAddr {
+pub(crate) fn client(peer: SocketAddr) -> IpAddr {
     match peer.ip().to_canonical() {
         IpAddr::V6(address) => IpAddr::from((u128::from(address) >> 64 << 64).to_be_bytes()),
         address @ IpAddr::V4(_) => address,
@@ -121,12 +146,6 @@ fn same_origin(headers: &HeaderMap, host: &str) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-/// The token as a client sends it: the way of OpenAI's clients, or that of Anthropic's.
-fn given(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    bearer.or_else(|| headers.get("x-api-key")?.to_str().ok()).map(str::trim)
 }
 
 #[cfg(test)]

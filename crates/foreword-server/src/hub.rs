@@ -13,9 +13,10 @@ use foreword_engine::session::{Stop, new_session_id};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::actor::{Desk, Job, Turn, try_at, work};
+use crate::actor::{Desk, Job, READY, Turn, try_at, work};
 use crate::app::Common;
 use crate::approve::Approvals;
+use crate::config::Rest;
 use crate::feed::Feed;
 use crate::problem::{CONFLICT, INTERNAL, Problem, TOO_MANY, UNAVAILABLE};
 
@@ -86,6 +87,9 @@ struct Open {
 /// How often it is looked for sessions that can be let go of.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Where more sessions than these are open, what they need is let go of sooner.
+const MANY: usize = 32;
+
 impl Open {
     /// The way to its thread.
     fn jobs(&mut self, session: &str) -> Result<&SyncSender<Job>, Problem> {
@@ -107,12 +111,13 @@ impl Open {
 pub(crate) struct Hub {
     common: Arc<Common>,
     most: usize,
+    rest: Rest,
     open: Mutex<HashMap<String, Open>>,
 }
 
 impl Hub {
-    pub(crate) fn new(common: Arc<Common>, most: usize) -> std::io::Result<Arc<Self>> {
-        let hub = Arc::new(Self { common, most, open: Mutex::default() });
+    pub(crate) fn new(common: Arc<Common>, most: usize, rest: Rest) -> std::io::Result<Arc<Self>> {
+        let hub = Arc::new(Self { common, most, rest, open: Mutex::default() });
         let weak = Arc::downgrade(&hub);
         thread::Builder::new().name("sessions".to_owned()).spawn(move || {
             while let Some(hub) = weak.upgrade() {
@@ -127,13 +132,32 @@ impl Hub {
 
     /// Lets go of what was not needed for some time.
     fn rest(&self) {
-        let idle = |open: &&Open| !open.line.running.load(Ordering::Acquire);
-        let desks: Vec<_> = self.open().values().filter(idle).map(|open| Arc::clone(&open.desk)).collect();
-        for desk in desks {
+        let idle = |open: &Open| !open.line.running.load(Ordering::Acquire);
+        let (many, desks) = {
+            let open = self.open();
+            let idle = open.iter().filter(|(_, open)| idle(open));
+            (open.len() > MANY, idle.map(|(id, open)| (id.clone(), Arc::clone(&open.desk))).collect::<Vec<_>>())
+        };
+        let (tools, model) = if many { (self.rest.soon, self.rest.soon) } else { (self.rest.after, READY) };
+        for (id, desk) in desks {
             // Whoever has it is about to do something.
-            if let Some(mut desk) = try_at(&desk) {
-                desk.rest();
+            let Some((ends, is_at_rest)) = try_at(&desk).map(|mut desk| (desk.rest(tools, model), desk.is_at_rest())) else {
+                continue;
+            };
+            // Tool servers take a moment to end; nobody waits for the desk meanwhile.
+            drop(ends);
+            if is_at_rest {
+                self.end_thread(&id);
             }
+        }
+    }
+
+    /// Ends the thread of a session that is at rest. Jobs that were posted meanwhile are still done by it.
+    fn end_thread(&self, session: &str) {
+        let mut open = self.open();
+        let Some(open) = open.get_mut(session) else { return };
+        if open.worker.take().is_some() {
+            open.line.feed.trim();
         }
     }
 
@@ -248,6 +272,15 @@ impl Hub {
             }),
         )?;
         answered.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// The same for what changes a session: where it cannot be stored, nothing is changed, and that is the answer.
+    pub(crate) async fn change<T, F>(&self, session: &str, job: F) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+    {
+        self.ask(session, move |desk| desk.change(job)).await
     }
 
     /// Lets go of a session that is no more.

@@ -1,13 +1,16 @@
-//! Taking connections: so many at once, each within its limits, and an end that lets what is under way finish.
+//! Taking connections: each within its limits, and an end that lets what is under way finish.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use foreword_engine::session::StoreError;
+use foreword_engine::trust::TrustError;
 use foreword_engine::vault::OpenError;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -15,11 +18,12 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::app::App;
 use crate::app::ended;
 use crate::config::{Config, Limits};
+use crate::connections::{Connection, Connections, NoRoom};
 use crate::guard::Peer;
 use crate::{api, gateway, guard, page};
 
@@ -28,16 +32,19 @@ use crate::{api, gateway, guard, page};
 pub enum ServeError {
     /// The port.
     #[error("cannot listen on {0}: {1}; `--port` names another one")]
-    Listen(SocketAddr, std::io::Error),
+    Listen(SocketAddr, io::Error),
     /// The vault.
     #[error(transparent)]
     Vault(#[from] OpenError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The decisions about the vault.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// A thread.
     #[error("cannot start: {0}")]
-    Thread(#[from] std::io::Error),
+    Thread(#[from] io::Error),
     /// The script.
     #[error(transparent)]
     Script(#[from] foreword_engine::session::ScriptError),
@@ -53,8 +60,9 @@ pub struct Server {
 impl Server {
     /// Opens the vault and the port; to be called within a runtime.
     pub fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
-        let app = Arc::new(App::new(config)?);
-        let listener = listen(address).map_err(|error| ServeError::Listen(address, error))?;
+        let wrong = |error| ServeError::Listen(address, error);
+        let listener = listen(address).map_err(wrong)?;
+        let app = Arc::new(App::new(config, listener.local_addr().map_err(wrong)?.port())?);
         let layer = axum::middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
         let limit = axum::extract::DefaultBodyLimit::max(app.config.limits.body);
         let router = api::router(&app)
@@ -77,32 +85,39 @@ impl Server {
     pub async fn run(self, end: impl Future<Output = ()>) {
         let Self { listener, app, router } = self;
         let limits = app.config.limits;
-        let room = Arc::new(Semaphore::new(limits.connections));
+        let connections = Connections::new(limits.connections, limits.connections_per_address);
         let mut end = pin!(end);
         loop {
-            // No connection is taken that there is no room for: it waits in the system's queue.
             let next = async {
-                let permit = Arc::clone(&room).acquire_owned().await.ok()?;
-                Some((permit, listener.accept().await))
-            };
-            let accepted = tokio::select! {
-                accepted = next => accepted,
-                () = &mut end => None,
-            };
-            let Some((permit, accepted)) = accepted else { break };
-            match accepted {
-                Ok((stream, peer)) => {
-                    tokio::spawn(connection(stream, peer, router.clone(), limits, app.end.subscribe(), permit));
+                let Ok((stream, peer)) = listener.accept().await else {
+                    // Too many open files, or a client that went away: neither ends the server.
+                    connections.close_idlest();
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    return None;
+                };
+                loop {
+                    match connections.enter(guard::client(peer)) {
+                        Ok(place) => return Some((stream, peer, place)),
+                        Err(NoRoom::Address) => return None,
+                        // It waits, and the others behind it in the system's queue.
+                        Err(NoRoom::Server) => {
+                            let _ = tokio::time::timeout(Duration::from_millis(50), connections.one_left()).await;
+                        }
+                    }
                 }
-                // Too many open files, or a client that went away: neither ends the server.
-                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
+            };
+            let taken = tokio::select! {
+                taken = next => taken,
+                () = &mut end => break,
+            };
+            if let Some((stream, peer, place)) = taken {
+                tokio::spawn(connection(stream, peer, router.clone(), limits, app.end.subscribe(), place));
             }
         }
         drop(listener);
         app.end.send_replace(true);
         app.hub.stop_all();
-        let everything = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(limits.grace, room.acquire_many(everything)).await;
+        let _ = tokio::time::timeout(limits.grace, connections.all_left()).await;
         let _ = tokio::task::spawn_blocking(move || {
             app.hub.close(limits.grace);
             app.gateway.forwarder.settle();
@@ -115,7 +130,7 @@ impl Server {
 const QUEUE: u32 = 4096;
 
 /// Opens a port.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     // Elsewhere it would let two programs have the same port.
     #[cfg(unix)]
@@ -130,13 +145,21 @@ async fn connection(
     router: Router,
     limits: Limits,
     mut end: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    place: Connection,
 ) {
     let _ = stream.set_nodelay(true);
     let inner = TowerToHyperService::new(router);
+    let place = Arc::new(place);
+    let of_service = Arc::clone(&place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Peer(peer));
-        inner.call(request.map(Body::new))
+        let begun = of_service.begin();
+        let answered = inner.call(request.map(Body::new));
+        async move {
+            let Some(begun) = begun else { return Err(io::Error::from(io::ErrorKind::ConnectionAborted)) };
+            let Ok(response) = answered.await;
+            Ok(response.map(|body| begun.ends_with(body)))
+        }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle).max_headers(limits.headers).max_buf_size(limits.head);
@@ -144,6 +167,7 @@ async fn connection(
     // What a connection died of is its client's business.
     tokio::select! {
         _ = served.as_mut() => {}
+        () = place.closed() => {}
         () = ended(&mut end) => {
             served.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(limits.grace, served).await;
@@ -153,8 +177,6 @@ async fn connection(
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test]

@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 27] = [
+const FILES: [(&str, &str, &str); 28] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -38,8 +38,14 @@ const FILES: [(&str, &str, &str); 27] = [
     ("/sheet.js", SCRIPT, include_str!("../web/sheet.js")),
     ("/tabs.js", SCRIPT, include_str!("../web/tabs.js")),
     ("/theme.js", SCRIPT, include_str!("../web/theme.js")),
+    ("/trust.js", SCRIPT, include_str!("../web/trust.js")),
     ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
 ];
+
+/// Whether a path is one of the page's files.
+pub(crate) fn is_file(path: &str) -> bool {
+    FILES.iter().any(|(file, ..)| *file == path)
+}
 
 /// The routes of the page.
 pub(crate) fn router() -> Router {

@@ -8,7 +8,9 @@ use foreword_engine::agents::EditError;
 use foreword_engine::attach::WebError;
 use foreword_engine::gateway::Front;
 use foreword_engine::prepare::PrepareError;
-use foreword_engine::session::{DiffError, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError};
+use foreword_engine::session::{
+    DiffError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError,
+};
 use foreword_engine::templates::NoTemplate;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -31,7 +33,7 @@ pub(crate) struct Problem {
 pub(crate) type Kind = (StatusCode, &'static str, &'static str);
 
 pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "The request cannot be understood");
-pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token is needed");
+pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token or key is needed");
 pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "The request comes from another site");
 pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
 pub(crate) const WRONG_METHOD: Kind = (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "It is there for other methods");
@@ -44,6 +46,8 @@ pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-bu
 pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once");
 pub(crate) const NO_ANSWER: Kind = (StatusCode::BAD_GATEWAY, "no-answer", "The model gave no answer");
 pub(crate) const UNAVAILABLE: Kind = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "It cannot be done just now");
+pub(crate) const NOT_STORED: Kind = (StatusCode::SERVICE_UNAVAILABLE, "not-stored", "Nothing can be stored just now");
+pub(crate) const FULL: Kind = (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "There is no room to store it");
 pub(crate) const INTERNAL: Kind = (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here");
 
 impl Problem {
@@ -101,13 +105,25 @@ impl IntoResponse for Problem {
     }
 }
 
+impl Problem {
+    /// A store that does not take what it is given: nothing was changed.
+    pub(crate) fn not_stored(health: &Health) -> Self {
+        let kind = if matches!(health, Health::Failing { full: true, .. }) { FULL } else { NOT_STORED };
+        let why = health.why();
+        Self::new(kind, format!("nothing was changed, because it could not be stored: {why}. Try again when that is mended"))
+    }
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
             StoreError::NoSession(_) | StoreError::NoRequest { .. } | StoreError::NoTurn { .. } => NOT_FOUND,
             StoreError::Ambiguous(..) => BAD_REQUEST,
             StoreError::Exists(_) | StoreError::Leased(_) | StoreError::Refused(_) => CONFLICT,
-            StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Busy { .. } => UNAVAILABLE,
+            StoreError::Full { .. } => FULL,
+            StoreError::ReadOnly { .. } | StoreError::Disk { .. } | StoreError::Gone { .. } | StoreError::Busy { .. } => {
+                NOT_STORED
+            }
             _ => INTERNAL,
         };
         Self::new(kind, error)
@@ -153,6 +169,7 @@ impl From<NoTemplate> for Problem {
         let kind = match error {
             NoTemplate::NotFound(..) => NOT_FOUND,
             NoTemplate::NotAName(_) => BAD_REQUEST,
+            NoTemplate::NotTrusted(_) => CONFLICT,
             NoTemplate::Unreadable(..) => UNAVAILABLE,
         };
         Self::new(kind, error)
@@ -177,6 +194,7 @@ impl From<TurnError> for Problem {
         match error {
             TurnError::Input(error) => error.into(),
             TurnError::OverBudget(error) => Self::new(OVER_BUDGET, error),
+            TurnError::NotStored(health) => Self::not_stored(&health),
             TurnError::Speak(error) => Self::new(NO_ANSWER, error),
         }
     }

@@ -5,11 +5,34 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::config::Limits;
+
 /// How many seconds' worth of requests may come at once.
 const BURST_S: f64 = 4.0;
 
 /// Addresses that are remembered at once. Where there are more, those that have their full allowance again are forgotten.
 const MOST_CLIENTS: usize = 4096;
+
+/// What is counted, each by itself: who has the token is never refused because of what others of the same address do.
+pub(crate) struct Rates {
+    /// Requests with the token or a key.
+    pub(crate) known: Option<Rate>,
+    /// Requests for the page's files, which need none.
+    pub(crate) files: Rate,
+    /// Requests that were refused, among them wrong guesses. A right guess would always be let in: the secrets have 256 random bits, so
+    /// there is nothing to guess. This only keeps refusals from taking time that others need.
+    pub(crate) refused: Rate,
+}
+
+impl Rates {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            known: limits.requests_per_s.map(Rate::new),
+            files: Rate::new(limits.files_per_s),
+            refused: Rate::new(limits.refused_per_s),
+        }
+    }
+}
 
 /// An allowance for each address.
 pub(crate) struct Rate {

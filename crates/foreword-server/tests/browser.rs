@@ -54,7 +54,7 @@ impl Page {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
         let server = Running::over(&examples, SCRIPT, Some("claude-sonnet-5"));
         let browser = Browser::open((1400, 900));
-        browser.go(&format!("http://{}/", server.address));
+        browser.go(&server.page());
         browser.wait(
             "the page",
             "return document.querySelector('.try') && document.querySelector('.options option[value=gardener]')",
@@ -342,6 +342,15 @@ fn endless(page: &Page) {
     let template = "---\ndescription: For the tests\npassthrough_runs: 1\ntoken_threshold: 0\nrecent_runs: 3\n---\n\n## Summary\n\nWhat was said?\n";
     fs::write(folder.join("at-once.md"), template).unwrap();
     page.go(&format!("http://{}/", page.server.address));
+    // The template came into the folder by another way than this page, so the person is asked.
+    page.wait("the banner", "return !document.querySelector('.trust-banner').hidden");
+    page.run("document.querySelector('.trust-banner button').click(); return 1");
+    page.wait("the claim", "return document.querySelector('dialog .trust-claim')");
+    page.shows("dialog", &["context template at-once", "What was said?", "Waits for your decision"]);
+    page.seen("trust");
+    page.run("document.querySelector('dialog input[value=allowed]').click(); document.querySelector('dialog button.primary').click(); return 1");
+    page.wait("no banner", "return document.querySelector('.trust-banner').hidden");
+    page.go(&format!("http://{}/", page.server.address));
     page.wait("the template", "return document.querySelector('.options option[value=at-once]')");
     page.run("for (const select of document.querySelectorAll('.options select')) { for (const value of ['at-once', 'library']) if ([...select.options].some((option) => option.value === value)) select.value = value; } return 1");
     let words = "The beans stand in the south bed, which is 4.2 m long, and the frost ends in mid May. ".repeat(6);
@@ -417,7 +426,7 @@ fn the_page_of_the_api(page: &Page) {
 fn citing_and_typing(page: &Page) {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
     let server = Running::over(&examples, CITING, Some("claude-sonnet-5"));
-    page.go(&format!("http://{}/", server.address));
+    page.go(&server.page());
     page.wait("the choices", "return document.querySelector('.options option[value=gardener]')");
     page.look(1400, 900, "light");
     // Before there is a session: the tools it would have, and what the first request would hold.

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 
 use common::Running;
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 use serde_json::{Value, json};
 
 const ITEM: &str = "/api/v1/agents/cook/items/rule%3Atone";
@@ -130,7 +130,7 @@ const LONG: &str = r#"{"replies": [{"text": "The user asked for bread. The oven 
 
 #[test]
 fn folds_are_shown_before_they_happen_and_pins_stay() {
-    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let server = Running::with(LONG, common::loopback(), Limits::default());
     let id = server.begin();
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
     for words in
@@ -166,12 +166,14 @@ fn folds_are_shown_before_they_happen_and_pins_stay() {
 
 #[test]
 fn an_endless_session_has_summaries_with_their_sources() {
-    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let server = Running::with(LONG, common::loopback(), Limits::default());
     let template = "---\npassthrough_runs: 1\ntoken_threshold: 0\nrecent_runs: 3\n---\n\n## Summary\n\nWhat was said?\n";
     let folder = server.folder.path().join("vault/Foreword/ContextTemplates");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("short.md"), template).unwrap();
     let new = json!({"agent": "cook", "mode": "chat", "layout": "library", "template": "short"});
+    assert_eq!(server.call("POST", "/api/v1/sessions", Some(&new)).status, 409);
+    server.trust_everything();
     let id = server.post("/api/v1/sessions", new)["id"].as_str().unwrap().to_owned();
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
     let settings = server.get(&path("/settings"));

@@ -1,11 +1,11 @@
-"""The official clients against a gateway: what they send is what they always send. Called with the gateway's address."""
+"""The official clients against a gateway: what they send is what they always send. Called with the gateway's address and a key for it."""
 
 import sys
 
 import anthropic
 import openai
 
-address = sys.argv[1]
+address, key = sys.argv[1:]
 tool = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 
 
@@ -14,7 +14,7 @@ def same(found, expected, what):
         sys.exit(f"{what}: expected {expected!r}, found {found!r}")
 
 
-client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+client = openai.OpenAI(base_url=f"{address}/v1", api_key=key, max_retries=0)
 same(any(model.id == "smollm2-135m-instruct" for model in client.models.list()), True, "models")
 
 # Chat Completions: whole, then as a stream with what was used.
@@ -115,7 +115,7 @@ for stream in (False, True):
     same(reply.output_text, "It says so.", f"responses tool result, stream {stream}")
 
 # Messages: whole and as a stream.
-claude = anthropic.Anthropic(base_url=address, api_key="none", max_retries=0)
+claude = anthropic.Anthropic(base_url=address, api_key=key, max_retries=0)
 messages = [{"role": "user", "content": "One"}]
 reply = claude.messages.create(model="foreword", max_tokens=100, system="Be kind.", messages=messages)
 same(reply.content[0].text, "First answer.", "messages")

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::Running;
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 
 const SCRIPT: &str = r#"{"replies": [
     {"text": "First answer."},
@@ -28,9 +28,10 @@ fn python() -> PathBuf {
 
 #[test]
 fn the_official_clients() {
-    let server = Running::with(SCRIPT, Reach::Loopback, Limits::default());
+    let server = Running::with(SCRIPT, common::loopback(), Limits::default());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
-    let ran = Command::new(python()).arg(script).arg(format!("http://{}", server.address)).output();
+    let (_, key) = foreword_server::Keys::new(&server.folder.path().join("state")).create(None).unwrap();
+    let ran = Command::new(python()).arg(script).arg(format!("http://{}", server.address)).arg(key).output();
     let ran = ran.expect("there is no Python with the packages openai and anthropic: `cargo xtask test` makes one");
     assert!(ran.status.success(), "{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
 }

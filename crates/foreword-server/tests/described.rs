@@ -129,7 +129,7 @@ fn the_description_says_how_to_come_in() {
     let schemes = &document["components"]["securitySchemes"];
     assert_eq!((&schemes["token"]["type"], &schemes["token"]["scheme"]), (&json!("http"), &json!("bearer")), "{schemes}");
     assert_eq!((&schemes["key"]["in"], &schemes["key"]["name"]), (&json!("header"), &json!("x-api-key")), "{schemes}");
-    assert_eq!(document["security"], json!([{"token": []}, {"key": []}, {}]));
+    assert_eq!(document["security"], json!([{"token": []}, {"key": []}]));
     assert_eq!(document["paths"]["/api/v1/health"]["get"]["security"], json!([{}]));
     // Every name that is pointed to is there, and no route is described twice.
     let text = document.to_string();
@@ -195,8 +195,23 @@ fn everything_that_goes_wrong_is_a_problem_document() {
 }
 
 #[test]
+fn a_message_names_a_limited_number_of_attachments() {
+    let server = Running::start();
+    let id = server.begin();
+    for path in ["/api/v1/preview", "/api/v1/sessions/{id}/preview", "/api/v1/sessions/{id}/messages"] {
+        for number in [257, 100_000] {
+            let body = json!({"words": "hello", "attach": vec!["Garden.md"; number]});
+            let reply = server.call("POST", &path.replace("{id}", &id), Some(&body));
+            assert_eq!(reply.status, 400, "{path}: {}", reply.body);
+            let detail = reply.json()["detail"].as_str().unwrap_or_default().to_owned();
+            assert!(detail.contains(&format!("names {number} attachments, and 256 are the most")), "{path}: {detail}");
+        }
+    }
+}
+
+#[test]
 fn a_client_of_the_gateway_is_refused_in_its_own_words() {
-    let reach = Reach::Token { token: Token::of("sesame"), hosts: Vec::new() };
+    let reach = Reach::Network { token: Token::of("sesame"), hosts: Vec::new() };
     let server = Running::with(SCRIPT, reach, Limits::default());
     let token = ("authorization", "Bearer sesame");
     let check = |method: &str, path: &str, headers: &[(&str, &str)], status: u16, anthropic: bool| {

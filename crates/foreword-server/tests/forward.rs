@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{Reply, Running};
-use foreword_server::{GatewayMode, Limits, Reach, Token};
+use foreword_server::{GatewayMode, Limits};
 use serde_json::{Value, json};
 
 /// A provider that answers the same to everyone and remembers what it was sent.
@@ -80,7 +80,7 @@ impl Stub {
     }
 
     fn gateway(&self, mode: GatewayMode) -> Running {
-        Running::made(None, &self.config(), Reach::Loopback, Limits::default(), mode)
+        Running::made(None, &self.config(), common::loopback(), Limits::default(), mode)
     }
 }
 
@@ -113,8 +113,10 @@ fn stream() -> String {
     .concat()
 }
 
+/// With the token, where the headers hold no other key.
 fn post(server: &Running, path: &str, headers: &str, body: &str) -> Reply {
-    let head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}", server.address);
+    let known = if headers.contains("authorization:") || headers.contains("x-api-key:") { "" } else { common::AUTHORIZED };
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{known}{headers}", server.address);
     server.raw(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
 }
 
@@ -135,12 +137,13 @@ fn pass_through_changes_nothing_but_the_key_and_records() {
     let stub = Stub::start(&json_answer(MESSAGE));
     let server = stub.gateway(GatewayMode::PassThrough);
     let body = "{\n \"model\" : \"claude-sonnet-5\",\t\"x_unknown\": [1.0, 1e3], \"messages\": [{\"role\": \"user\", \"content\": \"\\u00e4 ä\"}]}\n";
-    let headers = "authorization: Bearer sk-theirs\r\nx-api-key: sk-theirs\r\nanthropic-version: 2099-01-01\r\nanthropic-beta: a,b\r\n\
+    let headers = "authorization: Bearer fw-server-test\r\nanthropic-version: 2099-01-01\r\nanthropic-beta: a,b\r\n\
                    cookie: secret\r\nidempotency-key: k1\r\nx-foreword-session: task-1\r\n";
     let reply = post(&server, "/v1/messages", headers, body);
     assert_eq!((reply.status, reply.body.as_str()), (200, MESSAGE), "{}", reply.head);
     assert_eq!(reply.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(reply.header("x-foreword-mode"), Some("forwarded"));
+    assert_eq!(reply.header("x-foreword-stored"), Some("yes"));
     assert_eq!(reply.header("x-foreword-session"), Some("task-1"));
     let (head, seen) = stub.seen().remove(0);
     assert_eq!(seen, body);
@@ -148,7 +151,7 @@ fn pass_through_changes_nothing_but_the_key_and_records() {
     for line in ["x-api-key: sk-ours", "anthropic-version: 2099-01-01", "anthropic-beta: a,b", "idempotency-key: k1"] {
         assert!(head.lines().any(|found| found == line), "{line}: {head}");
     }
-    for word in ["sk-theirs", "cookie", "foreword-session", "authorization"] {
+    for word in ["fw-", "cookie", "foreword-session", "authorization"] {
         assert!(!head.contains(word), "{word}: {head}");
     }
     let sum = forwarded(&server, |sum| sum["output"] == 7);
@@ -180,7 +183,12 @@ fn streams_and_refusals_come_back_as_they_are() {
         Stub::start("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\nevent: message_start\n");
     let server = breaking.gateway(GatewayMode::PassThrough);
     let mut client = server.connect();
-    let head = format!("POST /v1/messages HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n\r\n{body}", server.address, body.len());
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\nhost: {}\r\n{}content-length: {}\r\n\r\n{body}",
+        server.address,
+        common::AUTHORIZED,
+        body.len()
+    );
     client.write_all(head.as_bytes()).unwrap();
     let mut all = Vec::new();
     let _ = client.read_to_end(&mut all);
@@ -189,25 +197,102 @@ fn streams_and_refusals_come_back_as_they_are() {
 }
 
 #[test]
-fn where_there_is_no_key_the_clients_own_goes_along_and_the_servers_token_never() {
+fn a_clients_own_key_is_used_where_it_brings_one_and_ours_only_with_a_key_of_this_server() {
+    for (mode, kept) in [(GatewayMode::PassThrough, "pass-through"), (GatewayMode::Session, "session")] {
+        let stub = Stub::start(&json_answer(CHAT));
+        let server = stub.gateway(mode);
+        let state = server.folder.path().join("state");
+        let (_, ours) = foreword_server::Keys::new(&state).create(None).unwrap();
+        let check = |headers: &[&str], model: &str, expect: Result<Option<&str>, &str>| {
+            let headers: String = headers.iter().flat_map(|line| [line.replace("OURS", &ours), "\r\n".to_owned()]).collect();
+            let body = json!({"model": model, "messages": [{"role": "user", "content": "Hi"}]}).to_string();
+            let head =
+                format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{headers}", server.address);
+            let reply = server.raw(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
+            match expect {
+                Ok(key) => {
+                    assert_eq!(reply.status, 200, "{kept} {headers}: {}", reply.body);
+                    let head = stub.seen().pop().unwrap().0;
+                    let found = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
+                    assert_eq!(found, key, "{kept} {headers}: {head}");
+                    assert!(!head.contains("fw-"), "{head}");
+                }
+                Err(why) => {
+                    let seen = stub.seen().len();
+                    assert_eq!(reply.status, 401, "{kept} {headers}: {}", reply.body);
+                    let told = reply.json()["error"]["message"].as_str().unwrap().to_owned();
+                    assert!(told.contains(why) && told.contains("foreword keys new"), "{kept} {headers}: {told}");
+                    assert_eq!(stub.seen().len(), seen, "it was sent on");
+                }
+            }
+        };
+        check(&["authorization: Bearer fw-server-test"], "house/m", Ok(Some("sk-ours")));
+        check(&["authorization: Bearer OURS"], "house/m", Ok(Some("sk-ours")));
+        check(&["x-api-key: OURS"], "house/m", Ok(Some("sk-ours")));
+        check(&["x-api-key: OURS", "authorization: Bearer sk-theirs"], "house/m", Ok(Some("sk-theirs")));
+        check(&["x-goog-api-key: sk-theirs"], "house/m", Ok(Some("sk-theirs")));
+        check(&["authorization: Bearer sk-theirs"], "house/m", Ok(Some("sk-theirs")));
+        check(&["authorization: bearer sk-theirs"], "house/m", Ok(Some("sk-theirs")));
+        // After a client with a key of its own, ours is used again.
+        check(&["authorization: Bearer OURS"], "house/m", Ok(Some("sk-ours")));
+        // A provider that wants no key is the operator's own.
+        check(&["authorization: Bearer OURS"], "bare/m", Ok(None));
+        check(&["authorization: Bearer sk-theirs"], "bare/m", Err("as it is configured here"));
+        check(&["authorization: Bearer sk-theirs"], "foreword", Err("runs on this machine"));
+        check(
+            &["authorization: Bearer sk-theirs", "x-foreword-session: somebodys"],
+            "house/m",
+            Err("not begun with this provider key"),
+        );
+        check(&["authorization: Bearer fw-wrong"], "house/m", Err("does not know this key"));
+        check(&["authorization: Bearer fw-wrong", "x-api-key: sk-theirs"], "house/m", Err("does not know this key"));
+        check(&["authorization: Bearer "], "house/m", Err("needs a key"));
+        check(&[], "house/m", Err("needs a key"));
+    }
+}
+
+#[test]
+fn clients_with_keys_of_their_own_share_no_session() {
     let stub = Stub::start(&json_answer(CHAT));
-    let reach = Reach::Token { token: Token::of("server-token"), hosts: Vec::new() };
-    let server = Running::made(None, &stub.config(), reach, Limits::default(), GatewayMode::PassThrough);
-    let check = |headers: &str, model: &str, key: Option<&str>| {
-        let reply = post(&server, "/v1/chat/completions", headers, &json!({"model": model}).to_string());
-        assert_eq!((reply.status, reply.body.as_str()), (200, CHAT), "{}", reply.head);
-        let head = stub.seen().pop().unwrap().0;
-        let found = head.lines().find_map(|line| line.strip_prefix("authorization: bearer "));
-        assert_eq!(found, key, "{head}");
-        assert!(!head.contains("server-token"), "{head}");
+    let server = stub.gateway(GatewayMode::Session);
+    let ask = |key: &str, more: &[(&str, &str)], messages: Value| {
+        let headers = [&[("authorization", key)], more].concat();
+        let body = json!({"model": "house/m", "messages": messages});
+        server.call_as_stranger("POST", "/v1/chat/completions", &headers, Some(&body))
     };
-    let token = "authorization: Bearer server-token\r\n";
-    check(token, "house/m", Some("sk-ours"));
-    check(token, "bare/m", None);
-    check(&format!("{token}x-api-key: sk-theirs\r\n"), "bare/m", Some("sk-theirs"));
-    check(&format!("{token}x-api-key: sk-theirs\r\n"), "house/m", Some("sk-ours"));
-    // The name that the provider knows is what stands behind ours for it.
-    assert_eq!(stub.seen().pop().unwrap().1, r#"{"model":"m"}"#);
+    let session = |reply: &Reply| {
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.header("x-foreword-session").unwrap().to_owned()
+    };
+    let ours = format!("Bearer {}", common::TOKEN);
+    let first = json!([{"role": "user", "content": "Hi"}]);
+    let second =
+        json!([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": "Go on"}]);
+    let one = session(&ask("Bearer sk-1", &[], first.clone()));
+    let known = session(&ask(&ours, &[], first));
+    // The same words of others are another conversation.
+    let other = session(&ask("Bearer sk-2", &[], second.clone()));
+    assert_eq!(session(&ask("Bearer sk-1", &[], second.clone())), one);
+    assert_eq!(session(&ask(&ours, &[], second)), known);
+    assert!(one != other && one != known && other != known);
+    // By name: each only its own; who has a key of this server all.
+    let next = json!([{"role": "user", "content": "Next"}]);
+    for (key, name, status) in [
+        ("Bearer sk-1", &one, 200),
+        ("Bearer sk-1", &other, 401),
+        ("Bearer sk-2", &one, 401),
+        ("Bearer sk-2", &known, 401),
+        (&*ours, &one, 200),
+    ] {
+        let reply = ask(key, &[("x-foreword-session", name)], next.clone());
+        assert_eq!(reply.status, status, "{key} {name}: {}", reply.body);
+    }
+    // No key of a client is kept anywhere.
+    for file in ["vault/.foreword", "state"] {
+        let found =
+            std::process::Command::new("grep").args(["-rlaE", "sk-[12]"]).arg(server.folder.path().join(file)).output().unwrap();
+        assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
+    }
 }
 
 #[test]
@@ -495,7 +580,7 @@ fn what_was_passed_on_can_be_looked_at() {
         )
     };
     for number in 0..5 {
-        let headers = "authorization: Bearer sk-theirs\r\nx-api-key: sk-theirs\r\nx-foreword-session: task-1\r\n";
+        let headers = "authorization: Bearer fw-server-test\r\nx-api-key: sk-theirs\r\nx-foreword-session: task-1\r\n";
         assert_eq!(post(&server, "/v1/messages", headers, &body(number)).status, 200);
     }
     forwarded(&server, |sum| sum["output"] == 35);

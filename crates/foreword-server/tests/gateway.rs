@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Reply, Running};
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"{"replies": [
@@ -19,7 +19,7 @@ const CALLS: &str = r#"{"replies": [
 ]}"#;
 
 fn server(script: &str) -> Running {
-    Running::with(script, Reach::Loopback, Limits::default())
+    Running::with(script, common::loopback(), Limits::default())
 }
 
 fn chat(messages: Value) -> Value {

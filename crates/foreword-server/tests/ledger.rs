@@ -4,7 +4,7 @@
 mod common;
 
 use common::Running;
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 use serde_json::{Value, json};
 
 /// A plan, then answers: each is the reply to whatever is asked next.
@@ -38,7 +38,7 @@ fn adds_up(server: &Running) -> Value {
 
 #[test]
 fn a_plan_is_paid_for() {
-    let server = Running::with(PLANNED, Reach::Loopback, Limits::default());
+    let server = Running::with(PLANNED, common::loopback(), Limits::default());
     let plain = begin(&server, json!({}));
     server.say(&plain, "What do my notes say of bread?", &[]);
     let planned = begin(&server, json!({"mode": "plan"}));
@@ -55,11 +55,12 @@ fn a_plan_is_paid_for() {
 
 #[test]
 fn summaries_are_paid_for() {
-    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let server = Running::with(LONG, common::loopback(), Limits::default());
     let template = "---\npassthrough_runs: 1\ntoken_threshold: 0\nrecent_runs: 3\n---\n\n## Summary\n\nWhat was said?\n";
     let folder = server.folder.path().join("vault/Foreword/ContextTemplates");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("short.md"), template).unwrap();
+    server.trust_everything();
     let id = begin(&server, json!({"layout": "library", "template": "short"}));
     let words = "The oven stands at 240 degrees, and the flour is rye, which takes more water than wheat does. ".repeat(8);
     for _ in 0..4 {
@@ -74,7 +75,7 @@ fn summaries_are_paid_for() {
 
 #[test]
 fn what_was_answered_anew_was_paid_twice_and_a_fork_pays_for_itself() {
-    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let server = Running::with(LONG, common::loopback(), Limits::default());
     let id = begin(&server, json!({}));
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
     server.say(&id, "One", &[]);
@@ -93,7 +94,7 @@ fn what_was_answered_anew_was_paid_twice_and_a_fork_pays_for_itself() {
 
 #[test]
 fn only_folds_are_called_folds() {
-    let server = Running::with(LONG, Reach::Loopback, Limits::default());
+    let server = Running::with(LONG, common::loopback(), Limits::default());
     let id = begin(&server, json!({"agent": "cook"}));
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
     // What a step makes of the figures: folds and epochs.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::Running;
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 use serde_json::{Value, json};
 
 const SCRIPT: &str = r#"{"replies": [
@@ -135,7 +135,7 @@ fn break_bytes(bytes: &mut Vec<u8>, dice: &mut Dice) {
 fn whatever_comes_is_answered_or_refused_in_the_clients_words() {
     const THREADS: u64 = 4;
     const EACH: usize = 500;
-    let server = Running::with(SCRIPT, Reach::Loopback, Limits::default());
+    let server = Running::with(SCRIPT, common::loopback(), Limits::default());
     std::thread::scope(|scope| {
         for seed in 1..=THREADS {
             let server = &server;
@@ -152,8 +152,9 @@ fn whatever_comes_is_answered_or_refused_in_the_clients_words() {
                     }
                     let mode = ["", "x-foreword-mode: session\r\n", "x-foreword-mode: pass-through\r\n"][dice.roll(3)];
                     let head = format!(
-                        "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{mode}content-length: {}\r\n\r\n",
+                        "POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{}{mode}content-length: {}\r\n\r\n",
                         server.address,
+                        common::AUTHORIZED,
                         bytes.len()
                     );
                     let reply = server.raw(&[head.as_bytes(), &bytes].concat());

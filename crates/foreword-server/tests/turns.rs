@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::{Running, SCRIPT};
-use foreword_server::{Limits, Reach};
+use foreword_server::Limits;
 use serde_json::{Value, json};
 
 fn text_of(events: &[(String, Value)]) -> String {
@@ -87,7 +87,7 @@ fn a_stream_resumes_where_it_was_lost() {
 #[test]
 fn a_turn_can_be_stopped_and_one_at_a_time_runs() {
     let slow = r#"{"replies": [{"text": "one two three four five six seven eight nine ten", "delay_ms": 100}]}"#;
-    let server = Running::with(slow, Reach::Loopback, Limits::default());
+    let server = Running::with(slow, common::loopback(), Limits::default());
     let id = server.begin();
     server.post(&format!("/api/v1/sessions/{id}/messages"), json!({"words": "Count"}));
     let second = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": "Quick"})));
@@ -251,7 +251,7 @@ fn the_description_names_every_route() {
 #[test]
 fn an_end_keeps_what_was_said() {
     let slow = r#"{"replies": [{"text": "one two three four five six seven eight nine ten", "delay_ms": 80}]}"#;
-    let mut server = Running::with(slow, Reach::Loopback, Limits::default());
+    let mut server = Running::with(slow, common::loopback(), Limits::default());
     let id = server.begin();
     server.post(&format!("/api/v1/sessions/{id}/messages"), json!({"words": "Count"}));
     std::thread::sleep(std::time::Duration::from_millis(250));

@@ -1,14 +1,28 @@
 // Talking to the server: JSON, problem documents, and streams that go on where they ended.
 
 const BASE = "/api/v1";
-const KEY = "foreword-token";
+const KEY = "foreword-key";
 
-// The address that the server printed carries the token behind #, which no browser sends anywhere.
-const given = /^#token=(.+)$/.exec(location.hash);
-if (given) {
-  sessionStorage.setItem(KEY, decodeURIComponent(given[1]));
-  history.replaceState(null, "", location.pathname);
+/** The key that is added to each request. It is kept for this address and port alone, which a cookie would not be. */
+export const key = () => localStorage.getItem(KEY);
+
+/** Exchanges a code, which works once, for a key. */
+async function login(code) {
+  const options = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code }) };
+  const response = await fetch(`${BASE}/login`, options).catch(() => null);
+  if (response?.ok) localStorage.setItem(KEY, (await response.json()).key);
+  return Boolean(response?.ok);
 }
+
+// The address that the server printed carries a code behind #, which no browser sends anywhere.
+const given = /^#code=(.+)$/.exec(location.hash);
+if (given) {
+  history.replaceState(null, "", location.pathname);
+  await login(decodeURIComponent(given[1]));
+}
+
+// A new address in a tab that shows the page already changes only what stands behind #.
+addEventListener("hashchange", () => location.hash.startsWith("#code=") && location.reload());
 
 /** What went wrong, in the server's words. */
 export class Problem extends Error {
@@ -20,8 +34,7 @@ export class Problem extends Error {
 }
 
 function headers(more = {}) {
-  const token = sessionStorage.getItem(KEY);
-  return token ? { authorization: `Bearer ${token}`, ...more } : more;
+  return key() ? { authorization: `Bearer ${key()}`, ...more } : more;
 }
 
 async function problemOf(response) {
@@ -31,15 +44,17 @@ async function problemOf(response) {
 
 let asking = null;
 
-/** Asks for the token, once for all calls that were refused together; whether it is worth calling again. */
-function askToken() {
-  asking ??= new Promise((done) => {
-    const token = prompt("This server needs its token. It was shown when the server was started.");
-    if (token) sessionStorage.setItem(KEY, token.trim());
+/** Asks for a new address, once for all calls that were refused together; whether it is worth calling again. */
+function askKey() {
+  asking ??= (async () => {
+    const text = prompt("This page has no key for the server, or its key has ended. Run `foreword keys url` on the machine of the server and paste the address that it prints:")?.trim();
+    const code = /#code=(.+)$/.exec(text ?? "");
+    const done = code ? await login(decodeURIComponent(code[1])) : Boolean(text);
+    if (text && !code) localStorage.setItem(KEY, text);
     // Calls that were under way meanwhile are refused a moment later.
     setTimeout(() => { asking = null; }, 2000);
-    done(Boolean(token));
-  });
+    return done;
+  })();
   return asking;
 }
 
@@ -52,7 +67,7 @@ async function call(method, path, body, more = {}, again = true) {
   } catch {
     throw new Problem({ status: 0, detail: "The server cannot be reached. Is it still running?" });
   }
-  if (response.status === 401 && again && (await askToken())) return call(method, path, body, more, false);
+  if (response.status === 401 && again && (await askKey())) return call(method, path, body, more, false);
   if (!response.ok) throw await problemOf(response);
   const type = response.headers.get("content-type") ?? "";
   return type.includes("json") ? response.json() : response.text();
@@ -77,7 +92,7 @@ export function listen(session, from, tell) {
           headers: headers(last ? { "last-event-id": last } : {}),
           signal: control.signal,
         });
-        if (response.status === 401 && !refused && (await askToken())) {
+        if (response.status === 401 && !refused && (await askKey())) {
           refused = true;
           continue;
         }

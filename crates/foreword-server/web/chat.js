@@ -3,7 +3,7 @@
 import { at, get, listen, post, put } from "./api.js";
 import { Composer } from "./composer.js";
 import { showRequest } from "./request.js";
-import { announce, copy, fill, h, icon, refill, toast } from "./dom.js";
+import { announce, copy, fill, h, icon, refill, toast, visible } from "./dom.js";
 import { pin, pinsOf, unpin } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { openNote } from "./note.js";
@@ -360,10 +360,13 @@ export class Chat {
         toast(problem.message, "error");
       }
     };
-    const shown = data.preview ?? JSON.stringify(data.arguments, null, 2);
-    const lines = shown.split("\n").map((line) => h("span", { class: (data.preview && /^([+-])(?!\1\1 )/.exec(line)?.[1].replace("+", "plus").replace("-", "minus")) ?? "" }, `${line}\n`));
-    return h("div.approval", { role: "group", tabindex: -1, "aria-label": `A tool waits for you: ${String(data.tool).replace(/^tool:/, "")}`, dataset: { approval: data.approval } },
-      h("p", { role: "alert" }, "The model wants to use ", h("b", {}, String(data.tool).replace(/^tool:/, "")), "."), h("pre", {}, lines),
+    // All of it, and every character: nobody can allow what they do not see.
+    const lines = (text, isDiff) => visible(text).split("\n").map((line) => h("span", { class: (isDiff && /^([+-])(?!\1\1 )/.exec(line)?.[1].replace("+", "plus").replace("-", "minus")) || "" }, `${line}\n`));
+    const shown = lines(data.preview ?? JSON.stringify(data.arguments, null, 2), Boolean(data.preview));
+    const change = data.change ? [h("p", {}, "Its server has changed this tool since you allowed it, or it is new. What it says now:"), h("pre", { tabindex: 0 }, lines(data.change, true)), h("p", {}, "It would be used with:")] : [];
+    const tool = visible(String(data.tool).replace(/^tool:/, ""));
+    return h("div.approval", { role: "group", tabindex: -1, "aria-label": `A tool waits for you: ${tool}`, dataset: { approval: data.approval } },
+      h("p", { role: "alert" }, "The model wants to use ", h("b", {}, tool), ` (${shown.length} lines):`), ...change, h("pre", { tabindex: 0 }, shown),
       h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
   }
 

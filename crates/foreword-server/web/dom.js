@@ -17,6 +17,14 @@ export function h(name, props = {}, ...children) {
   return node;
 }
 
+/** Characters that a reader does not see, or that change the order of what they see. Line feed and tab are left alone. */
+const HIDDEN = /[\p{Cc}\p{Cf}\u2028\u2029\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0d\uffa0\u{e0000}-\u{e0fff}]/gu;
+
+/** A text in which hidden characters stand as their numbers: `<U+202E>`. */
+export function visible(text) {
+  return text.replace(HIDDEN, (c) => (c === "\n" || c === "\t" ? c : `<U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`));
+}
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** The same for SVG. */

@@ -8,6 +8,7 @@ import { Picture } from "./picture.js";
 import { Sessions } from "./sessions.js";
 import { openSettings } from "./settings.js";
 import { tabRow } from "./tabs.js";
+import { TrustBanner } from "./trust.js";
 import { takeTheme, toggleTheme } from "./theme.js";
 import { fill, h, icon, iconButton, toast } from "./dom.js";
 
@@ -24,6 +25,8 @@ const context = new ContextPanel({
     refreshPanel();
   },
 });
+
+const trust = new TrustBanner();
 
 const title = h("button.title", { type: "button", title: "Rename this session", onclick: rename }, "Foreword");
 const model = h("button.badge.model", { type: "button", "aria-label": "Settings of this session", title: "Settings of this session", onclick: settings });
@@ -66,7 +69,7 @@ async function showSettings() {
   refreshPanel();
 }
 
-fill(document.getElementById("app"), sessions.node, h("div.scrim", { onclick: closeSide }), h("main.main", {}, header, chat.node), panel);
+fill(document.getElementById("app"), sessions.node, h("div.scrim", { onclick: closeSide }), h("main.main", {}, header, trust.node, chat.node), panel);
 
 function closeSide() {
   document.body.classList.remove("side-open");
@@ -207,7 +210,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 takeTheme();
-await sessions.load();
+await Promise.all([sessions.load(), trust.load()]);
 const named = /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1];
 await (named ? open(named) : begin());
 const wide = matchMedia("(min-width: 1100px)");

@@ -10,7 +10,7 @@ const ASKING = [["tool", "as each tool says"], ["always", "before every tool"], 
 
 /** What can be sent of older messages: everything, or a summary by one of the templates. */
 export async function histories() {
-  const templates = (await get("/templates").catch(() => [])).filter((template) => !template.hidden);
+  const templates = (await get("/templates").catch(() => [])).filter((template) => !template.hidden && template.trusted);
   // The one that is used where none is named comes first.
   templates.sort((a, b) => Number(b.default) - Number(a.default) || a.name.localeCompare(b.name));
   return { options: [["", "full history"], ...templates.map(({ name }) => [name, `Endless: ${name}`])], about: (name) => templates.find((template) => template.name === name)?.description ?? null };

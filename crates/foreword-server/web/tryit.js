@@ -1,12 +1,11 @@
 // The API's description as a page on which each call can be made.
 
-import { get } from "./api.js";
+import { get, key } from "./api.js";
 import { fill, h } from "./dom.js";
 import { takeTheme } from "./theme.js";
 
 takeTheme();
 
-const token = () => sessionStorage.getItem("foreword-token");
 const document_ = await get("/openapi.json").catch((problem) => problem);
 const root = document.getElementById("api");
 
@@ -47,7 +46,7 @@ function operation({ path, method, about }) {
   async function run() {
     let address = path;
     const query = new URLSearchParams();
-    const headers = token() ? { authorization: `Bearer ${token()}` } : {};
+    const headers = key() ? { authorization: `Bearer ${key()}` } : {};
     for (const { parameter, input } of fields) {
       if (parameter.in === "path") address = address.replace(`{${parameter.name}}`, encodeURIComponent(input.value));
       else if (parameter.in === "query" && input.value) query.set(parameter.name, input.value);

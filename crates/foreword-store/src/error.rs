@@ -37,10 +37,38 @@ pub enum StoreError {
         doing: &'static str,
     },
     /// No right to write.
-    #[error("cannot {doing}: the store may not be written to here (read-only file, folder or disk)")]
+    #[error(
+        "cannot {doing}: the store may not be written to here (read-only file, folder or disk, or `foreword verify` names another reason)"
+    )]
     ReadOnly {
         /// What was going on.
         doing: &'static str,
+    },
+    /// The disk, or the system before it.
+    #[error("cannot {doing}: the system reports an error of the disk ({why})")]
+    Disk {
+        /// What was going on.
+        doing: &'static str,
+        /// What the system said.
+        why: String,
+    },
+    /// One of its files was removed or replaced while it was in use.
+    #[error(
+        "{path} was removed or replaced while the store was in use. Nothing more is stored; put it back, or start the program again to use what is there now"
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It holds what Foreword never puts there: it would run with every write.
+    #[error(
+        "the store {path} holds what Foreword did not put there: {what}. It was left as it is and is not written to; `foreword export` takes its sessions out"
+    )]
+    Planted {
+        /// The file.
+        path: PathBuf,
+        /// Triggers, views, tables.
+        what: String,
     },
     /// Another process holds it for too long.
     #[error("cannot {doing}: another program has been writing to the store for more than {seconds} s; try again")]
@@ -126,7 +154,15 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same may succeed another time.
     pub(crate) fn may_pass(&self) -> bool {
-        matches!(self, Self::Full { .. } | Self::ReadOnly { .. } | Self::Busy { .. } | Self::Sql { .. })
+        matches!(
+            self,
+            Self::Full { .. }
+                | Self::ReadOnly { .. }
+                | Self::Disk { .. }
+                | Self::Gone { .. }
+                | Self::Busy { .. }
+                | Self::Sql { .. }
+        )
     }
 }
 
@@ -138,6 +174,7 @@ pub(crate) fn doing(doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreErr
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { doing },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { doing },
+        Some(ErrorCode::SystemIoFailure) => StoreError::Disk { doing, why: error.to_string() },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { doing, seconds: PATIENCE_S },
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation) => {
             StoreError::Damaged(error.to_string())

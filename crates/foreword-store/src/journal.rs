@@ -4,32 +4,55 @@
 //! What was written to a file is there when the process ends, however it ends. There are two files, written by turns: while what stands in
 //! one is taken into the database, what comes goes to the other. The database keeps how far it has taken them in, in the same transaction,
 //! so that whoever finds files that nobody holds takes the rest in once.
+//!
+//! The bytes of a write come first, with an empty head behind them, and its head last: a write that a process did not finish has an empty
+//! head, and whatever else does not fit its sum is damaged. Damaged files are set aside, never removed, and what could not be taken in is
+//! put on record.
 
 use std::fs::{self, File};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use foreword_core::hash::Hash;
 
+use crate::files::{self, InUse};
+use crate::row::Fault;
 use crate::shared::Job;
-use crate::{Result, Sqlite, StoreError};
+use crate::{Result, Sqlite, StoreError, acknowledged};
 
 /// Bytes before what a write says: its length, its number, and a sum of both and it.
 const HEAD: usize = 4 + 8 + SUM;
 const SUM: usize = 8;
+const EMPTY: [u8; HEAD] = [0; HEAD];
+
+/// What a file that is set aside ends with.
+const DAMAGED: &str = "damaged";
+
+/// So many files that are set aside are named.
+const MAX_NAMED: usize = 100;
 
 /// The bytes of a write that has no number yet.
-pub(crate) struct Frame(Vec<u8>);
+pub(crate) struct Frame {
+    /// The length, and the sum of what it says.
+    head: [u8; HEAD],
+    /// What it says, and an empty head.
+    said: Vec<u8>,
+}
 
 impl Frame {
     pub(crate) fn new(job: &Job) -> Result<Self> {
-        let mut bytes = postcard::to_extend(job, vec![0; HEAD]).map_err(|error| StoreError::Refused(error.to_string()))?;
+        let said = postcard::to_allocvec(job).map_err(|error| StoreError::Refused(error.to_string()))?;
+        Self::of(said)
+    }
+
+    fn of(mut said: Vec<u8>) -> Result<Self> {
         let too_long = |_| StoreError::Refused("it is too long to be kept".to_owned());
-        let length = u32::try_from(bytes.len() - HEAD).map_err(too_long)?;
-        bytes[..4].copy_from_slice(&length.to_le_bytes());
-        let sum = Hash::of(&bytes[HEAD..]);
-        bytes[12..HEAD].copy_from_slice(&sum.bytes()[..SUM]);
-        Ok(Self(bytes))
+        let length = u32::try_from(said.len()).map_err(too_long)?;
+        let mut head = EMPTY;
+        head[..4].copy_from_slice(&length.to_le_bytes());
+        head[12..].copy_from_slice(&Hash::of(&said).bytes()[..SUM]);
+        said.extend(EMPTY);
+        Ok(Self { head, said })
     }
 }
 
@@ -39,6 +62,7 @@ pub(crate) struct Journal {
     name: String,
     folder: PathBuf,
     files: [File; 2],
+    in_use: [InUse; 2],
     /// The one that is written to, and how far it is filled.
     current: usize,
     end: u64,
@@ -59,15 +83,15 @@ impl Journal {
     }
 
     fn make(folder: PathBuf, name: String) -> io::Result<Self> {
-        fs::create_dir_all(&folder)?;
-        let open = |path: &Path| File::options().create_new(true).read(true).write(true).open(path);
+        files::private_folder(&folder)?;
         // It gets its name when it is held: before that, whoever looks for files that nobody holds does not find it.
         let new = folder.join(format!("{name}.new"));
-        let first = open(&new)?;
+        let first = files::create(&new)?;
         first.try_lock()?;
-        let second = open(&path(&folder, &name, 1))?;
-        fs::rename(&new, path(&folder, &name, 0))?;
-        Ok(Self { name, folder, files: [first, second], current: 0, end: 0, last: 0 })
+        let paths = [path(&folder, &name, 0), path(&folder, &name, 1)];
+        let second = files::create(&paths[1])?;
+        fs::rename(&new, &paths[0])?;
+        Ok(Self { name, folder, files: [first, second], in_use: paths.map(InUse::new), current: 0, end: 0, last: 0 })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -84,27 +108,43 @@ impl Journal {
         self.end
     }
 
+    /// Whether whoever opens the store next finds its files.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.in_use.iter().try_for_each(InUse::check)
+    }
+
     /// Writes one.
-    pub(crate) fn add(&mut self, Frame(mut bytes): Frame) -> Result<()> {
-        let number = (self.last + 1).to_le_bytes();
-        bytes[4..12].copy_from_slice(&number);
-        bytes[12..HEAD].iter_mut().zip(number).for_each(|(byte, more)| *byte ^= more);
-        let file = &mut self.files[self.current];
-        if let Err(error) = file.write_all(&bytes) {
-            // The next one is written over what there is of it.
-            file.seek(SeekFrom::Start(self.end)).map_err(|error| refused(&error))?;
+    pub(crate) fn add(&mut self, Frame { mut head, said }: Frame) -> Result<()> {
+        self.in_use[self.current].check()?;
+        let number = self.last + 1;
+        head[4..12].copy_from_slice(&number.to_le_bytes());
+        mix(&mut head[12..], number ^ key(&self.name));
+        let start = self.end + HEAD as u64;
+        let written = self.write(start, &said).and_then(|()| self.write(self.end, &head));
+        if let Err(error) = written {
+            // The next one is written over what there is of it; where none comes, it must not count.
+            let _ = self.write(self.end, &EMPTY);
             return Err(refused(&error));
         }
-        self.end += bytes.len() as u64;
-        self.last += 1;
+        self.end = start + said.len() as u64 - HEAD as u64;
+        self.last = number;
         Ok(())
+    }
+
+    /// Writes what says that nothing comes next, to see whether that works.
+    pub(crate) fn probe(&mut self) -> Result<()> {
+        self.check()?;
+        self.write(self.end, &EMPTY).map_err(|error| refused(&error))
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        write_at(&self.files[self.current], at, bytes)
     }
 
     /// Goes on with the other file, from its start: what stands there is in the database.
     pub(crate) fn turn(&mut self) -> Result<()> {
-        let next = 1 - self.current;
-        self.files[next].rewind().map_err(|error| refused(&error))?;
-        (self.current, self.end) = (next, 0);
+        write_at(&self.files[1 - self.current], 0, &EMPTY).map_err(|error| refused(&error))?;
+        (self.current, self.end) = (1 - self.current, 0);
         Ok(())
     }
 
@@ -121,6 +161,18 @@ impl Journal {
     }
 }
 
+#[cfg(unix)]
+fn write_at(file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(not(unix))]
+fn write_at(mut file: &File, at: u64, bytes: &[u8]) -> io::Result<()> {
+    use std::io::{Seek as _, Write as _};
+    file.seek(io::SeekFrom::Start(at))?;
+    file.write_all(bytes)
+}
+
 /// The journals beside a database. Where the folder cannot be looked into, whoever can does it.
 fn names(folder: &Path) -> impl Iterator<Item = String> {
     let files = fs::read_dir(folder).into_iter().flatten();
@@ -129,7 +181,7 @@ fn names(folder: &Path) -> impl Iterator<Item = String> {
 
 /// Holds a journal, where nobody does.
 fn held(folder: &Path, name: &str) -> Option<File> {
-    let file = File::options().read(true).write(true).open(path(folder, name, 0)).ok()?;
+    let file = files::open(&path(folder, name, 0)).ok()?;
     file.try_lock().is_ok().then_some(file)
 }
 
@@ -142,70 +194,179 @@ pub(crate) fn is_left(database: &Path) -> bool {
 /// Takes into a store what was left behind by processes that ended.
 pub(crate) fn recover(store: &mut Sqlite) -> Result<()> {
     let folder = folder(store.path());
+    if fs::symlink_metadata(&folder).is_ok() {
+        files::private_folder(&folder).map_err(|error| crate::error::cannot_open(store.path(), error))?;
+    }
     if names(&folder).next().is_none() {
         return Ok(());
     }
     // Whoever comes second waits, so that it finds all of it too.
-    let alone = File::options().create(true).write(true).truncate(false).open(folder.join("recovery.lock"));
+    let alone = files::open_or_create(&folder.join("recovery.lock"));
     let alone = alone.and_then(|file| file.lock().map(|()| file)).map_err(|error| refused(&error))?;
     for name in names(&folder) {
-        let Some(_held) = held(&folder, &name) else { continue };
-        let (mut writes, mut whole): (Vec<(u64, Job)>, bool) = (Vec::new(), true);
-        for at in 0..2 {
-            match fs::read(path(&folder, &name, at)) {
-                Ok(bytes) => whole &= read(&bytes, &mut writes),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(refused(&error)),
-            }
+        if let Some(_held) = held(&folder, &name) {
+            recover_one(store, &folder, &name)?;
         }
-        writes.sort_unstable_by_key(|(number, _)| *number);
-        let taken = store.taken(&name)?;
-        let mut due: Vec<Job> = Vec::new();
-        for (number, job) in writes {
-            // Where some are missing in between, the machine ended, and took what came before along.
-            if number == taken + 1 + due.len() as u64 {
-                due.push(job);
-            }
-        }
-        whole &= store.take(&name, taken + 1, &due)?.is_empty();
-        if !whole {
-            // Nobody else reads it; a person may.
-            for at in 0..2 {
-                let _ = fs::copy(path(&folder, &name, at), folder.join(format!("{name}.{at}.unread")));
-            }
-        }
-        remove(&folder, &name);
-        store.forget_journal(&name)?;
     }
     drop(alone);
     Ok(())
 }
 
-/// The writes in a file. What stands behind the last one, left from before or half written, has another number or another sum. Whether
-/// all of them could be read.
-fn read(mut bytes: &[u8], writes: &mut Vec<(u64, Job)>) -> bool {
-    let mut expected = None;
-    while let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() {
-        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let number = u64::from_le_bytes([head[4], head[5], head[6], head[7], head[8], head[9], head[10], head[11]]);
-        let Some((said, rest)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else { break };
-        if expected.is_some_and(|expected| number != expected) || sum(number, said) != head[12..] {
-            break;
+/// The same for one journal that nobody holds.
+fn recover_one(store: &mut Sqlite, folder: &Path, name: &str) -> Result<()> {
+    let taken = store.taken(name)?;
+    let mut found = Found::default();
+    for at in 0..2 {
+        match files::open(&path(folder, name, at)).and_then(|mut file| read_all(&mut file)) {
+            Ok(bytes) => found.read(&bytes, name, taken),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(refused(&error)),
         }
-        let Ok(job) = postcard::from_bytes(said) else { return false };
-        writes.push((number, job));
-        (expected, bytes) = (Some(number + 1), rest);
     }
-    true
+    let Found { mut writes, damaged, unknown } = found;
+    writes.sort_unstable_by_key(|(number, _)| *number);
+    writes.dedup_by_key(|(number, _)| *number);
+    let (numbers, jobs): (Vec<u64>, Vec<Job>) = writes.into_iter().unzip();
+    let last = numbers.last().copied().unwrap_or(taken);
+    let missing = last - taken - numbers.len() as u64 - unknown.iter().filter(|number| **number < last).count() as u64;
+    // A write that cannot be taken in keeps no other one from it: those of its session behind it say what they follow, and are refused.
+    let refused_ones = store.take(name, last, &jobs)?;
+    let mut losses: Vec<String> = Vec::new();
+    if missing > 0 {
+        losses.push(format!("{missing} acknowledged writes could not be read"));
+    }
+    if damaged && missing == 0 {
+        losses.push("a part of it could not be read; if it was a write, it is lost".to_owned());
+    }
+    if !unknown.is_empty() {
+        losses.push(format!("{} acknowledged writes were made by another version and could not be understood", unknown.len()));
+    }
+    for (at, why) in &refused_ones {
+        let whose = jobs[*at].session().map(|session| format!(" of session {session}")).unwrap_or_default();
+        losses.push(format!("write {}{whose} could not be taken in: {why}", numbers[*at]));
+    }
+    if losses.is_empty() {
+        remove(folder, name);
+    } else {
+        for loss in losses {
+            acknowledged::record(store.path(), &format!("journal {name}: {loss}")).map_err(|error| refused(&error))?;
+        }
+        set_aside(folder, name).map_err(|error| refused(&error))?;
+    }
+    store.forget_journal(name)
 }
 
-fn sum(number: u64, said: &[u8]) -> [u8; SUM] {
+/// No journal is longer.
+const MAX_BYTES: u64 = 1 << 30;
+
+fn read_all(file: &mut File) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Gives the files of a journal names under which nobody takes them in again. The one that is locked goes last, as in [`remove`].
+fn set_aside(folder: &Path, name: &str) -> io::Result<()> {
+    for at in [1, 0] {
+        let from = path(folder, name, at);
+        if fs::symlink_metadata(&from).is_ok() {
+            fs::rename(&from, folder.join(format!("{name}.{at}.{DAMAGED}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was lost, and what was set aside because of it.
+pub(crate) fn faults(database: &Path) -> Vec<Fault> {
+    let (file, losses) = acknowledged::found(database);
+    let record = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let fault = |place: String, what: String| Fault { session: None, place, what };
+    let mut faults: Vec<Fault> = losses.into_iter().map(|loss| fault(format!("losses on record in {record}"), loss)).collect();
+    let files = fs::read_dir(folder(database)).into_iter().flatten();
+    let aside = files.filter_map(|file| {
+        let name = file.ok()?.file_name().into_string().ok()?;
+        (name.ends_with(DAMAGED) || name.ends_with(".unread")).then_some(name)
+    });
+    let mut aside: Vec<String> = aside.take(MAX_NAMED).collect();
+    aside.sort();
+    faults.extend(aside.into_iter().map(|name| {
+        let what = "it was set aside, because not all of it could be taken in; what could be is in the database".to_owned();
+        fault(format!("journals/{name}"), what)
+    }));
+    faults
+}
+
+/// What stands in the files of a journal and is not in the database.
+#[derive(Default)]
+struct Found {
+    writes: Vec<(u64, Job)>,
+    /// Whether something stands there that is no write.
+    damaged: bool,
+    /// Writes that are whole and mean nothing to this version.
+    unknown: Vec<u64>,
+}
+
+impl Found {
+    /// Reads one of the files. What stands behind the last write is left from before, and in the database.
+    fn read(&mut self, bytes: &[u8], name: &str, taken: u64) {
+        let key = key(name);
+        // So many writes do not fit into one file.
+        let most = taken.saturating_add(2 * bytes.len() as u64 / HEAD as u64 + 2);
+        let mut at = 0;
+        while let Some(head) = bytes.get(at..).and_then(<[u8]>::first_chunk::<HEAD>) {
+            let write = whole(bytes, at, head, key);
+            // An earlier version had no key, and wrote no empty heads.
+            let Some((number, said)) = write.or_else(|| whole(bytes, at, head, 0)) else {
+                self.damaged |= *head != EMPTY;
+                let wanted = |at: &usize| {
+                    bytes.get(*at..).and_then(<[u8]>::first_chunk::<HEAD>).is_some_and(|head| {
+                        (taken + 1..=most).contains(&number_of(head)) && whole(bytes, *at, head, key).is_some()
+                    })
+                };
+                match (at + 1..bytes.len()).find(wanted) {
+                    Some(next) => at = next,
+                    None => return,
+                }
+                self.damaged = true;
+                continue;
+            };
+            if number > taken {
+                match postcard::from_bytes(said) {
+                    Ok(job) => self.writes.push((number, job)),
+                    Err(_) => self.unknown.push(number),
+                }
+            }
+            at += HEAD + said.len();
+        }
+        self.damaged |= bytes.get(at..).is_some_and(|rest| rest.iter().any(|byte| *byte != 0));
+    }
+}
+
+fn number_of(head: &[u8; HEAD]) -> u64 {
+    u64::from_le_bytes([head[4], head[5], head[6], head[7], head[8], head[9], head[10], head[11]])
+}
+
+/// The write at a place of a file: its number and what it says.
+fn whole<'a>(bytes: &'a [u8], at: usize, head: &[u8; HEAD], key: u64) -> Option<(u64, &'a [u8])> {
+    let length = usize::try_from(u32::from_le_bytes([head[0], head[1], head[2], head[3]])).ok()?;
+    let said = bytes.get(at + HEAD..)?.get(..length)?;
+    let number = number_of(head);
     let mut sum = [0; SUM];
     sum.copy_from_slice(&Hash::of(said).bytes()[..SUM]);
-    for (byte, more) in sum.iter_mut().zip(number.to_le_bytes()) {
-        *byte ^= more;
-    }
-    sum
+    mix(&mut sum, number ^ key);
+    (number > 0 && sum == head[12..]).then_some((number, said))
+}
+
+/// What the sums of a journal are mixed with. What a client says may look like a write, but not like one of this journal.
+fn key(name: &str) -> u64 {
+    let mut key = [0; 8];
+    key.copy_from_slice(&Hash::of(name).bytes()[..8]);
+    u64::from_le_bytes(key)
+}
+
+fn mix(sum: &mut [u8], number: u64) {
+    sum.iter_mut().zip(number.to_le_bytes()).for_each(|(byte, more)| *byte ^= more);
 }
 
 fn folder(database: &Path) -> PathBuf {
@@ -225,11 +386,13 @@ fn remove(folder: &Path, name: &str) {
 
 fn refused(error: &io::Error) -> StoreError {
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { doing: "write to a session" },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::Full { doing: "write to a session" }
+        }
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             StoreError::ReadOnly { doing: "write to a session" }
         }
-        _ => StoreError::Sql { doing: "write to a session", why: error.to_string() },
+        _ => StoreError::Disk { doing: "write to a session", why: error.to_string() },
     }
 }
 
@@ -301,17 +464,15 @@ mod tests {
         drop(Sqlite::open(&database).unwrap());
         let mut journal = Journal::create(&database).unwrap();
         let said = br#"{"Begin":{"id":"s"}}"#;
-        let mut bytes = vec![0; HEAD];
-        bytes[..4].copy_from_slice(&u32::try_from(said.len()).unwrap().to_le_bytes());
-        bytes[12..].copy_from_slice(&Hash::of(said).bytes()[..SUM]);
-        bytes.extend(said);
-        journal.add(Frame(bytes)).unwrap();
+        journal.add(Frame::of(said.to_vec()).unwrap()).unwrap();
         drop(journal);
         let store = Sqlite::open(&database).unwrap();
         assert_eq!((store.sessions().unwrap(), journals(&database)), (Vec::new(), 0));
         let kept = fs::read_dir(folder(&database)).unwrap().map(|file| file.unwrap().path());
-        let kept = kept.filter(|path| path.extension().is_some_and(|end| end == "unread"));
-        assert!(kept.into_iter().any(|path| fs::read(path).unwrap().ends_with(said)));
+        let mut kept = kept.filter(|path| path.extension().is_some_and(|end| end == DAMAGED));
+        assert!(kept.any(|path| fs::read(path).unwrap().windows(said.len()).any(|bytes| bytes == said)));
+        let faults = store.check().unwrap();
+        assert!(faults.iter().any(|fault| fault.what.contains("another version")), "{faults:?}");
     }
 
     #[test]
@@ -345,6 +506,69 @@ mod tests {
         }
     }
 
+    /// Sessions that each say one thing, three writes a session, in one file.
+    fn many(folder: &Path, sessions: u64) -> (PathBuf, PathBuf) {
+        let jobs = (0..sessions).flat_map(|at| {
+            let id = format!("s{at}");
+            let note = |inputs, words: &str| Job::Note(id.clone(), Counts { inputs, requests: 0 }, vec![turn(words)]);
+            [begin(&id), note(0, "one"), note(1, "two")]
+        });
+        let database = left(folder, &jobs.collect::<Vec<_>>());
+        let files = fs::read_dir(super::folder(&database)).unwrap().map(|file| file.unwrap().path());
+        let file = files.max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+        (database, file)
+    }
+
+    #[test]
+    fn of_a_damaged_file_all_other_writes_are_taken_in_and_the_file_is_set_aside() {
+        let place = tempfile::tempdir().unwrap();
+        let (_, file) = many(place.path(), 60);
+        let whole = fs::read(&file).unwrap();
+        // A bit in the head of a write, in what it says, in the middle and in the last one.
+        for at in [1, 5, 13, HEAD + 3, whole.len() / 2, whole.len() / 2 + 7, whole.len() - HEAD - 2] {
+            let place = tempfile::tempdir().unwrap();
+            let (database, file) = many(place.path(), 60);
+            let mut bytes = fs::read(&file).unwrap();
+            bytes[at] ^= 4;
+            fs::write(&file, &bytes).unwrap();
+            let store = Sqlite::open(&database).unwrap();
+            let whole = store.sessions().unwrap().into_iter().filter(|row| row.counts.inputs == 2).count();
+            assert_eq!(whole, 59, "byte {at}");
+            let told = store.check().unwrap();
+            assert!(told.iter().any(|fault| fault.place.starts_with("losses on record")), "byte {at}: {told:?}");
+            assert!(told.iter().any(|fault| fault.place.ends_with(DAMAGED)), "byte {at}: {told:?}");
+            let aside = fs::read_dir(super::folder(&database)).unwrap().map(|file| file.unwrap().path());
+            let kept = aside.filter(|path| path.extension().is_some_and(|end| end == DAMAGED));
+            assert!(kept.into_iter().any(|path| fs::read(path).unwrap() == bytes), "byte {at}");
+            // What was lost is told again, and nothing is lost twice.
+            drop(store);
+            assert_eq!(Sqlite::open(&database).unwrap().check().unwrap(), told);
+        }
+    }
+
+    #[test]
+    fn what_a_client_says_is_not_taken_for_a_write() {
+        let place = tempfile::tempdir().unwrap();
+        let forged = Frame::new(&begin("forged")).unwrap();
+        let mut head = forged.head;
+        head[4..12].copy_from_slice(&2_u64.to_le_bytes());
+        mix(&mut head[12..], 2);
+        let mut said: Vec<u8> = head.to_vec();
+        said.extend(&forged.said);
+        // A write of bytes that look like another one, behind a damaged head.
+        let database = left(place.path(), &[begin("s")]);
+        let mut journal = Journal::create(&database).unwrap();
+        journal.add(Frame::of(said).unwrap()).unwrap();
+        let file = path(&folder(&database), journal.name(), 0);
+        drop(journal);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes[2] ^= 1;
+        fs::write(&file, &bytes).unwrap();
+        let store = Sqlite::open(&database).unwrap();
+        assert_eq!(store.sessions().unwrap().into_iter().map(|row| row.id).collect::<Vec<_>>(), ["s"]);
+        assert_ne!(store.check().unwrap(), []);
+    }
+
     #[test]
     fn what_is_in_the_database_or_comes_after_a_gap_is_not_taken_in() {
         let check = |taken: u64, kept: &[usize], expect: &[&str]| {
@@ -356,7 +580,7 @@ mod tests {
             let name = journal.name().to_owned();
             for (at, job) in all().iter().enumerate() {
                 // Two in a file, so that the last one stands before one that is older.
-                if at > 0 && at % 2 == 0 {
+                if at > 0 && at % 2 == 0 && kept.contains(&at) {
                     journal.turn().unwrap();
                 }
                 journal.last = at as u64;
@@ -364,7 +588,7 @@ mod tests {
                     journal.add(Frame::new(job).unwrap()).unwrap();
                 }
             }
-            store.take(&name, 1, &all()[..usize::try_from(taken).unwrap()]).unwrap();
+            store.take(&name, taken, &all()[..usize::try_from(taken).unwrap()]).unwrap();
             // It is held.
             recover(&mut store).unwrap();
             assert_eq!(words(&store).len(), usize::try_from(taken.saturating_sub(1)).unwrap());

@@ -3,14 +3,16 @@
 //! A program with many sessions holds one file, its [`Holder`], and gives it another name for each of them: a name is made faster than a
 //! file. Whoever finds a name whose file nobody holds makes a file of its own under it.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Result, StoreError};
+use crate::shared::lock;
+use crate::{Result, StoreError, files};
 
 /// How often a name may change hands while it is looked at.
 const TRIES: usize = 16;
@@ -27,14 +29,16 @@ enum Held {
     /// A file of its own.
     Own { _file: File },
     /// Another name of a file.
-    Named { _holder: Arc<Holder> },
+    Named { holder: Arc<Holder>, session: String },
 }
 
 /// A file that is held for as long as a program has the store open.
 #[derive(Debug)]
 pub(crate) struct Holder {
     path: PathBuf,
-    _file: File,
+    file: File,
+    /// The sessions that are held by it.
+    held: Mutex<BTreeSet<String>>,
 }
 
 impl Holder {
@@ -44,12 +48,24 @@ impl Holder {
             return None;
         }
         let folder = folder(database);
-        fs::create_dir_all(&folder).ok()?;
+        files::private_folder(&folder).ok()?;
         sweep(&folder);
         let path = folder.join(format!("{}.holder", crate::new_session_id().ok()?));
-        let file = File::options().create_new(true).write(true).open(&path).ok()?;
+        let file = files::create(&path).ok()?;
         file.try_lock().ok()?;
-        Some(Arc::new(Self { path, _file: file }))
+        Some(Arc::new(Self { path, file, held: Mutex::default() }))
+    }
+
+    /// Takes the lease of a session, where nobody has it.
+    fn take(&self, path: &Path, session: &str) -> bool {
+        let mut held = lock(&self.held);
+        // A name may be left that could not be taken away, because the folder was somewhere else for a while.
+        let taken = !held.contains(session)
+            && (fs::hard_link(&self.path, path).is_ok() || names(&self.file, path).is_ok_and(|names| names > 0));
+        if taken {
+            held.insert(session.to_owned());
+        }
+        taken
     }
 }
 
@@ -66,7 +82,7 @@ fn sweep(folder: &Path) {
         let is_holder = path.extension().is_some_and(|extension| extension == "holder");
         // One that was made just now and is not held yet has no other name; without its own it would never get one.
         let left = |file: &File| file.try_lock().is_ok() && age_s(file).is_some_and(|age| age > 60);
-        if is_holder && File::open(&path).is_ok_and(|file| left(&file)) {
+        if is_holder && files::open(&path).is_ok_and(|file| left(&file)) {
             let _ = fs::remove_file(&path);
         }
     }
@@ -88,14 +104,15 @@ impl Lease {
         let path = Self::path(database, session);
         for tried in 0..TRIES {
             if let Some(holder) = holder
-                && fs::hard_link(&holder.path, &path).is_ok()
+                && holder.take(&path, session)
             {
-                return Ok(Self { held: Some((path, Held::Named { _holder: Arc::clone(holder) })) });
+                let held = Held::Named { holder: Arc::clone(holder), session: session.to_owned() };
+                return Ok(Self { held: Some((path, held)) });
             }
-            let open = || File::options().create(true).write(true).truncate(false).open(&path);
+            let open = || files::open_or_create(&path);
             let file = match open() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    fs::create_dir_all(folder(database)).and_then(|()| open()).map_err(failed)?
+                    files::private_folder(&folder(database)).and_then(|()| open()).map_err(failed)?
                 }
                 opened => opened.map_err(failed)?,
             };
@@ -123,11 +140,14 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some((path, _)) = &self.held
+        if let Some((path, held)) = &self.held
             && cfg!(unix)
         {
             // While it is held: whoever opened the file before sees that it has lost its name.
             let _ = fs::remove_file(path);
+            if let Held::Named { holder, session } = held {
+                lock(&holder.held).remove(session);
+            }
         }
     }
 }

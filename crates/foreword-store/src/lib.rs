@@ -3,7 +3,10 @@
 //! [`Store`] speaks in plain values and knows nothing of what they mean; [`Sqlite`] is the one behind it. Long texts are kept once, by
 //! hash, and a request points to them; what a request shares with the one before it is not written again.
 
+mod acknowledged;
 mod error;
+mod files;
+mod health;
 mod journal;
 mod lease;
 mod packed;
@@ -19,6 +22,7 @@ use foreword_core::hash::Hash;
 use serde_json::Value;
 
 pub use error::StoreError;
+pub use health::Health;
 pub use lease::Lease;
 pub use packed::Document;
 pub use row::{

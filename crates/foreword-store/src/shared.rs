@@ -21,13 +21,15 @@ use foreword_core::hash::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::files::InUse;
+use crate::health::{Outcomes, Way};
 use crate::lease::Holder;
 use crate::row::{
     Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Own, Request,
     SessionRow, Summary, Usage, Write,
 };
 use crate::underway::Underway;
-use crate::{Lease, Result, Sqlite, Store, StoreError};
+use crate::{Health, Lease, Result, Sqlite, Store, StoreError};
 
 /// Writes that go into one transaction at most: nobody waits for an endless one.
 const MOST_TOGETHER: usize = 256;
@@ -120,6 +122,10 @@ struct All {
     writer: Mutex<Sqlite>,
     readers: Mutex<Vec<Sqlite>>,
     path: Box<Path>,
+    /// The files of the database as they were when it was opened.
+    in_use: [InUse; 2],
+    /// What came of the last writes.
+    outcomes: Outcomes,
     /// What the leases of its sessions are names of.
     holder: Option<Arc<Holder>>,
     /// To the thread that takes in what is under way.
@@ -145,9 +151,10 @@ impl Shared {
         // Before the holder, so that the system lets go of it first where the process ends: whoever gets a lease then finds what was
         // on its way. Where it cannot be made now, it may be later.
         let underway = Underway::new(&path);
+        let (in_use, outcomes) = (store.in_use(), Outcomes::default());
         let (queue, readers, writer) = (Mutex::default(), Mutex::default(), Mutex::new(store));
         let holder = Holder::new(&path);
-        let all = Arc::new(All { queue, underway, writer, readers, path, holder, come, grown });
+        let all = Arc::new(All { queue, underway, writer, readers, path, in_use, outcomes, holder, come, grown });
         let no_thread = |error: std::io::Error| StoreError::Refused(format!("no thread for the store: {error}"));
         let weak = Arc::downgrade(&all);
         thread::Builder::new().name("store".to_owned()).spawn(move || gather(&weak, &coming)).map_err(no_thread)?;
@@ -161,6 +168,24 @@ impl Shared {
     #[must_use]
     pub fn unsynced(&self) -> Self {
         Self { synced: false, ..self.clone() }
+    }
+
+    /// Whether it takes what it is given. One that failed is tried again, at most once a second.
+    pub fn health(&self) -> Health {
+        let all = &self.all;
+        if let Err(error) = all.check().and_then(|()| all.underway.check())
+            && let Some(gone) = Health::of(&error)
+        {
+            // Where all of it is in the database, the journal can be made anew.
+            let _ = all.check().and_then(|()| all.underway.probe());
+            return gone;
+        }
+        if all.outcomes.is_due() {
+            all.outcomes.note(Way::Journal, &all.underway.probe());
+            let probed = lock(&all.writer).probe();
+            all.outcomes.note(Way::Database, &probed);
+        }
+        all.outcomes.health()
     }
 
     /// As if the disk had no more room.
@@ -179,7 +204,8 @@ impl Shared {
         // Where the disk is full, what is there can still be read.
         let _ = self.all.take_in();
         let spare = lock(&self.all.readers).pop();
-        let mut store = spare.map_or_else(|| Sqlite::connect(&self.all.path), Ok)?;
+        let connect = || self.all.check().and_then(|()| Sqlite::connect(&self.all.path));
+        let mut store = spare.map_or_else(connect, Ok)?;
         let done = work(&mut store);
         let mut readers = lock(&self.all.readers);
         if readers.len() < SPARE {
@@ -195,18 +221,43 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl All {
+    /// Whether the files of the database are where whoever opens it next looks for them.
+    fn check(&self) -> Result<()> {
+        self.in_use.iter().try_for_each(InUse::check)
+    }
+
     /// Writes to the journal, and has it taken into the database a moment later.
     fn post(&self, job: Job) -> std::result::Result<(), Box<(Job, StoreError)>> {
-        if self.underway.post(job)? {
-            // Where that is known already, it need not be told again.
-            let _ = self.come.try_send(());
+        let posted = match self.check() {
+            Ok(()) => self.underway.post(job),
+            Err(gone) => Err(Box::new((job, gone))),
+        };
+        match posted {
+            Ok(first) => {
+                self.outcomes.note(Way::Journal, &Ok(()));
+                if first {
+                    // Where that is known already, it need not be told again.
+                    let _ = self.come.try_send(());
+                }
+                Ok(())
+            }
+            Err(unposted) => {
+                let (job, error) = *unposted;
+                let failed: Result<()> = Err(error);
+                self.outcomes.note(Way::Journal, &failed);
+                failed.map_err(|error| Box::new((job, error)))
+            }
         }
-        Ok(())
     }
 
     /// Takes what stands in the journal into the database.
     fn take_in(&self) -> Result<()> {
-        self.underway.take_in(&self.writer, &|| self.grew())
+        if self.underway.is_empty() {
+            return Ok(());
+        }
+        let taken = self.check().and_then(|()| self.underway.take_in(&self.writer, &|| self.grew()));
+        self.outcomes.note(Way::Database, &taken);
+        taken
     }
 
     /// Tells whoever tidies up that there is something to do, unless that is known already.
@@ -258,7 +309,13 @@ impl All {
         let (jobs, whom): (Vec<_>, Vec<_>) = queue.waiting.drain(..most).map(|waiting| (waiting.job, waiting.who)).unzip();
         drop(queue);
         let grows = jobs.iter().any(|job| !matches!(job, Job::Index(_)));
-        let done = lock(&self.writer).together(&jobs);
+        let done = match self.check() {
+            Ok(()) => lock(&self.writer).together(&jobs),
+            Err(_) => jobs.iter().map(|_| self.check().map(|()| Written::default())).collect(),
+        };
+        if let Some(last) = done.last() {
+            self.outcomes.note(Way::Database, last);
+        }
         for (written, who) in done.into_iter().zip(whom) {
             // Whoever asked may be gone; it is stored.
             let _ = who.send(Turn::Done(written));
@@ -304,7 +361,9 @@ fn gather(all: &Weak<All>, coming: &Receiver<()>) {
         // A panic is told of where it happens; what it was about stands in the journal.
         let left = catch_unwind(AssertUnwindSafe(|| {
             all.write_rest();
-            all.underway.take_a_few(&all.writer, &|| all.grew())
+            let left = all.check().and_then(|()| all.underway.take_a_few(&all.writer, &|| all.grew()));
+            all.outcomes.note(Way::Database, &left);
+            left
         }));
         wait = match left {
             Ok(Ok(0)) => GATHER,
@@ -365,6 +424,7 @@ impl Store for Shared {
             self.write(Job::Begin(new.clone()))?;
             return self.lease(&new.id);
         }
+        self.all.check()?;
         let lease = Lease::take(&self.all.path, &new.id, self.all.holder.as_ref())?;
         self.all.post(Job::Begin(new.clone())).map_err(|unposted| unposted.1)?;
         Ok(lease)
@@ -482,6 +542,7 @@ impl Store for Shared {
     }
 
     fn delete(&mut self, session: &str) -> Result<()> {
+        self.all.check()?;
         let deleted = self.alone(|store| store.delete(session));
         let cleared = self.all.clear();
         deleted?;
@@ -508,6 +569,7 @@ impl Store for Shared {
     }
 
     fn load(&mut self, dump: &Dump) -> Result<()> {
+        self.all.check()?;
         self.alone(|store| store.load(dump))
     }
 
@@ -534,6 +596,7 @@ impl Store for Shared {
     }
 
     fn lease(&self, session: &str) -> Result<Lease> {
+        self.all.check()?;
         self.alone(|store| store.lease_by(session, self.all.holder.as_ref()))
     }
 }

@@ -140,6 +140,21 @@ impl Underway {
         Ok(state.push(job))
     }
 
+    /// Writes as little as possible to the journal, to see whether that works. Where its files are gone and all of it is in the database,
+    /// there are new ones.
+    pub(crate) fn probe(&self) -> Result<()> {
+        let mut state = lock(&self.state);
+        if state.count == 0 && state.journal.as_ref().is_some_and(|journal| journal.check().is_err()) {
+            (state.journal, state.numbers) = (None, 0..0);
+        }
+        state.journal(&self.database)?.probe()
+    }
+
+    /// Whether the files of the journal are where whoever opens the store next looks for them.
+    pub(crate) fn check(&self) -> Result<()> {
+        lock(&self.state).journal.as_ref().map_or(Ok(()), Journal::check)
+    }
+
     /// A number for a request that is passed on.
     pub(crate) fn number(&self, writer: &Mutex<Sqlite>) -> Result<u64> {
         let mut state = lock(&self.state);
@@ -182,9 +197,9 @@ impl Underway {
             *old = std::mem::take(new).into_iter().map(Arc::new).collect();
         }
         let Some(few) = old.front().map(Arc::clone) else { return Ok(0) };
-        let (name, first) = (journal.name().to_owned(), journal.last() + 1 - *count as u64);
+        let (name, last) = (journal.name().to_owned(), journal.last() + few.len() as u64 - *count as u64);
         drop(state);
-        let done = lock(writer).take(&name, first, &few);
+        let done = lock(writer).take(&name, last, &few);
         let mut state = lock(&self.state);
         let never = done?.into_iter().filter_map(|(at, why)| Some((few[at].session()?.to_owned(), why)));
         state.lost.extend(never);

@@ -36,6 +36,8 @@ pub struct Approval<'a> {
     pub arguments: &'a Value,
     /// What would be done, where that can be told beforehand: a diff, say.
     pub preview: Option<&'a str>,
+    /// How the tool differs from what was accepted, as a diff of its description and schema. It must be shown: a yes accepts the change.
+    pub change: Option<&'a str>,
 }
 
 /// What the person said.

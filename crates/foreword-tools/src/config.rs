@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use foreword_core::catalog::{Include, Permission};
 
+use crate::sandbox::Sandbox;
+
 /// A tool server. Every value is final: variables were expanded by whoever read the configuration.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -22,6 +24,13 @@ pub struct ServerConfig {
     pub tools: BTreeMap<String, ToolConfig>,
     /// How long it may take.
     pub timeouts: Timeouts,
+    /// What its program may reach; none for a program that has all rights of the user. On a machine without sandboxes it is not started,
+    /// and [`crate::Toolbox::problems`] says so.
+    pub sandbox: Option<Sandbox>,
+    /// What the user should know about it, told with [`crate::Toolbox::problems`].
+    pub notes: Vec<String>,
+    /// Values of variables that were filled in: they are kept out of messages.
+    pub secrets: SecretValues,
 }
 
 impl ServerConfig {
@@ -34,7 +43,20 @@ impl ServerConfig {
             permission: None,
             tools: BTreeMap::new(),
             timeouts: Timeouts::default(),
+            sandbox: None,
+            notes: Vec::new(),
+            secrets: SecretValues::default(),
         }
+    }
+}
+
+/// Values that are never shown.
+#[derive(Clone, Default)]
+pub struct SecretValues(pub Vec<String>);
+
+impl fmt::Debug for SecretValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} hidden]", self.0.len())
     }
 }
 
@@ -43,14 +65,14 @@ impl ServerConfig {
 pub enum Transport {
     /// A program that is started and spoken to through its standard input and output.
     Stdio {
-        /// The program.
-        command: String,
+        /// The absolute path of the program; see [`crate::program::find`].
+        command: PathBuf,
         /// Its arguments.
         args: Vec<String>,
         /// Variables it gets beside the few that every program needs.
         env: BTreeMap<String, String>,
-        /// The folder it runs in; ours where there is none.
-        cwd: Option<PathBuf>,
+        /// The absolute path of the folder it runs in: never the one we run in, whose files could take the place of the program's own.
+        cwd: PathBuf,
     },
     /// A server that is reached over streamable HTTP.
     Http {
@@ -113,10 +135,11 @@ mod tests {
     #[test]
     fn debug_never_shows_a_secret() {
         let secret = || BTreeMap::from([("Authorization".to_owned(), "hush".to_owned())]);
-        let stdio = Transport::Stdio { command: "node".into(), args: vec!["--key=hush".into()], env: secret(), cwd: None };
+        let stdio = Transport::Stdio { command: "/node".into(), args: vec!["--key=hush".into()], env: secret(), cwd: "/".into() };
         let http = Transport::Http { url: "https://a.example/mcp?key=hush".into(), headers: secret() };
         for transport in [stdio, http] {
-            let shown = format!("{:?}", ServerConfig::new("a", transport));
+            let config = ServerConfig { secrets: SecretValues(vec!["hush".to_owned()]), ..ServerConfig::new("a", transport) };
+            let shown = format!("{config:?}");
             assert!(shown.contains("Authorization") && !shown.contains("hush"), "{shown}");
         }
     }

@@ -1,11 +1,16 @@
 //! Every tool of a session behind one thing, whoever runs it. A call goes the same way for all: find the tool, check the arguments, ask
 //! the person where it must, run, cap.
+//!
+//! A tool of a server runs only as the person has accepted it. The server's list is brought up to date before each call and again after each
+//! question, and a tool that is new or has changed is a question of its own, whatever was allowed before. Until it is answered, the model
+//! is shown the tool as it was accepted.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,12 +19,23 @@ use foreword_core::item::{ItemId, Kind};
 use serde_json::Value;
 
 use crate::mcp::{self, Background, Client};
-use crate::{Approval, Approve, Asking, Builtin, Decision, OWN_SERVER, Output, ServerConfig, schema};
+use crate::{
+    Approval, Approve, Asking, Builtin, Decision, OWN_SERVER, Output, PinnedTool, Pins, ServerConfig, pins, sandbox, schema,
+};
 
 /// How many names an answer lists when it says what there is.
 const NAMES_LISTED: usize = 40;
 
-/// Why a server, or a tool of it, is not there. The session goes on without.
+/// How many changed tools a message lists.
+const CHANGES_LISTED: usize = 10;
+
+/// How often the person is asked about one call. A server that changes its tool while they read is not waited for any longer.
+const MAX_QUESTIONS: usize = 4;
+
+/// What the model reads of a tool that nobody has accepted: nothing that its server says.
+const NOT_ACCEPTED: &str = "A new tool of this server. The user has not seen what it does yet, and is asked when you call it.";
+
+/// Why a server, or a tool of it, is not there, or what the user should know about it. The session goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The server.
@@ -39,24 +55,47 @@ pub struct Toolbox {
     unusable: Vec<Problem>,
     /// Where servers are spoken to; not there where there are none.
     background: Option<Background>,
-    /// Sorted by server, then name.
+    /// As the model is shown them; sorted by server, then name.
     tools: Vec<Tool>,
+    /// Tools that wait to be accepted, a message for each server.
+    waiting: Vec<Problem>,
     asking: Asking,
     approve: Box<dyn Approve>,
-    /// What the person allowed for the session.
-    allowed: BTreeSet<ItemId>,
+    pins: Box<dyn Pins>,
+    /// Servers whose first list was looked at: what comes later is new.
+    settled: BTreeSet<String>,
+    /// What the person allowed for the session, with the hash of the tool that they saw; empty for our own.
+    allowed: BTreeMap<ItemId, String>,
 }
 
 impl Toolbox {
     /// Starts the servers, all at once, and waits until each is there or has failed. Of built-in tools with one name the last one counts.
-    pub fn new(builtins: Vec<Box<dyn Builtin>>, servers: Vec<ServerConfig>, asking: Asking, approve: Box<dyn Approve>) -> Self {
+    /// Who lets a server start accepts the tools that it has then; `pins` has those of earlier sessions.
+    pub fn new(
+        builtins: Vec<Box<dyn Builtin>>,
+        servers: Vec<ServerConfig>,
+        asking: Asking,
+        approve: Box<dyn Approve>,
+        pins: Box<dyn Pins>,
+    ) -> Self {
         let builtins: BTreeMap<_, _> = builtins.into_iter().map(|builtin| (builtin.tool().name, builtin)).collect();
         let (mut clients, unusable) = usable(servers);
         let background = if clients.is_empty() { None } else { Background::start().ok() };
         mcp::start_all(&mut clients, background.as_ref());
-        let mut toolbox =
-            Self { builtins, clients, unusable, background, tools: Vec::new(), asking, approve, allowed: BTreeSet::new() };
-        toolbox.tools = toolbox.listed();
+        let mut toolbox = Self {
+            builtins,
+            clients,
+            unusable,
+            background,
+            tools: Vec::new(),
+            waiting: Vec::new(),
+            asking,
+            approve,
+            pins,
+            settled: BTreeSet::new(),
+            allowed: BTreeMap::new(),
+        };
+        toolbox.list();
         toolbox
     }
 
@@ -73,31 +112,27 @@ impl Toolbox {
         servers
     }
 
-    /// The tools, sorted by server, then name.
+    /// The tools, sorted by server, then name, as the model may be shown them: as they were accepted.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.clone()
     }
 
-    /// Whether the tools are others than when this was last asked. Where a server has said that its list changed, the list is read now.
+    /// Whether the tools are others than when they were last listed. Where a server has said that its list changed, the list is read now.
     pub fn changed(&mut self) -> bool {
         if let Some(background) = &self.background {
             for client in &mut self.clients {
                 client.refresh(background);
             }
         }
-        let tools = self.listed();
-        if tools == self.tools {
-            return false;
-        }
-        // What was allowed is the tool that the person saw, not another one that took its name.
-        self.allowed.retain(|id| tools.iter().find(|tool| tool.id() == *id) == find(&self.tools, id));
-        self.tools = tools;
-        true
+        let before = std::mem::take(&mut self.tools);
+        self.list();
+        self.tools != before
     }
 
-    /// What is missing, and why: servers that are not running, tools that were refused.
+    /// What is missing or should be known, and why: servers that are not running, tools that were refused or wait to be accepted.
     pub fn problems(&self) -> Vec<Problem> {
-        self.unusable.iter().cloned().chain(self.clients.iter().flat_map(Client::problems)).collect()
+        let clients = self.clients.iter().flat_map(Client::problems);
+        self.unusable.iter().cloned().chain(clients).chain(self.waiting.iter().cloned()).collect()
     }
 
     /// When the person is asked from now on.
@@ -108,8 +143,7 @@ impl Toolbox {
     /// Whether a tool is there and takes these arguments; else what is wrong, in words for the model.
     pub fn check(&self, id: &ItemId, arguments: &Value) -> Result<(), String> {
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
-        schema::check(&tool.schema(), arguments)
-            .map_err(|misfits| format!("{} was not run: its arguments do not fit its schema.\n{misfits}", id.name()))
+        fits(id, tool, arguments)
     }
 
     /// Runs a tool. Whatever happens, there is an output that the model can act on.
@@ -123,24 +157,100 @@ impl Toolbox {
     }
 
     fn run(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Result<Output, String> {
+        match parts(id) {
+            Some((OWN_SERVER, name)) => self.run_own(id, name, arguments, stop),
+            Some((server, name)) => self.run_served(id, (server, name), arguments, stop),
+            None => Err(self.unknown(id)),
+        }
+    }
+
+    fn run_own(&mut self, id: &ItemId, name: &str, arguments: &Value, stop: &AtomicBool) -> Result<Output, String> {
         self.check(id, arguments)?;
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
-        let permission = self.permission(tool);
-        let (server, name) = (tool.server.clone(), tool.name.clone());
-        if self.asking.asks(permission) && !self.allowed.contains(id) {
-            self.ask(id, arguments)?;
+        if self.asking.asks(self.permission(tool)) && !self.allowed.contains_key(id) {
+            let preview = match self.builtins.get_mut(name) {
+                Some(builtin) => builtin.preview(arguments)?,
+                None => None,
+            };
+            let approval = Approval { tool: id, arguments, preview: preview.as_deref(), change: None };
+            if self.ask(&approval)? {
+                self.allowed.insert(id.clone(), String::new());
+            }
         }
-        if stop.load(Ordering::Relaxed) {
-            return Err(format!("{} was not run: the user stopped this turn.", id.name()));
+        not_stopped(id, stop)?;
+        let Some(builtin) = self.builtins.get_mut(name) else { return Err(self.unknown(id)) };
+        Ok(builtin.run(arguments))
+    }
+
+    fn run_served(
+        &mut self,
+        id: &ItemId,
+        (server, name): (&str, &str),
+        arguments: &Value,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Output, String> {
+        // What the person has said yes to during this call.
+        let mut approved = None;
+        for _ in 0..=MAX_QUESTIONS {
+            not_stopped(id, stop)?;
+            let tool = self.current(id, (server, name), stop)?;
+            let now = PinnedTool::of(&tool);
+            let change = self.change(&tool, &now);
+            if change.is_none() {
+                fits(id, &tool, arguments)?;
+                let seen = approved.as_ref() == Some(&now.sha256) || self.allowed.get(id) == Some(&now.sha256);
+                if seen || !self.asking.asks(self.permission(&tool)) {
+                    return self.send(id, (server, name), arguments, stop);
+                }
+            }
+            let approval = Approval { tool: id, arguments, preview: None, change: change.as_deref() };
+            if self.ask(&approval)? {
+                self.allowed.insert(id.clone(), now.sha256.clone());
+            }
+            approved = Some(now.sha256.clone());
+            if change.is_some() {
+                self.pins.put(server, name, now);
+                self.list();
+            }
+            // The server may have changed its list while the person was reading, so it is looked at again.
         }
-        if let Some(builtin) = self.builtins.get_mut(&name).filter(|_| server == OWN_SERVER) {
-            return Ok(builtin.run(arguments));
+        Err(format!("{} was not run: its server changes it again and again. Go on without it.", id.name()))
+    }
+
+    /// A tool of a server as it is now.
+    fn current(&mut self, id: &ItemId, (server, name): (&str, &str), stop: &AtomicBool) -> Result<Tool, String> {
+        let client = self.clients.iter_mut().find(|client| client.config().name == server);
+        let (Some(client), Some(background)) = (client, &self.background) else { return Err(self.unknown(id)) };
+        let lists = client.lists();
+        client.ready(background, stop).map_err(|reason| format!("{} was not run: {reason}", id.name()))?;
+        let (tool, is_new_list) = (client.tool(name).cloned(), client.lists() != lists);
+        if is_new_list {
+            self.list();
         }
+        tool.ok_or_else(|| self.unknown(id))
+    }
+
+    fn send(
+        &mut self,
+        id: &ItemId,
+        (server, name): (&str, &str),
+        arguments: &Value,
+        stop: &AtomicBool,
+    ) -> Result<Output, String> {
         let client = self.clients.iter_mut().find(|client| client.config().name == server);
         match (client, &self.background, arguments) {
-            (Some(client), Some(background), Value::Object(arguments)) => Ok(client.call(background, &name, arguments, stop)),
+            (Some(client), Some(background), Value::Object(arguments)) => Ok(client.call(background, name, arguments, stop)),
             _ => Err(self.unknown(id)),
         }
+    }
+
+    /// How a tool differs from what was accepted; none where it does not.
+    fn change(&self, tool: &Tool, now: &PinnedTool) -> Option<String> {
+        let pinned = self.pins.get(&tool.server, &tool.name);
+        if pinned.as_ref().is_some_and(|pinned| pinned.sha256 == now.sha256) {
+            return None;
+        }
+        Some(pins::change(&format!("{}/{}", tool.server, tool.name), pinned.as_ref(), now))
     }
 
     /// Its own permission, else its server's, else required.
@@ -149,36 +259,49 @@ impl Toolbox {
         tool.permission.or_else(|| server?.config().permission).unwrap_or(Permission::Required)
     }
 
-    fn ask(&mut self, id: &ItemId, arguments: &Value) -> Result<(), String> {
-        let preview = match parts(id) {
-            Some((OWN_SERVER, name)) => match self.builtins.get_mut(name) {
-                Some(builtin) => builtin.preview(arguments)?,
-                None => None,
-            },
-            _ => None,
-        };
-        match self.approve.ask(&Approval { tool: id, arguments, preview: preview.as_deref() }) {
-            Decision::Once => Ok(()),
-            Decision::Session => {
-                self.allowed.insert(id.clone());
-                Ok(())
+    /// Asks the person; whether the yes is for the session.
+    fn ask(&mut self, approval: &Approval<'_>) -> Result<bool, String> {
+        let name = approval.tool.name();
+        match (self.approve.ask(approval), approval.change) {
+            (Decision::Once, _) => Ok(false),
+            (Decision::Session, _) => Ok(true),
+            (Decision::No, _) => {
+                Err(format!("{name} was not run: the user did not allow it. Do not try it again unless the user asks for it."))
             }
-            Decision::No => Err(format!(
-                "{} was not run: the user did not allow it. Do not try it again unless the user asks for it.",
-                id.name()
+            (Decision::Absent, None) => Err(format!(
+                "{name} was not run: it needs the user's approval, and nobody is there to give it. Go on without it."
             )),
-            Decision::Absent => Err(format!(
-                "{} was not run: it needs the user's approval, and nobody is there to give it. Go on without it.",
-                id.name()
+            (Decision::Absent, Some(_)) => Err(format!(
+                "{name} was not run: its server has changed it since the user allowed it, and nobody is there to look at the change. \
+                 Go on without it."
             )),
         }
     }
 
-    fn listed(&self) -> Vec<Tool> {
-        let own = self.builtins.values().map(|builtin| Tool { server: OWN_SERVER.to_owned(), ..builtin.tool() });
-        let mut tools: Vec<_> = self.clients.iter().flat_map(Client::tools).cloned().chain(own).collect();
-        tools.sort_by(|a, b| (&a.server, &a.name).cmp(&(&b.server, &b.name)));
-        tools
+    /// Lists the tools anew. What a server has when it is first seen was accepted with the server.
+    fn list(&mut self) {
+        self.tools = self.builtins.values().map(|builtin| Tool { server: OWN_SERVER.to_owned(), ..builtin.tool() }).collect();
+        self.waiting.clear();
+        for client in self.clients.iter().filter(|client| client.lists() > 0) {
+            let server = &client.config().name;
+            if self.settled.insert(server.clone()) && !self.pins.knows(server) {
+                for tool in client.tools() {
+                    self.pins.put(server, &tool.name, PinnedTool::of(tool));
+                }
+            }
+            let mut changed = Vec::new();
+            for tool in client.tools() {
+                let pinned = self.pins.get(server, &tool.name);
+                if pinned.as_ref().is_some_and(|pinned| *pinned == PinnedTool::of(tool)) {
+                    self.tools.push(tool.clone());
+                } else {
+                    changed.push(tool.name.as_str());
+                    self.tools.push(pinned.and_then(|pinned| pinned.shown_as(tool)).unwrap_or_else(|| unaccepted(tool)));
+                }
+            }
+            self.waiting.extend(waiting(server, &changed));
+        }
+        self.tools.sort_by(|a, b| (&a.server, &a.name).cmp(&(&b.server, &b.name)));
     }
 
     fn unknown(&self, id: &ItemId) -> String {
@@ -189,6 +312,33 @@ impl Toolbox {
         }
         format!("There is no tool {:?}. The tools are: {}.", id.name(), names.join(", "))
     }
+}
+
+/// What the model is shown of a tool that nobody has accepted.
+fn unaccepted(tool: &Tool) -> Tool {
+    let schema = serde_json::json!({"type": "object"});
+    Tool { description: Some(NOT_ACCEPTED.to_owned()), schema, read_only: false, ..tool.clone() }
+}
+
+/// What the user should know of tools that wait to be accepted.
+fn waiting(server: &str, changed: &[&str]) -> Option<Problem> {
+    let listed = changed.get(..CHANGES_LISTED).unwrap_or(changed).join(", ");
+    let more = changed.len().saturating_sub(CHANGES_LISTED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!(
+        "it has tools that are new or have changed since you allowed it: {listed}{more}. The model is not shown what they say now, and you are \
+         asked before one of them runs"
+    );
+    (!changed.is_empty()).then(|| Problem { server: server.to_owned(), message, stderr: String::new() })
+}
+
+fn fits(id: &ItemId, tool: &Tool, arguments: &Value) -> Result<(), String> {
+    schema::check(&tool.schema(), arguments)
+        .map_err(|misfits| format!("{} was not run: its arguments do not fit its schema.\n{misfits}", id.name()))
+}
+
+fn not_stopped(id: &ItemId, stop: &AtomicBool) -> Result<(), String> {
+    if stop.load(Ordering::Relaxed) { Err(format!("{} was not run: the user stopped this turn.", id.name())) } else { Ok(()) }
 }
 
 /// Servers are ended in good order, all at once.
@@ -203,7 +353,17 @@ impl Drop for Toolbox {
 /// The servers that can be told apart, by name, and what is wrong with the others.
 fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
     let (mut clients, mut unusable) = (BTreeMap::new(), Vec::new());
+    let wants_sandbox = servers.iter().any(|server| server.sandbox.is_some());
+    let bwrap = if wants_sandbox { sandbox::availability().map(Arc::<Path>::from) } else { Err(String::new()) };
     for config in servers {
+        if let (Some(_), Err(why)) = (&config.sandbox, &bwrap) {
+            let message = format!(
+                "it was allowed to run in a sandbox, and there is none now: {why}. To let it run with all of your rights, revoke the \
+                 decision with `foreword trust --revoke` and decide again"
+            );
+            unusable.push(Problem { server: config.name, message, stderr: String::new() });
+            continue;
+        }
         let name = config.name.clone();
         let is_name =
             (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
@@ -212,7 +372,7 @@ fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
             _ if name == OWN_SERVER => "this name is the one of the tools that come with Foreword; rename it",
             Entry::Occupied(_) => "there are two servers of this name; rename one",
             Entry::Vacant(free) => {
-                free.insert(Client::new(config));
+                free.insert(Client::new(config, bwrap.clone().ok()));
                 continue;
             }
         };

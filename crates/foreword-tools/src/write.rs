@@ -5,6 +5,7 @@
 
 mod change;
 mod error;
+mod instructions;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ use foreword_core::text::diff;
 
 pub use change::Change;
 pub use error::WriteError;
+pub use instructions::{hidden_character, is_instruction};
 pub use undo::{Undone, undo};
 
 use path::NotePath;
@@ -25,8 +27,8 @@ use path::NotePath;
 /// The largest note that is written, in bytes.
 pub const MAX_NOTE: usize = 4 * 1024 * 1024;
 
-/// The longest diff that is shown, in bytes.
-const MAX_DIFF: usize = 64 * 1024;
+/// The longest diff that a person can be asked to read, in bytes.
+const MAX_DIFF: usize = 512 * 1024;
 
 /// A change that was thought through and not made yet.
 #[derive(Clone, Debug)]
@@ -36,7 +38,8 @@ pub struct Draft {
     /// What the note holds now; nothing where it is new.
     old: Option<String>,
     new: String,
-    diff: String,
+    /// Nothing where it is too large.
+    diff: Option<String>,
 }
 
 /// Works out what `change` would make of the note at `path`, which is relative to `root`.
@@ -47,7 +50,7 @@ pub fn prepare(root: &Path, path: &str, change: &Change<'_>) -> Result<Draft, Wr
         path.check_is_free(root)?;
     }
     let new = change.applied(&path, old.as_deref())?;
-    let diff = shown(old.as_deref().unwrap_or_default(), &new, path.as_str());
+    let diff = diff::unified(old.as_deref().unwrap_or_default(), &new, path.as_str()).filter(|diff| diff.len() <= MAX_DIFF);
     Ok(Draft { root: root.to_owned(), path, old, new, diff })
 }
 
@@ -67,9 +70,10 @@ impl Draft {
         self.old.is_none()
     }
 
-    /// What would change, as a unified diff; cut where it is long. Text from a model: a terminal must not get it raw.
-    pub fn diff(&self) -> &str {
-        &self.diff
+    /// All that would change, as a unified diff. Text from a model: a terminal must not get it raw. A change that is too large to be shown
+    /// whole is an error, because nobody can approve what they have not seen.
+    pub fn diff(&self) -> Result<&str, WriteError> {
+        self.diff.as_deref().ok_or_else(|| WriteError::TooLargeToShow { path: self.path.to_string() })
     }
 
     /// Makes the change, unless the note is no longer what the diff was made from.
@@ -148,17 +152,4 @@ fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         drop(folder.sync_all());
     }
-}
-
-fn shown(old: &str, new: &str, name: &str) -> String {
-    let Some(mut text) = diff::unified(old, new, name) else {
-        return format!("{name}: {} bytes become {} bytes; too large to show line by line\n", old.len(), new.len());
-    };
-    if text.len() > MAX_DIFF {
-        let end = text[..text.floor_char_boundary(MAX_DIFF)].rfind('\n').map_or(0, |at| at + 1);
-        let left_out = text[end..].lines().count();
-        text.truncate(end);
-        return format!("{text}… {left_out} more lines\n");
-    }
-    text
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use std::{env, fs, thread};
 
 use foreword_core::catalog::Permission;
 use foreword_core::item::ItemId;
-use foreword_tools::{Asking, Output, ServerConfig, Toolbox, Transport, Unattended};
+use foreword_tools::{Asking, Output, Sandbox, ServerConfig, SessionPins, Toolbox, Transport, Unattended, program};
 use serde_json::{Value, json};
 
 /// A server's script.
@@ -30,11 +30,13 @@ fn script(package: &str) -> String {
 
 fn node(name: &str, args: &[&str]) -> ServerConfig {
     let args = args.iter().map(ToString::to_string).collect();
-    ServerConfig::new(name, Transport::Stdio { command: "node".into(), args, env: BTreeMap::new(), cwd: None })
+    let folders = program::search_folders(&env::var_os("PATH").unwrap(), &[], None);
+    let command = program::find("node", Path::new("/"), &folders).unwrap();
+    ServerConfig::new(name, Transport::Stdio { command, args, env: BTreeMap::new(), cwd: "/".into() })
 }
 
 fn running(configs: Vec<ServerConfig>) -> Toolbox {
-    let toolbox = Toolbox::new(Vec::new(), configs, Asking::Never, Box::new(Unattended));
+    let toolbox = Toolbox::new(Vec::new(), configs, Asking::Never, Box::new(Unattended), Box::<SessionPins>::default());
     assert!(toolbox.problems().is_empty(), "{:?}", toolbox.problems());
     toolbox
 }
@@ -141,7 +143,7 @@ fn files_are_read_and_written_where_the_server_may() {
     fs::write(root.join("a.txt"), "one\ntwo\n").unwrap();
     let mut config = node("files", &[&script("server-filesystem"), root.to_str().unwrap()]);
     config.permission = Some(Permission::NotRequired);
-    let mut toolbox = Toolbox::new(Vec::new(), vec![config], Asking::Tool, Box::new(Unattended));
+    let mut toolbox = Toolbox::new(Vec::new(), vec![config], Asking::Tool, Box::new(Unattended), Box::<SessionPins>::default());
     assert!(toolbox.problems().is_empty(), "{:?}", toolbox.problems());
 
     let read_only: Vec<_> = toolbox.tools().into_iter().filter(|tool| tool.read_only).map(|tool| tool.name).collect();
@@ -158,4 +160,32 @@ fn files_are_read_and_written_where_the_server_may() {
     toolbox.set_asking(Asking::Always);
     let unattended = call(&mut toolbox, "files", "write_file", json!({"path": path("c.txt"), "content": "four"}));
     assert!(unattended.failed && !root.join("c.txt").exists(), "{unattended:?}");
+}
+
+/// As a person would allow it: the vault and nothing else.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_in_a_sandbox_are_those_of_the_vault() {
+    if let Err(why) = foreword_tools::sandbox::availability() {
+        eprintln!("SKIPPED, no sandbox can be tried on this machine: {why}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    fs::create_dir_all(root.join("vault/.foreword")).unwrap();
+    for file in ["vault/a.md", "vault/.foreword/token", "outside.md"] {
+        fs::write(root.join(file), "one").unwrap();
+    }
+    let script = script("server-filesystem");
+    // The server itself would let the model read all of it.
+    let mut config = node("files", &[&script, root.to_str().unwrap()]);
+    let package = Path::new(&script).ancestors().find(|folder| folder.ends_with("node_modules")).unwrap().to_owned();
+    let hidden = vec![root.join("vault/.foreword")];
+    config.sandbox = Some(Sandbox { folders: vec![root.join("vault"), package], hidden, ..Sandbox::default() });
+    let mut toolbox = running(vec![config]);
+    let mut reads = |name: &str| !call(&mut toolbox, "files", "read_text_file", json!({"path": root.join(name)})).failed;
+    assert_eq!([reads("vault/a.md"), reads("vault/.foreword/token"), reads("outside.md")], [true, false, false]);
+    let path = root.join("vault/b.md");
+    let written = call(&mut toolbox, "files", "write_file", json!({"path": path, "content": "two"}));
+    assert!(!written.failed && fs::read_to_string(path).unwrap() == "two", "{written:?}");
 }

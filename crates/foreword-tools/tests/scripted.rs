@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 #![allow(clippy::needless_pass_by_value)] // a table of cases reads better without ampersands
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use common::scripted as config;
 use foreword_core::catalog::Tool;
 use foreword_core::item::ItemId;
-use foreword_tools::{Asking, MAX_OUTPUT, Output, ServerConfig, Toolbox, Transport, Unattended};
+use foreword_tools::{Asking, MAX_OUTPUT, Output, ServerConfig, SessionPins, Toolbox, Transport, Unattended};
 use serde_json::{Value, json};
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
-
-fn config(words: &[&str]) -> ServerConfig {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripted/server.py");
-    let args = [script.to_str().unwrap()].iter().chain(words).map(ToString::to_string).collect();
-    ServerConfig::new("s", Transport::Stdio { command: "python3".into(), args, env: BTreeMap::new(), cwd: None })
-}
 
 fn with_env(mut config: ServerConfig, name: &str, value: &str) -> ServerConfig {
     if let Transport::Stdio { env, .. } = &mut config.transport {
@@ -31,7 +28,7 @@ fn with_env(mut config: ServerConfig, name: &str, value: &str) -> ServerConfig {
 }
 
 fn toolbox(config: ServerConfig) -> Toolbox {
-    Toolbox::new(Vec::new(), vec![config], Asking::Never, Box::new(Unattended))
+    Toolbox::new(Vec::new(), vec![config], Asking::Never, Box::new(Unattended), Box::<SessionPins>::default())
 }
 
 fn running(config: ServerConfig) -> Toolbox {
@@ -66,7 +63,7 @@ fn eventually(mut is_so: impl FnMut() -> bool) {
 fn both_revisions_are_spoken() {
     for revision in REVISIONS {
         let mut toolbox = running(config(&[revision]));
-        let all = ["crash", "echo", "env", "giant", "grandchild", "hang", "learn", "pid", "progress"];
+        let all = ["crash", "echo", "env", "giant", "grandchild", "hang", "learn", "pid", "probe", "progress"];
         assert_eq!(names(&toolbox), all, "both pages, sorted");
         assert_eq!(call(&mut toolbox, "echo", json!({"value": 7})), Output::done(r#"{"value": 7}"#));
         let refused = call(&mut toolbox, "echo", json!({"value": "seven"}));
@@ -86,7 +83,6 @@ fn a_changed_list_is_read_when_it_is_asked_for() {
         eventually(|| toolbox.changed());
         assert!(names(&toolbox).contains(&"learnt".to_owned()));
         assert!(!toolbox.changed());
-        assert_eq!(call(&mut toolbox, "learnt", json!({})), Output::done("done"));
     }
 }
 
@@ -105,7 +101,7 @@ fn a_crash_is_told_and_the_server_is_started_again() {
     let [problem] = toolbox.problems().try_into().unwrap();
     assert_eq!(problem.message, "it ended in the middle of a call (exit status: 3)");
     assert_eq!(problem.stderr, "about to crash");
-    assert_eq!(names(&toolbox).len(), 9, "the prompt keeps its tools");
+    assert_eq!(names(&toolbox).len(), 10, "the prompt keeps its tools");
     assert_eq!(call(&mut toolbox, "echo", json!({})), Output::done("{}"));
     assert!(toolbox.problems().is_empty());
     assert_eq!(fs::read_to_string(&starts).unwrap().lines().count(), 2);
@@ -232,8 +228,16 @@ fn servers_that_do_not_start() {
     silent.timeouts.start = Duration::from_millis(500);
     check(silent, "it did not start within 0.5 s");
     let mut missing = config(&[]);
-    missing.transport = Transport::Stdio { command: "no-such-program".into(), args: Vec::new(), env: BTreeMap::new(), cwd: None };
-    check(missing, "its program `no-such-program` cannot be started: No such file or directory");
+    missing.transport =
+        Transport::Stdio { command: "/no/such/program".into(), args: Vec::new(), env: BTreeMap::new(), cwd: "/".into() };
+    check(missing, "its program `/no/such/program` cannot be started in /: No such file or directory");
+    for (command, cwd, relative) in
+        [("python3", "/", "python3"), ("/bin/sh", ".", "."), ("./sh", "/bin", "./sh"), ("/bin/sh", "", "")]
+    {
+        let mut config = config(&[]);
+        config.transport = Transport::Stdio { command: command.into(), args: Vec::new(), env: BTreeMap::new(), cwd: cwd.into() };
+        check(config, &format!("{relative} is no absolute path"));
+    }
     let mut named = config(&[REVISIONS[0]]);
     named.name = "foreword".to_owned();
     check(named, "rename it");
@@ -256,6 +260,41 @@ fn a_server_gets_few_variables_and_those_that_are_set() {
     assert!(seen.contains(&"PATH") && seen.contains(&"FOREWORD_SET"), "{seen:?}");
     // Cargo sets this one for every test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some() && !seen.contains(&"CARGO_MANIFEST_DIR"), "{seen:?}");
+}
+
+/// What a shell may hold that no server must see: keys, and what makes a program load somebody's code.
+const HOSTILE: [(&str, &str); 12] = [
+    ("OPENAI_API_KEY", "sk-secret"),
+    ("ANTHROPIC_API_KEY", "sk-secret"),
+    ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ("SSH_AUTH_SOCK", "/tmp/agent"),
+    ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/tmp/bus"),
+    ("DOCKER_HOST", "unix:///tmp/docker"),
+    ("PYTHONPATH", "/tmp/evil"),
+    ("PYTHONSTARTUP", "/tmp/evil.py"),
+    ("NODE_OPTIONS", "--require /tmp/evil.js"),
+    ("LD_LIBRARY_PATH", "/tmp/evil"),
+    ("BASH_ENV", "/tmp/evil.sh"),
+    ("HTTPS_PROXY", "http://evil.example"),
+];
+
+/// The test starts itself again in a shell that holds all of it.
+#[test]
+fn no_key_and_no_loader_of_ours_reaches_a_server() {
+    const INSIDE: &str = "FOREWORD_TEST_INSIDE";
+    if std::env::var_os(INSIDE).is_none() {
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "no_key_and_no_loader_of_ours_reaches_a_server", "--nocapture"]);
+        let output = again.env(INSIDE, "1").envs(HOSTILE).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert!(HOSTILE.iter().all(|(name, _)| std::env::var_os(name).is_some()));
+    let seen = call(&mut running(config(&[REVISIONS[0]])), "env", json!({})).text;
+    let seen: Vec<_> = seen.lines().collect();
+    for (name, _) in HOSTILE {
+        assert!(seen.contains(&"PATH") && !seen.contains(&name), "{name}: {seen:?}");
+    }
 }
 
 #[cfg(target_os = "linux")]

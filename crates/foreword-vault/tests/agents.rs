@@ -176,3 +176,30 @@ fn what_is_broken_is_named_and_the_rest_loads() {
     let torn = agent("broken", "torn");
     assert!(problems(&torn)[0].starts_with("Foreword/Agents/torn.yaml: it is no YAML"), "{:?}", problems(&torn));
 }
+
+/// Whatever a file says, it cannot turn the questions off.
+#[test]
+fn a_file_of_the_vault_cannot_turn_asking_off() {
+    #[track_caller]
+    fn check(file: &str, text: &str, expect: Asking, problem: Option<&str>) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("Foreword/Agents").join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, text).unwrap();
+        let files = OnDisk::new(folder.path()).unwrap();
+        let loaded = load(&files, &list(&files)[0]);
+        assert_eq!(loaded.asking, expect);
+        let told: Vec<_> = loaded.problems.iter().map(|problem| problem.what.as_str()).collect();
+        assert_eq!(told.is_empty(), problem.is_none(), "{told:?}");
+        assert!(problem.is_none_or(|words| told[0].contains(words)), "{told:?}");
+    }
+    let yaml = |word: &str| format!("settings:\n  toolPermission: {word}\n");
+    let toml = |word: &str| format!("tool_permission = {word}\n");
+    for (file, form) in [("a.yaml", &yaml as &dyn Fn(&str) -> String), ("a/agent.toml", &toml)] {
+        let quoted = |word: &str| if file.ends_with("toml") { format!("{word:?}") } else { word.to_owned() };
+        check(file, &form(&quoted("always")), Asking::Always, None);
+        check(file, &form(&quoted("tool")), Asking::Tool, None);
+        check(file, &form(&quoted("never")), Asking::Tool, Some("which only you can say"));
+        check(file, &form(&quoted("Never")), Asking::Tool, Some("must be always or tool"));
+    }
+}

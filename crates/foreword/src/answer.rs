@@ -1,6 +1,6 @@
 //! An answer on its way: shown while it comes, and what it took told below it.
 
-use std::io::{self, IsTerminal as _, Write};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,12 +10,8 @@ use serde_json::json;
 use crate::kept::now_ms;
 use crate::markdown::Markdown;
 use crate::model::Answering;
-use crate::paint::{Paint, aside, grouped, is_unsafe, note, one_line, shown, width};
-
-/// What of a text may reach a terminal.
-fn safe(text: &str) -> String {
-    text.chars().map(|c| if is_unsafe(c) && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
+use crate::paint::{Paint, aside, grouped, note, one_line, shown, shown_lines, width};
+use crate::terminal::{self, Stream};
 
 /// Whether a person reads along.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,8 +33,7 @@ struct Screen {
 
 impl Screen {
     fn new(shown: Shown) -> Self {
-        let out = io::stdout();
-        let markdown = out.is_terminal().then(|| Markdown::new(width(&out), Paint::stdout().is_on()));
+        let markdown = Stream::Stdout.is_terminal().then(|| Markdown::new(width(Stream::Stdout), Paint::stdout().is_on()));
         Self { shown, markdown, open: false }
     }
 
@@ -48,7 +43,7 @@ impl Screen {
         }
         match event {
             Event::Part(part) => {
-                let text = self.markdown.as_mut().map_or_else(|| safe(part), |markdown| markdown.push(part));
+                let text = self.markdown.as_mut().map_or_else(|| (*part).to_owned(), |markdown| markdown.push(part));
                 self.write(&text);
             }
             // A turn may take several replies: each begins on a line of its own.
@@ -58,7 +53,7 @@ impl Screen {
                 let arguments = one_line(&call.arguments.to_string(), 200);
                 eprintln!("{}", Paint::stderr().with("2", format!("→ {}({arguments})", shown(&call.name))));
             }
-            Event::Result(..) => {}
+            Event::Stored | Event::Result(..) => {}
         }
     }
 
@@ -77,7 +72,7 @@ impl Screen {
             return;
         }
         self.open = !text.ends_with('\n');
-        let mut out = io::stdout().lock();
+        let mut out = terminal::stdout();
         // Whoever stopped reading still has everything in the store.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
@@ -103,7 +98,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     let said = match outcome {
         Ok(said) => said,
         Err(error) => {
-            eprintln!("{} {}", paint.with("31", "error:"), safe(&error.to_string()));
+            eprintln!("{} {}", paint.with("31", "error:"), shown_lines(&error.to_string()));
             match error {
                 TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
                     note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
@@ -123,7 +118,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
             "tokens": status.tokens, "cached": status.cached, "first_token_ms": status.first_token_ms,
             "cost": status.turn_cost, "stored": kept.is_stored(),
         });
-        writeln!(io::stdout(), "{report}")?;
+        writeln!(terminal::stdout(), "{report}")?;
     } else if said.requests == 0 {
         note("there was nothing to answer");
     } else {

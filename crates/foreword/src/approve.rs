@@ -1,17 +1,22 @@
-//! Asking at the terminal before a tool runs.
+//! Asking at the terminal before a tool runs. All of what would be done is shown, a page at a time, before a yes is taken.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write};
 
+use foreword_engine::hidden::visible;
 use foreword_engine::tools::{Approval, Approve, Decision, Unattended};
 
-use crate::paint::{Paint, shown};
+use crate::paint::{Paint, count, width};
+use crate::terminal::{self, Stream};
 
-/// What is shown of arguments and of what would be done; the rest is counted.
-const MOST_LINES: usize = 40;
+/// Lines of the screen that a page takes.
+const PAGE_LINES: usize = 40;
+
+/// What stands before each line of a page.
+const INDENT: &str = "  ";
 
 /// Whoever can be asked: the person at the terminal, or nobody.
 pub(crate) fn approver() -> Box<dyn Approve> {
-    if io::stdin().is_terminal() && io::stderr().is_terminal() { Box::new(Terminal) } else { Box::new(Unattended) }
+    if io::stdin().is_terminal() && Stream::Stderr.is_terminal() { Box::new(Terminal) } else { Box::new(Unattended) }
 }
 
 /// The person at the terminal.
@@ -19,92 +24,207 @@ struct Terminal;
 
 impl Approve for Terminal {
     fn ask(&mut self, approval: &Approval<'_>) -> Decision {
-        let paint = Paint::stderr();
-        eprintln!("\n{}", question(paint, approval));
-        loop {
-            eprint!("{} ", paint.with("1", "Allow it? [y]es, [a]lways in this session, [n]o:"));
-            let _ = io::stderr().flush();
+        let mut answer = || {
             let mut line = String::new();
-            match io::stdin().lock().read_line(&mut line) {
-                Ok(read) if read > 0 => {}
-                _ => return Decision::No,
+            let read = io::stdin().lock().read_line(&mut line).unwrap_or(0);
+            (read > 0).then_some(line)
+        };
+        ask(approval, Paint::stderr(), width(Stream::Stderr), &mut terminal::stderr(), &mut answer)
+    }
+}
+
+/// What a person answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Decided(Decision),
+    /// Show the next page.
+    More,
+    /// Show all of the rest.
+    All,
+}
+
+/// Shows what would be done and takes the answer. `answer` gives the next line that the person types; none when there will be no more.
+fn ask(
+    approval: &Approval<'_>,
+    paint: Paint,
+    width: usize,
+    out: &mut dyn Write,
+    answer: &mut dyn FnMut() -> Option<String>,
+) -> Decision {
+    let lines = lines(approval, width);
+    let name = paint.with("1", visible(approval.tool.name()));
+    let _ = writeln!(out, "\nThe model wants to use {name}:");
+    let mut rest = lines.as_slice();
+    let mut page = PAGE_LINES;
+    loop {
+        let (shown, unseen) = rest.split_at(page.min(rest.len()));
+        rest = unseen;
+        for line in shown {
+            let _ = writeln!(out, "{INDENT}{}", coloured(paint, line));
+        }
+        let decided = loop {
+            let question = if rest.is_empty() {
+                "Allow it? [y]es, [a]lways in this session, [n]o:".to_owned()
+            } else {
+                format!("{} not shown yet. [m]ore, [v]iew all, [n]o:", count(rest.len(), "line"))
+            };
+            let _ = write!(out, "{} ", paint.with("1", question)).and_then(|()| out.flush());
+            let Some(typed) = answer() else { return Decision::No };
+            match self::answer(&typed) {
+                // Nobody can allow what they have not seen.
+                Some(Answer::Decided(Decision::Once | Decision::Session)) if !rest.is_empty() => {
+                    let _ = writeln!(out, "The rest has to be shown before it can be allowed.");
+                }
+                Some(Answer::Decided(decision)) => return decision,
+                Some(Answer::More | Answer::All) if rest.is_empty() => {}
+                Some(more) => break more,
+                None => {}
             }
-            if let Some(decision) = decision(&line) {
-                return decision;
+        };
+        page = if decided == Answer::All { usize::MAX } else { PAGE_LINES };
+    }
+}
+
+fn answer(line: &str) -> Option<Answer> {
+    Some(match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Answer::Decided(Decision::Once),
+        "a" | "always" => Answer::Decided(Decision::Session),
+        "n" | "no" => Answer::Decided(Decision::No),
+        "m" | "more" => Answer::More,
+        "v" | "view" | "view all" => Answer::All,
+        _ => return None,
+    })
+}
+
+/// A line of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Line {
+    text: String,
+    /// In a diff, the first character of the line that it belongs to.
+    mark: Option<char>,
+}
+
+/// What a person has to see before saying yes, in lines that fit the screen: a long line is broken, so that all of it counts as shown.
+fn lines(approval: &Approval<'_>, width: usize) -> Vec<Line> {
+    let room = width.saturating_sub(INDENT.len()).max(20);
+    let mut lines = Vec::new();
+    let mut add = |text: &str, is_diff: bool| wrap(&visible(text), is_diff, room, &mut lines);
+    if let Some(change) = approval.change {
+        add("Its server has changed this tool since you allowed it, or it is new. What it says now:", false);
+        add(change, true);
+        add("It would be used with:", false);
+    }
+    // What is to be done says more than what it is to be done with.
+    match approval.preview {
+        Some(preview) => add(preview, true),
+        None => add(&serde_json::to_string_pretty(approval.arguments).unwrap_or_default(), false),
+    }
+    lines
+}
+
+fn wrap(text: &str, is_diff: bool, room: usize, lines: &mut Vec<Line>) {
+    for line in text.lines() {
+        let mark = line.chars().next().filter(|_| is_diff);
+        let mut chars = line.chars().flat_map(|c| if c == '\t' { vec![' '; 4] } else { vec![c] }).peekable();
+        loop {
+            lines.push(Line { text: chars.by_ref().take(room).collect(), mark });
+            if chars.peek().is_none() {
+                break;
             }
         }
     }
 }
 
-fn decision(line: &str) -> Option<Decision> {
-    match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Some(Decision::Once),
-        "a" | "always" => Some(Decision::Session),
-        "n" | "no" => Some(Decision::No),
-        _ => None,
-    }
-}
-
-/// What a person has to see before saying yes.
-fn question(paint: Paint, approval: &Approval<'_>) -> String {
-    let name = paint.with("1", shown(approval.tool.name()));
-    let arguments = serde_json::to_string_pretty(approval.arguments).unwrap_or_default();
-    let mut lines = vec![format!("The model wants to use {name}:")];
-    // What is to be done says more than what it is to be done with.
-    match approval.preview {
-        Some(preview) => lines.extend(bounded(preview).into_iter().map(|line| coloured(paint, &line))),
-        None => lines.extend(bounded(&arguments).into_iter().map(|line| format!("  {line}"))),
-    }
-    lines.join("\n")
-}
-
-fn bounded(text: &str) -> Vec<String> {
-    let count = text.lines().count();
-    let mut lines: Vec<String> = text.lines().take(MOST_LINES).map(shown).collect();
-    if count > MOST_LINES {
-        lines.push(format!("… {} more lines", count - MOST_LINES));
-    }
-    lines
-}
-
-fn coloured(paint: Paint, line: &str) -> String {
-    match line.chars().next() {
-        Some('+') => format!("  {}", paint.with("32", line)),
-        Some('-') => format!("  {}", paint.with("31", line)),
-        _ => format!("  {line}"),
+fn coloured(paint: Paint, line: &Line) -> String {
+    match line.mark {
+        Some('+') => paint.with("32", &line.text),
+        Some('-') => paint.with("31", &line.text),
+        _ => line.text.clone(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use foreword_engine::search::Kind;
+    use foreword_engine::session::ItemId;
     use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn a_question_shows_what_would_be_done_and_nothing_moves_the_cursor() {
-        let tool = foreword_engine::session::ItemId::tool("foreword", "writeNote");
-        assert_eq!(tool.kind(), Kind::Tool);
-        let arguments = json!({"path": "a\u{1b}[2J.md", "content": "x\n".repeat(100)});
-        let check = |preview: Option<&str>, has: &[&str]| {
-            let said = question(Paint::new(false), &Approval { tool: &tool, arguments: &arguments, preview });
-            for words in has {
-                assert!(said.contains(words), "{words:?} is not in {said}");
-            }
-            assert!(!said.contains('\u{1b}'), "{said}");
-        };
-        check(None, &["foreword/writeNote", "\"path\""]);
-        check(Some("-a\n+\u{1b}b"), &["  -a\n", "+\u{fffd}b"]);
-        check(Some(&"+x\n".repeat(100)), &["… 60 more lines"]);
+    /// Asks with these answers: what was decided, what was shown, and how many answers were left.
+    fn asked(preview: Option<&str>, answers: &[&str]) -> (Decision, String, usize) {
+        let tool = ItemId::tool("foreword", "writeNote");
+        let arguments = json!({"path": "a\u{1b}[2J\u{202e}.md", "content": "x\n".repeat(100)});
+        let approval = Approval { tool: &tool, arguments: &arguments, preview, change: None };
+        let (mut out, mut left) = (Vec::new(), answers.iter());
+        let mut next = || left.next().map(|&line| line.to_owned());
+        let decision = ask(&approval, Paint::new(false), 80, &mut out, &mut next);
+        (decision, String::from_utf8(out).unwrap(), left.count())
     }
 
     #[test]
-    fn answers() {
-        for (line, expect) in
-            [("y\n", Some(Decision::Once)), ("Always\n", Some(Decision::Session)), ("n", Some(Decision::No)), ("\n", None)]
-        {
-            assert_eq!(decision(line), expect);
+    fn all_of_a_change_is_shown_before_it_can_be_allowed() {
+        let long: Vec<String> = (0..100).map(|line| format!("+line {line}")).collect();
+        let long = long.join("\n");
+        let check = |answers: &[&str], expect: Decision, shown: usize| {
+            let (decision, said, left) = asked(Some(&long), answers);
+            assert_eq!((decision, left), (expect, 0), "{answers:?}");
+            assert_eq!(said.matches("  +line ").count(), shown, "{answers:?}");
+        };
+        check(&["y"], Decision::No, 40);
+        check(&["y", "a", "always", "yes", "n"], Decision::No, 40);
+        check(&["m", "y", "n"], Decision::No, 80);
+        check(&["m", "m", "y"], Decision::Once, 100);
+        check(&["v", "a"], Decision::Session, 100);
+        check(&["", "what", "view", "more", "y"], Decision::Once, 100);
+        check(&["n"], Decision::No, 40);
+        check(&[], Decision::No, 40);
+        let (_, said, _) = asked(Some(&long), &["y", "n"]);
+        assert!(said.contains("60 lines not shown yet") && said.contains("has to be shown before"), "{said}");
+        assert_eq!(asked(Some("+short\n"), &["y"]).0, Decision::Once);
+    }
+
+    #[test]
+    fn a_changed_tool_is_shown_with_all_of_its_change() {
+        let (tool, arguments) = (ItemId::tool("weather", "get"), json!({"where": "Bern"}));
+        let change = "+x\n".repeat(100) + "-old\n+\u{1b}[2Jnew";
+        let approval = Approval { tool: &tool, arguments: &arguments, preview: None, change: Some(&change) };
+        let check = |answers: &[&str], expect: Decision| {
+            let (mut out, mut left) = (Vec::new(), answers.iter());
+            let mut next = || left.next().map(|&line| line.to_owned());
+            assert_eq!(ask(&approval, Paint::new(false), 80, &mut out, &mut next), expect, "{answers:?}");
+            String::from_utf8(out).unwrap()
+        };
+        check(&["y", "n"], Decision::No);
+        let said = check(&["v", "y"], Decision::Once);
+        for words in ["has changed this tool", "  -old\n  +<U+001B>[2Jnew", "\"where\": \"Bern\""] {
+            assert!(said.contains(words), "{words:?} is not in {said}");
         }
+        assert_eq!(said.matches("+x").count(), 100);
+    }
+
+    #[test]
+    fn a_long_line_is_broken_and_counts_as_many() {
+        let long = format!("+{}END", "x".repeat(80 * 60));
+        let (decision, said, _) = asked(Some(&long), &["y", "n"]);
+        assert_eq!(decision, Decision::No);
+        assert!(!said.contains("END"), "{said}");
+        let (decision, said, _) = asked(Some(&long), &["v", "y"]);
+        assert_eq!(decision, Decision::Once);
+        assert!(
+            said.contains("END") && said.lines().filter(|line| line.starts_with(INDENT)).all(|line| line.chars().count() <= 80),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_made_visible() {
+        let (_, said, _) = asked(None, &["v", "n"]);
+        assert!(
+            said.contains("foreword/writeNote") && said.contains("\"path\"") && said.contains("a\\u001b[2J<U+202E>.md"),
+            "{said}"
+        );
+        let (_, said, _) = asked(Some("-a\n+\u{1b}[8mb\u{200b}c\r\u{9b}\u{2066}\n"), &["n"]);
+        assert!(said.contains("  -a\n") && said.contains("+<U+001B>[8mb<U+200B>c<U+000D><U+009B><U+2066>"), "{said}");
+        assert!(!said.contains('\u{1b}'));
     }
 }

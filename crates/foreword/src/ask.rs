@@ -16,12 +16,11 @@ use foreword_engine::session::{
 };
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
-use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};
 use crate::config;
-use crate::equip::{self, Find, ToolArgs};
+use crate::equip::{self, AgentTools, Find, ToolArgs};
 use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::ModelArgs;
 use crate::paint::{note, shown};
@@ -29,6 +28,7 @@ use crate::places::places;
 use crate::preview;
 use crate::templates;
 use crate::tree::open;
+use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Ask a question about a folder of notes. The question, the request it led to and the answer are kept in the vault's store as they come, and \
@@ -177,7 +177,7 @@ impl SessionArgs {
         let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let Prepared { mut agent, servers, asking, search, problems, .. } =
-            runtime.block_on(prepare(vault, wanted, &places, &Zoned::now()))?;
+            runtime.block_on(prepare(vault, wanted, &places, &foreword_engine::clock::zoned()))?;
         for problem in &problems {
             note(shown(&problem.to_string()));
         }
@@ -194,7 +194,8 @@ impl SessionArgs {
         let mode = self.mode.or(config.mode).unwrap_or(usual);
         let find = model.find(keep).in_mode(mode);
         let id = new_session_id()?;
-        let (bench, stop) = self.tools.workbench(&place.root()?, servers, asking, find, window, &id)?;
+        let wanted = AgentTools { agent: self.agent.as_deref(), servers, asking };
+        let (bench, stop) = self.tools.workbench(vault, place, wanted, find, window, &id)?;
         let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
         setup.agent.clone_from(&self.agent);
         if let Some(search) = search {
@@ -227,7 +228,9 @@ impl ToolArgs {
         });
         let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
         let id = kept.id().to_owned();
-        let (mut bench, stop) = self.workbench(&place.root()?, servers, asking, find, window, &id)?;
+        let agent = kept.setup().agent.clone();
+        let wanted = AgentTools { agent: agent.as_deref(), servers, asking };
+        let (mut bench, stop) = self.workbench(vault, place, wanted, find, window, &id)?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
     }
@@ -253,6 +256,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if words.trim().is_empty() && !args.resume {
         bail!("a question is missing; or say --resume to answer the last one");
     }
+    trust::before_session(&vault)?;
     // What is wrong with the arguments is said before a session begins.
     let attached = attached(&vault, &args.session.attach)?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
@@ -274,7 +278,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 
 /// What a person asks in a session.
 pub(crate) fn question(kept: &Kept, vault: &Vault, words: &str, attached: Vec<Version>) -> Result<Question> {
-    let library = library_of(kept, vault, &Zoned::now())?;
+    let library = library_of(kept, vault, &foreword_engine::clock::zoned())?;
     Ok(Question { turn: TurnInput { words: words.to_owned(), attached, ..TurnInput::default() }, library })
 }
 
@@ -288,7 +292,7 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String]) -> Result<Vec<Version>>
     }
     let wanted = wanted.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let gathered = runtime.block_on(gather(vault, &wanted, &places()?, &Zoned::now(), Pages::Kept))?;
+    let gathered = runtime.block_on(gather(vault, &wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?;
     for problem in &gathered.problems {
         note(shown(&problem.to_string()));
     }

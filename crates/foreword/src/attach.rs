@@ -1,18 +1,19 @@
 //! `foreword attach`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::attach::{Pages, Shown, attach};
-use jiff::Zoned;
 use serde_json::json;
 
 use crate::paint::{count, note};
 use crate::places::places;
+use crate::terminal;
 use crate::tree::open;
+use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Show what an attachment would put into a prompt, block by block: embedded notes expanded, query blocks answered, images found. \
@@ -55,19 +56,18 @@ pub(crate) struct Args {
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
+    trust::note_restricted(&vault);
     let attachments = args.show.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
     let pages = if args.refresh { Pages::Fresh } else { Pages::Kept };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let shown = runtime.block_on(attach(&vault, &attachments, &places()?, &Zoned::now(), pages))?;
-    let mut out = io::stdout().lock();
+    let shown = runtime.block_on(attach(&vault, &attachments, &places()?, &foreword_engine::clock::zoned(), pages))?;
+    let mut out = terminal::plain_stdout();
     for Shown { id, hash, block, tokens, images } in &shown.items {
         if args.json {
             writeln!(out, "{}", json!({"item": id, "hash": hash, "tokens": tokens, "images": images, "block": block}))?;
         } else {
-            // As it would be sent, but for what could move the cursor.
-            let safe: String =
-                block.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect();
-            writeln!(out, "{safe}\n")?;
+            // As it would be sent.
+            writeln!(out, "{block}\n")?;
         }
     }
     for problem in &shown.problems {

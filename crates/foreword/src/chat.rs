@@ -2,7 +2,7 @@
 
 mod complete;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,9 @@ use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
 use crate::preview;
 use crate::summary;
+use crate::terminal::{self, Stream};
 use crate::tree::open;
+use crate::trust;
 use complete::Names;
 
 pub(crate) const LONG_ABOUT: &str = "\
@@ -96,13 +98,14 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let place = VaultArg { vault: args.vault.clone() };
+    trust::before_session(&vault)?;
     let waiting = ask::attached(&vault, &args.session.attach)?;
     let Opened { mut kept, bench, stop } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
     let answering = args.model.answering(&mut kept, bench, &stop)?;
     greet(&kept, &vault, &answering);
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
-    let history = args.vault.join(".foreword/history");
+    let history = place.store_file()?.with_file_name("history");
     let listing = rustyline::Config::builder().completion_type(CompletionType::List).build();
     let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
@@ -323,7 +326,7 @@ impl Chat {
             note("nothing was sent yet; `/context next WORDS` shows what would be");
             return Ok(());
         };
-        let mut out = io::stdout().lock();
+        let mut out = terminal::stdout();
         request::show(&mut out, &inspect(self.kept.store(), &session, number)?)?;
         Ok(out.flush()?)
     }
@@ -411,7 +414,7 @@ fn about(mode: Mode) -> &'static str {
 const USAGE: usize = 29;
 
 fn help() {
-    let (paint, width) = (Paint::stdout(), width(&io::stdout()));
+    let (paint, width) = (Paint::stdout(), width(Stream::Stdout));
     let mut group = "";
     for command in COMMANDS {
         if command.group != group {

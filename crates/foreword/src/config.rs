@@ -23,6 +23,11 @@ Configuration (foreword/config.toml in the user's configuration folder, or FOREW
   models = [\"house-model\"]                       what `foreword models` lists
   [models.\"ollama/qwen3:8b\"]                     what the model table does not know, or says otherwise
   window = 32768
+  [tools]                                        what tool servers of a vault may do
+  variables = [\"GITHUB_TOKEN\"]                   variables that they may be given, and no others
+  unasked = [\"weather/get_forecast\", \"files/*\"]  tools that run without asking you
+  [weights]
+  url = \"https://mirror.example/weights\"         where weights are fetched first; FOREWORD_WEIGHTS_URL comes before it
 Known without: openai, anthropic, gemini, deepseek, openrouter, ollama, lmstudio, llamacpp, vllm.";
 
 /// The user's configuration; the built-in one where there is no file.
@@ -38,6 +43,14 @@ pub(crate) fn load() -> Result<Config> {
     match Config::read(&text) {
         Ok(config) => Ok(config),
         Err(error) => bail!("the configuration {}, {error}", path.display()),
+    }
+}
+
+/// The mirror that weights are fetched from before pip is tried: `FOREWORD_WEIGHTS_URL`, else the configuration's.
+pub(crate) fn weights_mirror() -> Result<Option<String>> {
+    match std::env::var("FOREWORD_WEIGHTS_URL") {
+        Ok(url) if !url.is_empty() => Ok(Some(url)),
+        _ => Ok(load()?.weights_mirror),
     }
 }
 

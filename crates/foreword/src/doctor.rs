@@ -12,6 +12,7 @@ use foreword_engine::doctor::{Check, Network, Patient, Verdict};
 use crate::config::{self, is_set};
 use crate::paint::{Paint, shown};
 use crate::places::{config_file, places};
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Check everything that a session needs: the weights on this machine, the configuration, keys, providers, the vault, its agents' tool servers, \
@@ -76,7 +77,7 @@ fn configuration() -> Result<(Check, Config)> {
 }
 
 fn show(check: &Check, as_json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if as_json {
         return writeln!(out, "{}", serde_json::to_string(check)?);
     }

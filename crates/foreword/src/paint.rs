@@ -1,9 +1,9 @@
 //! How text reaches a terminal: colours where they are wanted, and nothing from outside that could move the cursor.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal};
 
 use crate::markdown::wrapped;
+use crate::terminal::Stream;
 
 /// Colours, where they are wanted.
 #[derive(Clone, Copy)]
@@ -17,11 +17,11 @@ impl Paint {
     }
 
     pub(crate) fn stderr() -> Self {
-        Self::new(io::stderr().is_terminal())
+        Self::new(Stream::Stderr.is_terminal())
     }
 
     pub(crate) fn stdout() -> Self {
-        Self::new(io::stdout().is_terminal())
+        Self::new(Stream::Stdout.is_terminal())
     }
 
     /// Whether there are any.
@@ -42,6 +42,11 @@ pub(crate) fn is_unsafe(c: char) -> bool {
 /// What came from outside must not move the cursor.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same for a text of several lines.
+pub(crate) fn shown_lines(text: &str) -> String {
+    text.chars().map(|c| if is_unsafe(c) && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c }).collect()
 }
 
 /// A text on one line, cut to `limit` characters.
@@ -70,7 +75,7 @@ pub(crate) fn count(number: usize, one: &str) -> String {
 }
 
 /// The terminal's width; where there is no terminal, a line may be as long as it likes.
-pub(crate) fn width(stream: &impl IsTerminal) -> usize {
+pub(crate) fn width(stream: Stream) -> usize {
     const USUAL: usize = 80;
     if !stream.is_terminal() {
         return usize::MAX;
@@ -80,7 +85,7 @@ pub(crate) fn width(stream: &impl IsTerminal) -> usize {
 
 /// Says something about the result, dimmed, on stderr.
 pub(crate) fn aside(text: &str) {
-    let line = wrapped(text, width(&io::stderr()), 0);
+    let line = wrapped(text, width(Stream::Stderr), 0);
     eprintln!("{}", Paint::stderr().with("2", line));
 }
 

@@ -12,6 +12,7 @@ Environment:
   FOREWORD_CONFIG   the configuration (else foreword/config.toml in the user's configuration folder)
   FOREWORD_CACHE    where indexes, vectors and fetched pages are kept (else the user's cache folder)
   FOREWORD_MODELS   where model weights are kept (else `models` in the cache)
+  FOREWORD_WEIGHTS_URL  a folder on an https server that weights are fetched from before pip is tried (else `[weights] url`)
   FOREWORD_STATE    where trust decisions, keys and the audit log are kept (else foreword in the user's state folder)
   NO_COLOR          no colours on the terminal";
 

@@ -9,6 +9,7 @@ use foreword_engine::session::{Expected, Hands, Kept, Preview, Question};
 use crate::inspect;
 use crate::kept::now_ms;
 use crate::paint::{Paint, grouped, note, one_line, shown};
+use crate::terminal;
 
 /// How a request is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: 
         }
     };
     preview.problems.iter().for_each(|problem| note(shown(problem)));
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     match form {
         Form::Table => show(&mut out, kept, &preview)?,
         Form::Json => writeln!(out, "{}", serde_json::to_string(&preview)?)?,

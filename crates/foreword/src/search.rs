@@ -1,7 +1,7 @@
 //! `foreword search`.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,15 +13,16 @@ use foreword_engine::catalog::{self, Catalog, QueryRow, Row};
 use foreword_engine::corpus::Corpus;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::search::{Answer, Hit, Kind, Query, Strategy, period};
-use jiff::Zoned;
 use jiff::civil::{Date, Weekday};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::config;
 use crate::index::read_files;
 use crate::paint::{Paint, count, note, one_line, shown};
 use crate::places::places;
 use crate::progress::{self, Bar};
+use crate::terminal;
 
 pub(crate) const USAGE: &str = "\
 foreword search [OPTIONS] [VAULT] <QUERY>
@@ -60,8 +61,8 @@ pub(crate) struct Offline {
 }
 
 impl Offline {
-    pub(crate) fn fetch(&self) -> Fetch {
-        if self.offline { Fetch::Never } else { Fetch::Allowed }
+    pub(crate) fn fetch(&self) -> Result<Fetch> {
+        Ok(if self.offline { Fetch::Never } else { Fetch::Allowed { mirror: config::weights_mirror()? } })
     }
 }
 
@@ -196,7 +197,7 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
     let rows: Vec<Row> = catalog::read(items)?;
     let queries: Vec<QueryRow> = catalog::read(queries)?;
     let places = places()?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch());
+    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
     let mut catalog = Catalog::new(&rows, args.strategy.into())?;
     let mut model = None;
     if !matches!(args.strategy, How::Keyword) {
@@ -216,9 +217,8 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
         }
     }
     let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
-    let stdout = io::stdout();
-    let paint = Paint::new(stdout.is_terminal());
-    let mut out = BufWriter::new(stdout.lock());
+    let paint = Paint::stdout();
+    let mut out = BufWriter::new(terminal::stdout());
     for row in &queries {
         let query = Query { embedder: model, kinds: &kinds, ..asked(args, &row.query) };
         let answer = catalog.index().search(&query);
@@ -248,9 +248,9 @@ fn asked<'a>(args: &Args, text: &'a str) -> Query<'a> {
 
 fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let places = places()?;
-    let now = Zoned::now();
+    let now = foreword_engine::clock::zoned();
     let mut corpus = Corpus::open(vault, &places, now.time_zone().clone())?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch());
+    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
     // Notes come first: at least half of the time is theirs.
     let started = Instant::now();
     let mut notes: Vec<String> = read_files(&mut corpus, Some(started + args.wait / 2)).into_iter().collect();
@@ -283,9 +283,8 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     if !corpus.problems().is_empty() {
         notes.push(format!("problems: {}; `foreword index` names them", corpus.problems().len()));
     }
-    let stdout = io::stdout();
-    let paint = Paint::new(stdout.is_terminal());
-    let mut out = BufWriter::new(stdout.lock());
+    let paint = Paint::stdout();
+    let mut out = BufWriter::new(terminal::stdout());
     if args.json {
         let mut line = json_of(args, &answer);
         if let Value::Object(line) = &mut line {

@@ -1,38 +1,45 @@
 //! `foreword serve`.
 
+use std::io::{self, IsTerminal as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::prepare::{ServerSpec, server_config};
+use foreword_engine::prepare::ServerSpec;
 use foreword_engine::tools::ServerConfig;
+use foreword_engine::vault::Vault;
 use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
 
 use crate::config;
+use crate::keys;
 use crate::model::ModelArgs;
 use crate::paint::{Paint, note, shown};
 use crate::places::places;
 use crate::templates;
+use crate::tree::open;
 use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
 A web page to chat over a folder of notes and to see what the model was given, and a gateway that programs which speak to OpenAI or Anthropic can speak \
 to instead: http://127.0.0.1:4949/ is the page, http://127.0.0.1:4949/v1 the gateway, /api/v1/openapi.json describes the API.
 
-Only programs of this machine can reach it. With --listen others can too, and then each request needs a token: it is shown once, and its hash is kept \
-in the vault's .foreword folder. What goes over the network is not encrypted: put a proxy with TLS in front where that matters.";
+At the start it prints an address for the browser. The address works once and for five minutes; Enter prints a new one, and so does `foreword keys url`. \
+Programs that use the gateway bring their own provider key, or one from `foreword keys new` to use the keys that are configured here.
+
+Only programs of this machine can reach it. With --listen others can too, and then each request needs a key of this server. What goes over the network \
+is not encrypted: put a proxy with TLS in front where that matters. Keys are kept outside of the vault, in the folder for state (FOREWORD_STATE).";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword serve examples/vault
   foreword serve ~/Notes --model claude-sonnet-5
   foreword serve ~/Notes --listen 192.168.1.5 --host notes.home
-  OPENAI_BASE_URL=http://127.0.0.1:4949/v1 your-program";
+  OPENAI_BASE_URL=http://127.0.0.1:4949/v1 OPENAI_API_KEY=$(foreword keys new) your-program";
 
 /// Options of `foreword serve`.
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 #[derive(ClapArgs)]
 pub(crate) struct Args {
     /// The folder of notes
@@ -41,15 +48,18 @@ pub(crate) struct Args {
     /// The port
     #[arg(long, default_value_t = 4949)]
     port: u16,
-    /// Listen on this address, for other machines too; a token is needed then
+    /// Listen on this address, for other machines too
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<IpAddr>,
     /// A name by which the server is called from outside
     #[arg(long, value_name = "NAME", requires = "listen")]
     host: Vec<String>,
-    /// Forget the token there is and show a new one
-    #[arg(long, requires = "listen")]
+    /// Replace the server's token: all pages have to open a new address, and scripts have to read the new token
+    #[arg(long)]
     new_token: bool,
+    /// Ask for no token and no key: every user and program of this machine can read the notes and use the configured provider keys
+    #[arg(long, conflicts_with_all = ["listen", "new_token"])]
+    no_auth: bool,
     /// Let the gateway pass every request on untouched, and only record it
     #[arg(long)]
     pass_through: bool,
@@ -65,10 +75,12 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let config = config::load()?;
     args.model.prepare(&args.model.choose(&config)?)?;
     let vault = args.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", args.vault.display()))?;
-    let (reach, shown) = reach(args, &vault)?;
+    let places = places()?;
+    let reach = reach(args, &places.state)?;
+    let token = reach.token().cloned();
     let limits = match reach {
-        Reach::Loopback => Limits::default(),
-        Reach::Token { .. } => Limits { requests_per_s: Some(100), ..Limits::default() },
+        Reach::Open | Reach::Loopback { .. } => Limits::default(),
+        Reach::Network { .. } => Limits { requests_per_s: Some(100), connections_per_address: 256, ..Limits::default() },
     };
     let answers = Answers {
         config,
@@ -79,15 +91,20 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         script: args.model.script.clone(),
     };
     let gateway = if args.pass_through { GatewayMode::PassThrough } else { GatewayMode::Session };
-    let servers = if args.trust_servers { all_servers } else { known_servers };
+    let servers = if args.trust_servers { all_servers } else { allowed_servers };
+    trust::before_session(&open(&vault)?)?;
     let templates = templates::user_folder();
-    let config = Config { vault, places: places()?, templates, answers, servers, reach, limits, gateway };
+    let config = Config { vault, places, templates, answers, servers, reach, limits, gateway };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {
         let server = Server::start(address, config)?;
         let address = server.address().unwrap_or(address);
-        greet(address, shown.as_deref());
+        let shown = reachable(address, own_address(address));
+        greet(address, shown, token.as_ref())?;
+        if let Some(token) = token {
+            print_addresses_on_enter(shown, token);
+        }
         server.run(asked_to_end()?).await;
         Ok::<(), anyhow::Error>(())
     })?;
@@ -96,60 +113,68 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who may come in, and the token where it is new.
-fn reach(args: &Args, vault: &Path) -> Result<(Reach, Option<String>)> {
-    if args.listen.is_none() {
-        return Ok((Reach::Loopback, None));
+/// Who may come in. The token is never taken from the vault, which may come from anywhere.
+fn reach(args: &Args, state: &Path) -> Result<Reach> {
+    if args.no_auth {
+        note(
+            "--no-auth: every user and every program of this machine can read the notes, write into the vault \
+             and use the provider keys that are configured here",
+        );
+        return Ok(Reach::Open);
     }
-    let file = vault.join(".foreword/server-token");
-    if args.new_token {
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("the old token in {} cannot be forgotten", file.display()));
-            }
-            _ => {}
-        }
-    }
-    let (token, shown) = Token::keep(&file)?;
-    Ok((Reach::Token { token, hosts: args.host.clone() }, shown))
+    let token = if args.new_token { Token::renew(state)? } else { Token::open(state)? };
+    Ok(match args.listen {
+        None => Reach::Loopback { token },
+        Some(_) => Reach::Network { token, hosts: args.host.clone() },
+    })
 }
 
-/// The vault's tool servers that the user has allowed before.
-fn known_servers(root: &Path, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
-    ready(trust::known(root, servers))
+/// The agent's tool servers that the user has allowed.
+fn allowed_servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+    ready(vault, agent, servers, false)
 }
 
-/// All of the vault's tool servers.
-fn all_servers(_: &Path, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
-    ready(servers)
+/// All of the agent's tool servers.
+fn all_servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+    ready(vault, agent, servers, true)
 }
 
-fn ready(servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
-    let ready = |server: ServerSpec| match server_config(&server, &|name| std::env::var(name).ok()) {
-        Ok(config) => Some(config),
-        Err(why) => {
-            note(shown(&format!("the tool server {} was not started: {why}", server.name)));
-            None
-        }
-    };
-    servers.into_iter().filter_map(ready).collect()
+fn ready(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>, all: bool) -> Vec<ServerConfig> {
+    trust::servers(vault, agent, servers, all).unwrap_or_else(|error| {
+        note(shown(&format!("no tool server was started: {error:#}")));
+        Vec::new()
+    })
 }
 
-fn greet(listens: SocketAddr, token: Option<&str>) {
+fn greet(listens: SocketAddr, shown: SocketAddr, token: Option<&Token>) -> Result<()> {
     let paint = Paint::stderr();
-    let address = reachable(listens, own_address(listens));
     let page = match token {
-        Some(token) => format!("http://{address}/#token={token}"),
-        None => format!("http://{address}/"),
+        Some(token) => keys::page(shown, &token.code(shown.port())?),
+        None => format!("http://{shown}/"),
     };
     eprintln!("Foreword is at {}", paint.with("1;36", page));
-    if address != listens {
+    if shown != listens {
         note(format!("it listens on all addresses of this machine, port {}", listens.port()));
     }
     if token.is_some() {
-        note("this is the only time the token is shown; --new-token makes another one");
+        note("the address works once, for five minutes; `foreword keys url` prints a new one, and so does Enter here");
     }
-    eprintln!("{}", paint.with("2", format!("gateway http://{address}/v1, API http://{address}/api/v1; Ctrl-C ends it")));
+    eprintln!("{}", paint.with("2", format!("gateway http://{shown}/v1, API http://{shown}/api/v1; Ctrl-C ends it")));
+    Ok(())
+}
+
+/// Prints a new address for the page each time somebody presses Enter at the terminal.
+fn print_addresses_on_enter(shown: SocketAddr, token: Token) {
+    if !io::stdin().is_terminal() {
+        return;
+    }
+    // Nothing waits for this thread: it ends with the program.
+    std::thread::spawn(move || {
+        for line in io::stdin().lines() {
+            let (Ok(_), Ok(code)) = (line, token.code(shown.port())) else { return };
+            eprintln!("{}", Paint::stderr().with("1;36", keys::page(shown, &code)));
+        }
+    });
 }
 
 /// An address that leads here: `0.0.0.0` and `::` mean all of them and lead nowhere.

@@ -17,6 +17,7 @@ use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
 use crate::model::{ModelArgs, stop};
 use crate::paint::{Paint, note, one_line, shown};
+use crate::terminal;
 use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -177,12 +178,12 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 
 fn done(as_json: bool, id: &str, what: &str) -> io::Result<()> {
     let line = if as_json { json!({"session": id, "done": what}).to_string() } else { format!("{id} {}", shown(what)) };
-    writeln!(io::stdout(), "{line}")
+    writeln!(terminal::stdout(), "{line}")
 }
 
 fn confirmed(row: &SessionRow) -> Result<bool> {
     eprint!("delete {} ({})? Its markdown file stays. [y/N] ", row.id, shown(row.title.as_deref().unwrap_or("no title")));
-    io::stderr().flush()?;
+    terminal::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -213,7 +214,7 @@ fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
 
 fn list(store: &dyn Store, as_json: bool) -> Result<()> {
     let sessions = store.sessions()?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if as_json {
         for row in &sessions {
             writeln!(out, "{}", serde_json::to_string(row)?)?;
@@ -223,7 +224,7 @@ fn list(store: &dyn Store, as_json: bool) -> Result<()> {
     if sessions.is_empty() {
         note("no sessions yet; `foreword ask` begins one");
     }
-    let paint = Paint::new(io::IsTerminal::is_terminal(&out));
+    let paint = Paint::stdout();
     for row in &sessions {
         let title = one_line(row.title.as_deref().unwrap_or("(no title)"), 60);
         let from = row.forked_from.as_ref().map(|from| format!(", from {}", shown(from))).unwrap_or_default();
@@ -242,7 +243,7 @@ fn snippet(text: &str, words: &str) -> String {
 }
 
 fn search(store: &dyn Store, words: &str, top: usize, as_json: bool) -> Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     let found = store.search(words, top)?;
     if found.is_empty() && !as_json {
         note("nothing was found; all the words must be in one message");
@@ -276,13 +277,13 @@ fn search(store: &dyn Store, words: &str, top: usize, as_json: bool) -> Result<(
 fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
     let row = store.session(id)?;
     let transcript = transcript(store, &row)?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if as_json {
         let messages = foreword_engine::chats::messages(&transcript.messages);
         writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages}))?;
         return Ok(());
     }
-    let paint = Paint::new(io::IsTerminal::is_terminal(&out));
+    let paint = Paint::stdout();
     let mut turn = 0;
     for entry in &transcript.messages {
         let is_user = entry.role == foreword_engine::chats::Role::User;

@@ -1,6 +1,6 @@
 //! `foreword simulate`.
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use foreword_engine::{Layout, PROVIDERS};
 
 use crate::paint::Paint;
 use crate::table;
+use crate::terminal::{self, Stream};
 
 pub(crate) const LONG_ABOUT: &str = "\
 Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it.
@@ -116,9 +117,8 @@ fn all(args: &Args) -> Result<Vec<Vec<Report>>, ScenarioError> {
 }
 
 fn print(args: &Args, reports: &[Vec<Report>]) -> io::Result<()> {
-    let stdout = io::stdout();
-    let paint = Paint::new(stdout.is_terminal());
-    let mut out = BufWriter::new(stdout.lock());
+    let paint = Paint::stdout();
+    let mut out = BufWriter::new(terminal::stdout());
     if args.json {
         for report in reports.iter().flatten() {
             serde_json::to_writer(&mut out, report)?;
@@ -150,15 +150,15 @@ impl Progress {
 
     fn step(&mut self, name: &str) {
         self.done += 1;
-        if io::stderr().is_terminal() && self.started.elapsed().as_millis() > 500 {
-            eprint!("\r\x1b[K{}/{} {name}", self.done, self.total);
+        if Stream::Stderr.is_terminal() && self.started.elapsed().as_millis() > 500 {
+            terminal::rewrite_line(&format!("{}/{} {name}", self.done, self.total));
             self.shown = true;
         }
     }
 
     fn clear(&self) {
         if self.shown {
-            eprint!("\r\x1b[K");
+            terminal::rewrite_line("");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `foreword templates`.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,10 +11,13 @@ use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::manager::Manager;
 use foreword_engine::session::{Setup, Stop};
 use foreword_engine::templates::{BUILTIN, Shelf, TEMPLATE_FOLDERS, Template, new_text};
+use foreword_engine::trust::VaultTrust;
 use jiff::tz::TimeZone;
 
 use crate::paint::{Paint, count, note, one_line, shown};
-use crate::places::config_file;
+use crate::places::{config_file, places};
+use crate::terminal::{self, Stream};
+use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Context templates: markdown files that say what a managed history keeps when older messages leave the prompt.
@@ -74,7 +77,8 @@ pub(crate) fn user_folder() -> Option<PathBuf> {
 
 /// Where the templates of a vault are looked for.
 pub(crate) fn shelf(vault: &Path) -> Shelf {
-    Shelf::new(Some(vault), user_folder().as_deref())
+    let trusted = places().map(|places| VaultTrust::open_or_restricted(&places, vault).templates());
+    Shelf::new(Some(vault), trusted.unwrap_or_default(), user_folder().as_deref())
 }
 
 /// Who manages the history of a session, where it is managed.
@@ -88,9 +92,10 @@ pub(crate) fn manager(setup: &Setup, vault: &Path, stop: &Stop) -> Option<Manage
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let user = user_folder();
-    let shelf = Shelf::new(Some(&args.vault), user.as_deref());
+    let trusted = shelf(&args.vault);
+    let shelf = trusted.clone().to_look_at();
     match &args.what {
-        What::List => list(&shelf, args.json),
+        What::List => list(&trusted, args.json),
         What::Show { name } => show(&shelf, &args.vault, user.as_deref(), name, args.json),
         What::Check { name } => check(&shelf, name.as_deref(), args.json),
         What::New { name, from } => new(&shelf, args, user.as_deref(), name, from.as_deref()),
@@ -98,15 +103,19 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 fn list(shelf: &Shelf, json: bool) -> Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    let paint = Paint::new(io::stdout().is_terminal());
+    let mut out = terminal::stdout();
+    let paint = Paint::stdout();
     for listed in shelf.list() {
         if json {
             writeln!(out, "{}", serde_json::to_string(&listed)?)?;
             continue;
         }
         let place = listed.path.as_deref().unwrap_or("comes with Foreword");
-        let hidden = if listed.hidden { "; another of this name comes first" } else { "" };
+        let hidden = match (listed.trusted, listed.hidden) {
+            (false, _) => "; not used until `foreword trust` allows it",
+            (true, true) => "; another of this name comes first",
+            (true, false) => "",
+        };
         let flaws = if listed.flaws > 0 { format!("; {} (see check)", count(listed.flaws, "flaw")) } else { String::new() };
         writeln!(out, "{:<20} {}", shown(&listed.name), one_line(listed.description.as_deref().unwrap_or("—"), 90))?;
         writeln!(out, "{:<20} {}", "", paint.with("2", shown(&format!("{}: {place}{hidden}{flaws}", listed.origin.as_str()))))?;
@@ -127,14 +136,14 @@ fn text_of(template: &Template, vault: &Path, user: Option<&Path>) -> Result<Str
 
 fn show(shelf: &Shelf, vault: &Path, user: Option<&Path>, name: &str, json: bool) -> Result<ExitCode> {
     let template = shelf.find(name)?;
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if json {
         writeln!(out, "{}", serde_json::to_string(&template)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let text = text_of(&template, vault, user)?;
     // On a terminal nothing may move the cursor; a file gets the very text.
-    if io::stdout().is_terminal() {
+    if Stream::Stdout.is_terminal() {
         for line in text.lines() {
             writeln!(out, "{}", shown(line))?;
         }
@@ -149,7 +158,7 @@ fn check(shelf: &Shelf, name: Option<&str>, json: bool) -> Result<ExitCode> {
         Some(name) => vec![name.to_owned()],
         None => shelf.list().into_iter().filter(|listed| !listed.hidden).map(|listed| listed.name).collect(),
     };
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     let mut sound = true;
     for name in names {
         let template = shelf.find(&name)?;
@@ -180,7 +189,8 @@ fn new(shelf: &Shelf, args: &Args, user: Option<&Path>, name: &str, from: Option
         return Err(error.into());
     }
     let text = match from {
-        Some(from) => text_of(&shelf.find(from)?, &args.vault, user)?,
+        // Only from one that may be used: a copy of it may be used, too.
+        Some(from) => text_of(&self::shelf(&args.vault).find(from)?, &args.vault, user)?,
         None => new_text(bare),
     };
     if !args.vault.is_dir() {
@@ -193,6 +203,9 @@ fn new(shelf: &Shelf, args: &Args, user: Option<&Path>, name: &str, from: Option
         format!("cannot begin {}: a template that is there already is never overwritten; choose another name", file.display())
     })?;
     opened.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))?;
-    writeln!(io::stdout(), "{}", file.display())?;
+    // The user makes it through us, so there is nothing to ask.
+    let vault = open(&args.vault)?;
+    VaultTrust::open(&places()?, vault.root())?.allow_own_change(&vault, &format!("{}/{bare}.md", TEMPLATE_FOLDERS[0]))?;
+    writeln!(terminal::stdout(), "{}", file.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `foreword tree`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use foreword_engine::vault::{Show, Vault};
 
 use crate::paint::{note, shown};
 use crate::places::places;
+use crate::terminal;
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -46,7 +47,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     for problem in vault.problems() {
         note(shown(&problem.to_string()));
     }
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     if args.json {
         writeln!(out, "{}", serde_json::to_string(&tree)?)?;
     } else {

@@ -1,137 +1,436 @@
-//! Programs that a vault wants to have started. A vault may come from anywhere, so its tool servers run only where the user has said so;
-//! what was said is kept for exactly this program with exactly these arguments.
+//! `foreword trust`, and asking at the terminal what a vault may do.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
+use clap::Args as ClapArgs;
+use foreword_engine::audit::{Audit, AuditEntry, AuditEvent};
+use foreword_engine::hidden::visible;
+use foreword_engine::launch::{Launch, server_config};
+use foreword_engine::places::Places;
 use foreword_engine::prepare::{ServerSpec, Transport};
 use foreword_engine::session::Hash;
+use foreword_engine::tools::{Sandbox, ServerConfig, is_instruction, sandbox};
+use foreword_engine::trust::{self, Claim, ClaimView, Grants, Standing, StateFolder, VaultTrust, Verdict};
+use foreword_engine::vault::Vault;
+use serde_json::json;
 
-use crate::paint::{Paint, note, shown};
+use crate::config;
+use crate::paint::{Paint, count, note, shown};
 use crate::places::places;
+use crate::terminal::{self, Stream};
+use crate::tree::open;
 
-/// Those of the servers that the user lets run.
-pub(crate) fn trusted(root: &Path, servers: Vec<ServerSpec>, all: bool) -> Result<Vec<ServerSpec>> {
-    if servers.is_empty() {
-        return Ok(servers);
+pub(crate) const LONG_ABOUT: &str = "\
+Shows what the files of a folder ask for beyond being read, and asks whether they may: tool servers (programs and addresses), pages that \
+a project fetches, hosts of your own network, context templates, instructions in the memory file and rule files, and a .foreword folder \
+that came with it. Until you allow it, none of it has an effect; notes can be read, searched and chatted with all the same.
+
+Your decisions are kept outside of the folder and hold for exactly what was shown. What changes is asked again, with the difference.";
+
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  foreword trust ~/Downloads/vault           look, and decide
+  foreword trust ~/Notes --show              only look
+  foreword trust ~/Notes --yes --network     allow everything shown; its programs may use the network
+  foreword trust --list
+  foreword trust ~/Notes --revoke
+Exit codes: 0 everything is decided; 1 something waits for your decision; 2 it failed.";
+
+/// Options of `foreword trust`.
+#[derive(ClapArgs)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
+pub(crate) struct Args {
+    /// The folder of notes
+    #[arg(default_value = ".")]
+    vault: PathBuf,
+    /// Only show what it asks for
+    #[arg(long)]
+    show: bool,
+    /// Allow everything without asking; it is shown all the same
+    #[arg(long, conflicts_with = "show")]
+    yes: bool,
+    /// With --yes: let its programs use the network
+    #[arg(long, requires = "yes")]
+    network: bool,
+    /// With --yes: let its programs read and change your home folder
+    #[arg(long, requires = "yes")]
+    home: bool,
+    /// Forget all decisions about the folder
+    #[arg(long, conflicts_with_all = ["show", "yes"])]
+    revoke: bool,
+    /// The folders you have decided about, and what you allowed
+    #[arg(long, conflicts_with_all = ["show", "yes", "revoke"])]
+    list: bool,
+    /// The log of decisions, approvals and hosts that were spoken to
+    #[arg(long, conflicts_with_all = ["show", "yes", "revoke", "list"])]
+    log: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn main(args: &Args) -> Result<ExitCode> {
+    if args.log {
+        return print_log(args.json);
     }
-    let file = places()?.cache.join("trusted-servers");
-    let mut known: BTreeSet<String> = fs::read_to_string(&file).unwrap_or_default().lines().map(str::to_owned).collect();
-    let mut let_run = Vec::new();
-    for server in servers {
-        let mark = mark(root, &server);
-        if all || known.contains(&mark) {
-            let_run.push(server);
-        } else if io::stdin().is_terminal() && io::stderr().is_terminal() {
-            match ask(&server) {
-                Answer::Always => {
-                    known.insert(mark);
-                    keep(&file, &known);
-                    let_run.push(server);
-                }
-                Answer::Once => let_run.push(server),
-                Answer::No => {}
-            }
-        } else {
-            note(format!(
-                "the tool server {} of this vault was not started, because nobody has allowed it: {}. \
-                 Start a chat at a terminal to allow it, or say --trust-servers",
-                shown(&server.name),
-                shown(&told(&server))
-            ));
+    if args.list {
+        return print_list(args.json);
+    }
+    let places = places()?;
+    if args.revoke {
+        let mut trust = VaultTrust::open(&places, &args.vault)?;
+        trust.revoke()?;
+        note(format!("nothing in {} is trusted any more", shown(&trust.record().vault.display().to_string())));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let vault = open(&args.vault)?;
+    let mut trust = VaultTrust::open(&places, vault.root())?;
+    let claims = trust.claims(&vault);
+    if args.json {
+        println!("{}", view(&vault, claims.clone()));
+    } else {
+        write!(terminal::stdout(), "{}", described(Paint::stdout(), vault.root(), &claims))?;
+    }
+    let mut verdicts = Vec::new();
+    if args.yes {
+        let grants = Grants { network: args.network, home: args.home, ..Grants::default() };
+        verdicts.extend(claims.iter().map(|(claim, _)| verdict(claim, true, grants)));
+    } else if !args.show && !args.json && claims.iter().any(|(_, standing)| standing.is_open()) && at_terminal() {
+        verdicts = decide(&claims)?;
+    }
+    apply(&mut trust, &vault, &verdicts)?;
+    let open = VaultTrust::open(&places, vault.root())?.claims(&vault).iter().any(|(_, standing)| standing.is_open());
+    Ok(if open { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Before a session begins: asks at the terminal about what has not been decided, or says that it waits.
+pub(crate) fn before_session(vault: &Vault) -> Result<()> {
+    let mut trust = match VaultTrust::open(&places()?, vault.root()) {
+        Ok(trust) => trust,
+        Err(error) => {
+            note(shown(&format!("this folder is restricted: {error}")));
+            return Ok(());
         }
-    }
-    Ok(let_run)
-}
-
-/// Those of the servers that the user has let run before; nobody is asked.
-pub(crate) fn known(root: &Path, servers: Vec<ServerSpec>) -> Vec<ServerSpec> {
-    let Ok(places) = places() else { return Vec::new() };
-    let known = fs::read_to_string(places.cache.join("trusted-servers")).unwrap_or_default();
-    let (let_run, held): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| {
-        let mark = mark(root, server);
-        known.lines().any(|line| line == mark)
-    });
-    for server in held {
-        note(format!(
-            "the tool server {} of this vault was not started, because nobody has allowed it: {}. Start `foreword chat` to allow it, or say --trust-servers",
-            shown(&server.name),
-            shown(&told(&server))
-        ));
-    }
-    let_run
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Once,
-    Always,
-    No,
-}
-
-fn ask(server: &ServerSpec) -> Answer {
-    let paint = Paint::stderr();
-    eprintln!(
-        "This vault has a tool server, {}. To use it, Foreword would run or contact:",
-        paint.with("1", shown(&server.name))
-    );
-    eprintln!("  {}", shown(&told(server)));
-    loop {
-        eprint!("{} ", paint.with("1", "Let it? [y]es this time, [a]lways, [n]o:"));
-        let _ = io::stderr().flush();
-        let mut line = String::new();
-        if !io::stdin().lock().read_line(&mut line).is_ok_and(|read| read > 0) {
-            return Answer::No;
-        }
-        match line.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Answer::Once,
-            "a" | "always" => return Answer::Always,
-            "n" | "no" => return Answer::No,
-            _ => {}
-        }
-    }
-}
-
-/// What a person has to know of a server. Values are not shown, as they may be secret; their names are.
-fn told(server: &ServerSpec) -> String {
-    let with = |names: Vec<&String>, what: &str| {
-        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
-        if names.is_empty() { String::new() } else { format!(" ({what}: {})", names.join(", ")) }
     };
-    match &server.transport {
-        Transport::Stdio { command, args, env, .. } => {
-            let line = std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>().join(" ");
-            format!("{line}{}", with(env.0.keys().collect(), "variables"))
-        }
-        Transport::Http { url, headers } => format!("{url}{}", with(headers.0.keys().collect(), "headers")),
+    let mut claims = trust.claims(vault);
+    claims.retain(|(_, standing)| standing.is_open());
+    if claims.is_empty() {
+        return Ok(());
+    }
+    if !at_terminal() {
+        say_restricted(vault, &claims);
+        return Ok(());
+    }
+    eprint!("{}", described(Paint::stderr(), vault.root(), &claims));
+    let verdicts = decide(&claims)?;
+    apply(&mut trust, vault, &verdicts)
+}
+
+/// Where nothing is asked: says that something waits.
+pub(crate) fn note_restricted(vault: &Vault) {
+    let Ok(places) = places() else { return };
+    let mut claims = VaultTrust::open_or_restricted(&places, vault.root()).claims(vault);
+    claims.retain(|(_, standing)| standing.is_open());
+    if !claims.is_empty() {
+        say_restricted(vault, &claims);
     }
 }
 
-/// Stands for this server in this vault, and for no other.
-fn mark(root: &Path, server: &ServerSpec) -> String {
-    let mut parts = vec![root.display().to_string(), server.name.clone()];
-    match &server.transport {
-        Transport::Stdio { command, args, env, cwd } => {
-            parts.extend([command.clone(), args.len().to_string()]);
-            parts.extend(args.iter().cloned());
-            parts.extend(env.0.iter().flat_map(|(name, value)| [name.clone(), value.clone()]));
-            parts.extend(cwd.clone());
-        }
-        Transport::Http { url, headers } => {
-            parts.push(url.clone());
-            parts.extend(headers.0.iter().flat_map(|(name, value)| [name.clone(), value.clone()]));
-        }
-    }
-    Hash::of(parts.join("\0")).to_string()
+fn say_restricted(vault: &Vault, claims: &[(Claim, Standing)]) {
+    let folder = shown(&vault.root().display().to_string());
+    note(format!("{folder} is restricted: {} until you allow it; `foreword trust` shows what it would do", waiting(claims)));
 }
 
-/// Where it cannot be kept, it is asked again the next time.
-fn keep(file: &PathBuf, known: &BTreeSet<String>) {
-    let text: String = known.iter().flat_map(|mark| [mark.as_str(), "\n"]).collect();
-    if let Some(folder) = file.parent() {
-        let _ = fs::create_dir_all(folder).and_then(|()| fs::write(file, text));
+/// "2 tool servers and 1 template are not used".
+fn waiting(claims: &[(Claim, Standing)]) -> String {
+    let titles: Vec<String> = claims.iter().map(|(claim, _)| shown(&claim.title)).collect();
+    match titles.as_slice() {
+        [one] => format!("the {one} is not used"),
+        several => format!("{} are not used ({})", count(several.len(), "thing"), several.join("; ")),
+    }
+}
+
+fn at_terminal() -> bool {
+    io::stdin().is_terminal() && Stream::Stderr.is_terminal()
+}
+
+/// The tool servers that the user lets run, ready to be started.
+pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>, all: bool) -> Result<Vec<ServerConfig>> {
+    if servers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (places, config, working_folder) = (places()?, config::load()?, std::env::current_dir()?);
+    let environment = |name: &str| std::env::var(name).ok();
+    let launch = Launch {
+        root: vault.root(),
+        working_folder: &working_folder,
+        places: &places,
+        rules: &config.tools,
+        environment: &environment,
+    };
+    let trust = VaultTrust::open_or_restricted(&places, vault.root());
+    let mut configs = Vec::new();
+    for server in servers {
+        let grants = if all {
+            allowed_for_one_run(&places, vault, &server);
+            Some(Grants { network: true, home: true, unconfined: true })
+        } else {
+            trust.server(vault, agent.unwrap_or_default(), &server)
+        };
+        let Some(grants) = grants else {
+            note(format!(
+                "the tool server {} was not started, because you have not allowed it; `foreword trust` shows what it would do",
+                shown(&server.name)
+            ));
+            continue;
+        };
+        if let Transport::Http { url, .. } = &server.transport {
+            // A log that cannot be written does not keep people from their tools.
+            let _ = Audit::new(&places.state).url(url, "tool server");
+        }
+        let sandbox = (!grants.unconfined || sandbox::availability().is_ok()).then(|| confined(vault, grants));
+        match server_config(&server, &launch, sandbox) {
+            Ok(config) => configs.push(config),
+            Err(why) => note(shown(&why.to_string())),
+        }
+    }
+    Ok(configs)
+}
+
+/// `--trust-servers` is a decision too, without a question.
+fn allowed_for_one_run(places: &Places, vault: &Vault, server: &ServerSpec) {
+    let event = AuditEvent::Trusted {
+        vault: vault.root().display().to_string(),
+        what: format!("tool server {}, for one run (--trust-servers)", server.name),
+        sha256: Hash::of(server.canonical()).to_string(),
+    };
+    if let Err(error) = Audit::new(&places.state).record(event) {
+        note(shown(&format!("the log of decisions cannot be written: {error}")));
+    }
+}
+
+/// What a program may reach: the folder, but not what other programs run or read as instructions.
+fn confined(vault: &Vault, grants: Grants) -> Sandbox {
+    let root = vault.root();
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_protected = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        is_instruction(&name) || is_instruction(&format!("{name}/x.md"))
+    };
+    let protected = entries.filter(is_protected).collect();
+    Sandbox { network: grants.network, home: grants.home, folders: vec![root.to_owned()], protected, hidden: Vec::new() }
+}
+
+fn verdict(claim: &Claim, allowed: bool, grants: Grants) -> Verdict {
+    let grants = if claim.program && allowed { grants } else { Grants::default() };
+    Verdict { id: claim.id.clone(), sha256: claim.hash(), allowed, grants }
+}
+
+/// Keeps the verdicts.
+fn apply(trust: &mut VaultTrust, vault: &Vault, verdicts: &[Verdict]) -> Result<()> {
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    trust.decide(vault, verdicts)?;
+    bring_in(trust)
+}
+
+/// Sessions that were kept outside of the vault move into it once its own state is used.
+pub(crate) fn bring_in(trust: &VaultTrust) -> Result<()> {
+    let (moved, left) = trust.bring_in_sessions()?;
+    if moved > 0 {
+        note(format!("{} from before moved into the folder", count(moved, "session")));
+    }
+    if left > 0 {
+        let folder = trust.outside_state().path.with_extension("moved");
+        note(format!("{} not moved, because the folder has one of that name; see {}", count(left, "session"), folder.display()));
+    }
+    Ok(())
+}
+
+/// Asks about all claims at once, or about each.
+fn decide(claims: &[(Claim, Standing)]) -> Result<Vec<Verdict>> {
+    let open: Vec<&Claim> = claims.iter().filter(|(_, standing)| standing.is_open()).map(|(claim, _)| claim).collect();
+    let question = "Allow it? [a]ll of it, [c]hoose one by one, [n]ot now (it is asked again), n[e]ver (until it changes):";
+    match choose(question, &["a", "c", "n", "e"])?.as_str() {
+        "a" => open.into_iter().map(|claim| Ok(verdict(claim, true, grants(claim)?))).collect(),
+        "c" => {
+            let mut verdicts = Vec::new();
+            for claim in open {
+                let question = format!("Allow the {}? [y]es, [n]ot now, n[e]ver:", shown(&claim.title));
+                match choose(&question, &["y", "n", "e"])?.as_str() {
+                    "y" => verdicts.push(verdict(claim, true, grants(claim)?)),
+                    "e" => verdicts.push(verdict(claim, false, Grants::default())),
+                    _ => {}
+                }
+            }
+            Ok(verdicts)
+        }
+        "e" => Ok(open.into_iter().map(|claim| verdict(claim, false, Grants::default())).collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What the program of a tool server may reach.
+fn grants(claim: &Claim) -> Result<Grants> {
+    if !claim.program {
+        return Ok(Grants::default());
+    }
+    let question = format!(
+        "What may the {} use? [1] this folder only, [2] also the network, [3] also the network and your home folder:",
+        shown(&claim.title)
+    );
+    let answer = choose(&question, &["1", "2", "3"])?;
+    Ok(Grants { network: answer != "1", home: answer == "3", ..Grants::default() })
+}
+
+/// One of the answers. The end of the input is the answer that changes nothing.
+fn choose(question: &str, answers: &[&str]) -> Result<String> {
+    let paint = Paint::stderr();
+    loop {
+        eprint!("{} ", paint.with("1", question));
+        terminal::stderr().flush()?;
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            bail!("nothing was decided: the input ended");
+        }
+        let answer = line.trim().to_lowercase();
+        if answers.contains(&answer.as_str()) {
+            return Ok(answer);
+        }
+    }
+}
+
+/// Everything that a person has to know before deciding.
+fn described(paint: Paint, root: &Path, claims: &[(Claim, Standing)]) -> String {
+    let folder = shown(&root.display().to_string());
+    if claims.is_empty() {
+        return format!("{folder} asks for nothing beyond being read.\n");
+    }
+    let mut text = format!("{} asks for:\n", paint.with("1", folder));
+    if claims.iter().any(|(claim, _)| claim.program)
+        && let Err(why) = sandbox::availability()
+    {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{}",
+            paint.with("33", format!("There is no sandbox for programs: {why}. They would run with all of your rights."))
+        );
+    }
+    for (claim, standing) in claims {
+        let state = match standing {
+            Standing::Allowed { grants } => match (claim.program, grants.network, grants.home) {
+                (true, false, false) => "allowed, without network and home folder".to_owned(),
+                (true, true, false) => "allowed, with the network".to_owned(),
+                (true, false, true) => "allowed, with your home folder".to_owned(),
+                (true, true, true) => "allowed, with the network and your home folder".to_owned(),
+                (false, ..) => "allowed".to_owned(),
+            },
+            Standing::Declined => "not allowed".to_owned(),
+            Standing::New => "waits for your decision".to_owned(),
+            Standing::Changed { .. } => "changed since you decided".to_owned(),
+        };
+        let title = paint.with("1", shown(&claim.title));
+        let _ = writeln!(text, "\n{title}: {state} ({})", shown(&claim.file));
+        for effect in &claim.effects {
+            let _ = writeln!(text, "  {}", visible(effect));
+        }
+        if let Standing::Changed { diff } = standing {
+            for line in diff.lines() {
+                let line = visible(line);
+                let colour = if line.starts_with('+') {
+                    "32"
+                } else if line.starts_with('-') {
+                    "31"
+                } else {
+                    "0"
+                };
+                let _ = writeln!(text, "  {}", paint.with(colour, line));
+            }
+        }
+    }
+    // The end of a long text is what is seen when the question comes, so all of it is named there once more.
+    let open: Vec<String> =
+        claims.iter().filter(|(_, standing)| standing.is_open()).map(|(claim, _)| shown(&claim.title)).collect();
+    if !open.is_empty() {
+        let _ = writeln!(text, "\n{}", paint.with("1", format!("{} for your decision:", count(open.len(), "thing"))));
+        for title in open {
+            let _ = writeln!(text, "  {title}");
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn view(vault: &Vault, claims: Vec<(Claim, Standing)>) -> serde_json::Value {
+    let claims: Vec<ClaimView> = claims.into_iter().map(ClaimView::from).collect();
+    json!({"vault": vault.root(), "claims": claims})
+}
+
+fn print_list(as_json: bool) -> Result<ExitCode> {
+    for record in trust::list(&places()?)? {
+        if as_json {
+            println!("{}", serde_json::to_string(&record)?);
+            continue;
+        }
+        println!("{}", shown(&record.vault.display().to_string()));
+        if record.state_id.is_some() {
+            println!("  its .foreword folder is yours");
+        }
+        let mut decided: BTreeMap<&str, bool> = BTreeMap::new();
+        decided.extend(record.decisions.iter().map(|(id, decision)| (id.as_str(), decision.allowed)));
+        for (id, allowed) in decided {
+            println!("  {} {}", if allowed { "allowed:    " } else { "not allowed:" }, shown(id));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_log(as_json: bool) -> Result<ExitCode> {
+    let audit = Audit::new(&places()?.state);
+    let (entries, unread) = audit.read().with_context(|| format!("Failed to read {}", audit.file().display()))?;
+    let mut out = terminal::stdout();
+    for entry in entries {
+        if as_json {
+            writeln!(out, "{}", serde_json::to_string(&entry)?)?;
+        } else {
+            writeln!(out, "{}", line(&entry))?;
+        }
+    }
+    if unread > 0 {
+        note(format!("{} of {} cannot be read", count(unread, "line"), audit.file().display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(entry: &AuditEntry) -> String {
+    let short = |sha256: &str| sha256.get(..12).unwrap_or(sha256).to_owned();
+    let what = match &entry.event {
+        AuditEvent::Trusted { vault, what, sha256 } => format!("allowed in {vault}: {what} ({})", short(sha256)),
+        AuditEvent::Revoked { vault, what } => format!("not allowed in {vault}: {what}"),
+        AuditEvent::Pinned { vault, tool, sha256 } => format!("accepted in {vault}: the tool {tool} ({})", short(sha256)),
+        AuditEvent::Approval { session, tool, decision, sha256 } => {
+            format!("asked in session {session}: {tool} ({}): {decision}", short(sha256))
+        }
+        AuditEvent::Host { host, purpose } => format!("spoke to {host} ({purpose})"),
+        AuditEvent::KeyCreated { name } => format!("made the key {name}"),
+        AuditEvent::KeyDeleted { name } => format!("deleted the key {name}"),
+    };
+    format!("{}  {}", entry.at.strftime("%Y-%m-%d %H:%M:%S"), shown(&what))
+}
+
+/// The store of a vault is asked for by its folder's state; this says why it may be elsewhere.
+pub(crate) fn state_note(folder: &StateFolder) {
+    if folder.outside {
+        note(format!(
+            "the .foreword folder here was not made by you and is not used; sessions are kept in {}. `foreword trust` asks about it",
+            shown(&folder.path.display().to_string())
+        ));
     }
 }

@@ -1,6 +1,6 @@
 //! `foreword verify` and `foreword backup`.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,13 +9,15 @@ use clap::Args as ClapArgs;
 use foreword_engine::session::{Sqlite, Store, StoreError, verify};
 use serde_json::json;
 
-use crate::kept::{Vault, file};
+use crate::kept::Vault;
 use crate::paint::shown;
 use crate::progress::Bar;
+use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
 Look at everything that is kept: every hash, every pointer, every pair of a tool call and its result; and render every request again to see that it is \
-still what was sent. What is broken is named.";
+still what was sent. What was acknowledged is compared with what is stored: losses and files that were set aside are named, and so is whatever someone planted in the \
+database. What is broken is named.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -33,7 +35,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
-    let store = match Sqlite::open_existing(&file(&args.vault.vault)) {
+    let store = match Sqlite::open_existing(&args.vault.store_file()?) {
         Err(error @ StoreError::Damaged(_)) => {
             println!("broken: {}", shown(&error.to_string()));
             return Ok(ExitCode::from(1));
@@ -43,7 +45,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut bar = Bar::of_things("verifying");
     let looked = verify(&store, &mut |done, of| bar.at(done, of));
     drop(bar);
-    let mut out = io::stdout().lock();
+    let mut out = terminal::stdout();
     let verified = match looked {
         Ok(verified) => verified,
         // So broken that not all of it could be looked at.

@@ -50,7 +50,10 @@ impl Place {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
         command.args(arguments).current_dir(self.vault.path()).stdin(Stdio::null());
-        command.env("FOREWORD_CACHE", self.other.path().join("cache")).env("FOREWORD_STATE", self.other.path().join("state")).env("XDG_CONFIG_HOME", self.other.path().join("config"));
+        command
+            .env("FOREWORD_CACHE", self.other.path().join("cache"))
+            .env("FOREWORD_STATE", self.other.path().join("state"))
+            .env("XDG_CONFIG_HOME", self.other.path().join("config"));
         // What is not here is not fetched.
         command.env("PIP_NO_INDEX", "1");
         for variable in ["FOREWORD_MODELS", "FOREWORD_CONFIG", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
@@ -285,6 +288,9 @@ fn doctor_names_what_is_broken_and_what_to_do() {
     );
     place.write("Broken.md", "---\na: [1\n---\nx\n");
     place.write(".foreword/foreword.db", "this is no store");
+    // The folder did not come from this user, so it is looked at only once the user trusts it.
+    assert_eq!(check(&checks(&place.run(&["doctor", "--offline", "--json"])), "store", "foreword.db")["verdict"], "warn");
+    place.out(&["trust", ".", "--yes"]);
     let models = place.other.path().join("cache/models/SmolLM2-135M-Instruct");
     fs::create_dir_all(&models).unwrap();
     fs::File::create(models.join("SmolLM2-135M-Instruct.Q4_1.gguf")).unwrap().set_len(98_362_432).unwrap();

@@ -37,7 +37,11 @@ fn double(script: &Value) -> Arc<Double> {
 fn foreword(vault: &Path, cache: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
     command.args(arguments).current_dir(vault).stdin(Stdio::null());
-    command.env("FOREWORD_CACHE", cache).env("FOREWORD_STATE", cache.join("state")).env("XDG_CONFIG_HOME", cache.join("config")).env("PIP_NO_INDEX", "1");
+    command
+        .env("FOREWORD_CACHE", cache)
+        .env("FOREWORD_STATE", cache.join("state"))
+        .env("XDG_CONFIG_HOME", cache.join("config"))
+        .env("PIP_NO_INDEX", "1");
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
         command.env(key, "test-key");
     }

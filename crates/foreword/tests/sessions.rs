@@ -216,6 +216,9 @@ fn a_session_is_taken_elsewhere_and_a_backup_is_a_store() {
     let backup = elsewhere.other.path().join("v/.foreword/foreword.db");
     place.out(&["backup", backup.to_str().unwrap()]);
     let vault = elsewhere.other.path().join("v");
+    // A store that was put there is used once the user says so.
+    place.error(&["verify", "--vault", vault.to_str().unwrap()], 2);
+    place.out(&["trust", vault.to_str().unwrap(), "--yes"]);
     assert!(place.out(&["verify", "--vault", vault.to_str().unwrap()]).contains("all is well"));
     assert!(place.error(&["backup", backup.to_str().unwrap()], 2).contains("there is a file already"));
 }
@@ -259,6 +262,7 @@ fn where_nothing_can_be_kept_the_answer_comes_all_the_same() {
     // A file where the folders should be: nobody, not even root, can write there.
     place.write(".foreword", "");
     place.write("Foreword", "");
+    fs::write(place.other.path().join("state"), "").unwrap();
     let script = place.other.path().join("script.json");
     let output = place.run(&["ask", ".", "Why?", "--script", script.to_str().unwrap()]);
     let errors = String::from_utf8(output.stderr).unwrap();

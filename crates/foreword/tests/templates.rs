@@ -9,7 +9,11 @@ use tempfile::TempDir;
 
 fn foreword(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
-    command.env("FOREWORD_CACHE", home.join("cache")).env("FOREWORD_STATE", home.join("state")).env("XDG_CONFIG_HOME", home.join("config")).env_remove("FOREWORD_CONFIG");
+    command
+        .env("FOREWORD_CACHE", home.join("cache"))
+        .env("FOREWORD_STATE", home.join("state"))
+        .env("XDG_CONFIG_HOME", home.join("config"))
+        .env_remove("FOREWORD_CONFIG");
     command.args(arguments).output().unwrap()
 }
 
@@ -55,6 +59,10 @@ fn a_managed_session_can_be_looked_at() {
     let script = home.join("script.json");
     std::fs::write(&script, r#"{"replies": [{"text": "The shed in plans/shed.md has 25 mm oak."}]}"#).unwrap();
     let (vault, script) = (vault.to_str().unwrap(), script.to_str().unwrap());
+    let untrusted = foreword(home, &["ask", vault, "Hi", "--script", script, "--template", "quick"]);
+    assert_eq!(untrusted.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&untrusted.stderr).contains("quick.md of this folder is not trusted as it is now"));
+    said(&foreword(home, &["trust", vault, "--yes"]));
     let ask = |words: &str, more: &[&str]| {
         let arguments = [&["ask", vault, words, "--script", script], more].concat();
         said(&foreword(home, &arguments))

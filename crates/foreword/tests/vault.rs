@@ -39,7 +39,11 @@ impl Place {
     /// Without a model, unless one was given to the tests and `model` asks for it.
     fn run(&self, arguments: &[&str], model: Model) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_foreword"));
-        command.args(arguments).env("FOREWORD_CACHE", self.cache.path()).env("FOREWORD_STATE", self.cache.path().join("state")).env_remove("FOREWORD_MODELS");
+        command
+            .args(arguments)
+            .env("FOREWORD_CACHE", self.cache.path())
+            .env("FOREWORD_STATE", self.cache.path().join("state"))
+            .env_remove("FOREWORD_MODELS");
         if model == Model::Real
             && let Some(models) = std::env::var_os("FOREWORD_MODELS")
         {
@@ -148,6 +152,8 @@ mod attach {
             rows.iter().map(|row| row["item"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(ids(&["Other"]), ["note:Other.md"]);
+        assert_eq!(ids(&["Plans/x/y.md"]), ["note:Plans/x/y.md"], "rules of a folder that is not trusted stay out");
+        place.run(&["trust", place.root(), "--yes"], Model::None);
         assert_eq!(ids(&["Plans/x/y.md"]), ["note:Plans/x/y.md", "rule:minutes"]);
         let lines = "selection:Work/Meeting 1.md#L1-L1";
         assert_eq!(ids(&["Work/Meeting 1.md:1-1", "Plans/"]), [lines, "note:Plans/x/y.md", "rule:Work/AGENTS", "rule:minutes"]);
@@ -227,7 +233,12 @@ mod attach {
             later stood better in June than any year before.</p></article><script>alert(1)</script>";
         let port = server(page);
         let place = Place::new(&[("foreword.toml", &format!("[web]\nallow = [\"127.0.0.1:{port}\"]\n"))]);
-        let output = place.run(&["attach", place.root(), "--show", &format!("http://127.0.0.1:{port}/frost")], Model::None);
+        let page = format!("http://127.0.0.1:{port}/frost");
+        let show = ["attach", place.root(), "--show", &page];
+        let output = place.run(&show, Model::None);
+        assert!(stderr(&output).contains("not on the public internet"), "the folder alone opens no host: {}", stderr(&output));
+        place.run(&["trust", place.root(), "--yes"], Model::None);
+        let output = place.run(&show, Model::None);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let text = stdout(&output);
         assert!(text.contains("<url_content>\n<title>Frost</title>") && text.contains("**8 May**"), "{text}");
@@ -240,6 +251,7 @@ mod attach {
         let location = format!("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:{hidden}/\r\nconnection: close\r\n\r\n");
         let port = server(location.leak());
         let place = Place::new(&[("foreword.toml", &format!("[web]\nallow = [\"127.0.0.1:{port}\"]\n"))]);
+        place.run(&["trust", place.root(), "--yes"], Model::None);
         let output = place.run(&["attach", place.root(), "--show", &format!("http://127.0.0.1:{port}/")], Model::None);
         assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
         assert!(stderr(&output).contains("not on the public internet"), "{}", stderr(&output));

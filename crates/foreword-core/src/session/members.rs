@@ -1,9 +1,10 @@
 //! Items that join and leave: by the user's hand, and with another agent.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Notice, Session};
-use crate::catalog::{Agent, CatalogBody, Include};
+use crate::catalog::{Agent, CatalogBody, Catalogued, Include};
 use crate::envelope::{FoldReason, LeftOut};
 use crate::item::{ItemId, Kind};
 use crate::library::Library;
@@ -46,42 +47,55 @@ impl Session {
         }
     }
 
-    /// Removes an item by hand: it must not be sent again.
-    pub(super) fn remove(&mut self, id: &ItemId) {
-        let member = self.is_member(id);
-        self.members.retain(|(member, _)| member != id);
-        self.pinned.remove(id);
-        self.removed.insert(id.clone());
-        self.pending_members.retain(|member| member != id);
-        self.pending_notices.retain(|notice| notice.item != *id);
-        let stands = self.library.contains(id) || self.epoch.l1_context.iter().any(|entry| entry.item == *id);
-        if !member && !stands {
+    /// Removes items by hand: they must not be sent again. All at once, because there may be very many.
+    pub(super) fn remove(&mut self, items: &[ItemId]) {
+        let ids: BTreeSet<&ItemId> = items.iter().collect();
+        let members: BTreeSet<&ItemId> = self.members.iter().map(|(member, _)| member).collect();
+        let listed: BTreeSet<&ItemId> = self.epoch.l1_context.iter().map(|entry| &entry.item).collect();
+        let stands = |id: &&ItemId| self.library.contains(id) || listed.contains(*id);
+        let any_stands = items.iter().any(|id| stands(&id));
+        let (here, unknown): (Vec<ItemId>, Vec<ItemId>) =
+            items.iter().cloned().partition(|id| members.contains(id) || stands(&id));
+        self.members.retain(|(member, _)| !ids.contains(member));
+        self.pinned.retain(|id| !ids.contains(id));
+        self.removed.extend(items.iter().cloned());
+        self.pending_members.retain(|member| !ids.contains(member));
+        self.pending_notices.retain(|notice| !ids.contains(&notice.item));
+        for id in unknown {
             self.note("not_in_session", Some(id.clone()), format!("{id} was not in the session"));
+        }
+        if here.is_empty() {
             return;
         }
-        self.library.remove(id);
+        for id in &here {
+            self.library.remove(id);
+        }
         if let Some(turn) = &mut self.turn {
-            turn.attached.retain(|wanted| wanted.version.id != *id);
-            turn.chosen.retain(|wanted| wanted.version.id != *id);
-            turn.left_out.retain(|left_out| left_out.item != *id);
-            turn.left_out.push(LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
-            turn.notices.retain(|notice| notice.item != *id);
+            let gone: BTreeSet<&ItemId> = here.iter().collect();
+            turn.attached.retain(|wanted| !gone.contains(&wanted.version.id));
+            turn.chosen.retain(|wanted| !gone.contains(&wanted.version.id));
+            turn.left_out.retain(|left_out| !gone.contains(&left_out.item));
+            let removed = here.iter().map(|id| LeftOut { item: id.clone(), reason: Reason::Removed, score: None });
+            turn.left_out.extend(removed);
+            turn.notices.retain(|notice| !gone.contains(&notice.item));
         }
         self.undo = None;
         if self.requests == 0 {
             self.lay_out();
             return;
         }
-        if stands {
+        if any_stands {
             self.want_fold(FoldReason::ItemRemoved);
         }
         if self.settings.layout == Layout::Log {
-            let text = format!(
-                "<engine_notice>\nRemoved by the user and no longer part of this session: {}\n</engine_notice>",
-                one_line(&id.to_string())
-            );
-            let tokens = self.count(&text);
-            self.pending_notices.push(Notice { item: id.clone(), version: None, text: text.into(), tokens });
+            for id in here {
+                let text = format!(
+                    "<engine_notice>\nRemoved by the user and no longer part of this session: {}\n</engine_notice>",
+                    one_line(&id.to_string())
+                );
+                let tokens = self.count(&text);
+                self.pending_notices.push(Notice { item: id, version: None, text: text.into(), tokens });
+            }
         }
     }
 
@@ -108,20 +122,26 @@ impl Session {
     pub(super) fn change_agent(&mut self, agent: Agent) {
         let before = self.l1_text();
         let old_tools = self.tool_specs();
-        let member_text = |agent: &Agent, id: &ItemId| agent.find(id).map(|item| Version::catalogued(&item));
         let old = std::mem::replace(&mut self.agent, agent);
         for tool in &self.agent.tools {
             self.fence.know_tool(&tool.name);
         }
-        let gone: Vec<ItemId> =
-            self.members.iter().map(|(id, _)| id.clone()).filter(|id| self.agent.find(id).is_none()).collect();
-        for id in gone {
+        let items = self.agent.by_id();
+        let gone: Vec<ItemId> = self.members().filter(|id| !items.contains_key(id)).cloned().collect();
+        let before_change = old.by_id();
+        let text = |items: &BTreeMap<ItemId, Catalogued<'_>>, id: &ItemId| items.get(id).map(Version::catalogued);
+        let stays_changed = |id: &&ItemId| {
+            id.kind() == Kind::Reference && items.contains_key(*id) && text(&before_change, id) != text(&items, id)
+        };
+        let changed: Vec<ItemId> = self.members().filter(stays_changed).cloned().collect();
+        for id in &gone {
             self.note("left_agent", Some(id.clone()), format!("{id} is no longer in the agent and leaves the session"));
-            self.remove(&id);
         }
-        for (id, _) in self.members.clone() {
-            let changed = member_text(&old, &id) != member_text(&self.agent, &id);
-            if changed && id.kind() == Kind::Reference && !self.pending_members.contains(&id) {
+        if !gone.is_empty() {
+            self.remove(&gone);
+        }
+        for id in changed {
+            if !self.pending_members.contains(&id) {
                 self.pending_members.push(id);
             }
         }
@@ -143,10 +163,11 @@ impl Session {
         if self.settings.layout != Layout::Log || self.settings.tools == ToolStyle::Native {
             return;
         }
-        let added = self.tool_specs().into_iter().filter_map(|spec| spec.id);
-        let added: Vec<ItemId> = added.filter(|id| !old.iter().any(|old| old.id.as_ref() == Some(id))).collect();
-        for id in added {
-            let Some(version) = self.agent.find(&id).map(|item| Version::catalogued(&item)) else { continue };
+        let old: BTreeSet<&ItemId> = old.iter().filter_map(|spec| spec.id.as_ref()).collect();
+        let items = self.agent.by_id();
+        let added = self.tool_specs().into_iter().filter_map(|spec| spec.id).filter(|id| !old.contains(id));
+        let added: Vec<Version> = added.filter_map(|id| items.get(&id).map(Version::catalogued)).collect();
+        for version in added {
             self.notice(&version, "A tool was added. It can be called once it is chosen:");
         }
     }
@@ -154,6 +175,7 @@ impl Session {
     /// Whether this request may use a tool that the epoch's list does not hold.
     pub(super) fn lacks_a_tool(&self) -> bool {
         let Some(tools) = self.epoch.tools.as_ref().filter(|tools| tools.style == ToolStyle::Allowed) else { return false };
-        tools.allowed.iter().any(|name| !tools.list.iter().any(|spec| spec.name == *name))
+        let listed: BTreeSet<&str> = tools.list.iter().map(|spec| spec.name.as_str()).collect();
+        tools.allowed.iter().any(|name| !listed.contains(name.as_str()))
     }
 }

@@ -19,7 +19,7 @@ mod system;
 mod view;
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
@@ -237,7 +237,7 @@ impl Session {
                 Due::Nothing
             }
             Input::Remove(id) => {
-                self.remove(&id);
+                self.remove(&[id]);
                 Due::Nothing
             }
             Input::Agent(agent) => {
@@ -294,7 +294,8 @@ impl Session {
     pub fn check(&self, input: &Input) -> Result<(), InputError> {
         match input {
             Input::Turn(turn) => {
-                let unknown = turn.scores.keys().find(|id| self.agent.find(id).is_none());
+                let items = if turn.scores.is_empty() { BTreeMap::new() } else { self.agent.by_id() };
+                let unknown = turn.scores.keys().find(|id| !items.contains_key(id));
                 unknown.map_or(Ok(()), |id| Err(InputError::UnknownItem(id.clone())))
             }
             Input::Add(id) | Input::Remove(id) => {
@@ -403,8 +404,9 @@ impl Session {
         let roomless =
             self.members.iter().map(|(id, _)| id).filter(|id| self.stands_in_library(id) && !self.library.contains(id));
         let roomless = roomless.map(|item| LeftOut { item: item.clone(), reason: Reason::OverBudget, score: None });
+        let mut known: BTreeSet<ItemId> = left_out.iter().map(|left_out| left_out.item.clone()).collect();
         for missing in roomless.collect::<Vec<_>>().into_iter().chain(dropped) {
-            if !left_out.iter().any(|known| known.item == missing.item) {
+            if known.insert(missing.item.clone()) {
                 left_out.push(missing);
             }
         }

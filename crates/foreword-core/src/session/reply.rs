@@ -1,5 +1,6 @@
 //! What comes in: the user's turns, the model's answers, the tools' results, plans.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::draft::Draft;
@@ -137,7 +138,8 @@ impl Session {
     /// Chooses among the agent's items that wait for the search.
     fn choose(&mut self, input: &TurnInput) -> (Vec<Wanted>, Vec<LeftOut>) {
         let items = self.agent.items();
-        let searched = items.iter().filter(|item| item.include == Include::Agent && !self.is_member(&item.id));
+        let members: BTreeSet<&ItemId> = self.members().collect();
+        let searched = items.iter().filter(|item| item.include == Include::Agent && !members.contains(&item.id));
         let (removed, waiting): (Vec<_>, Vec<_>) = searched.partition(|item| self.removed.contains(&item.id));
         let candidates: Vec<_> =
             waiting.iter().map(|item| (item.id.clone(), input.scores.get(&item.id).cloned().unwrap_or_default())).collect();

@@ -1,5 +1,6 @@
 //! The head of the prompt: tools, L1 and L2, and the history an epoch begins with.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -50,11 +51,12 @@ impl Session {
                 parts.push((Origin::Item(id), Include::Always, plain_block(&mut self.fence, tag, &text)));
             }
         }
+        let members: BTreeMap<&ItemId, &Include> = self.members.iter().map(|(id, include)| (id, include)).collect();
         for item in self.agent.items() {
             if !matches!(item.body, CatalogBody::Rule(_)) {
                 continue;
             }
-            if let Some((_, include)) = self.members.iter().find(|(id, _)| *id == item.id) {
+            if let Some(include) = members.get(&item.id).copied() {
                 let version = Version::catalogued(&item);
                 let block = version.block(&mut self.fence, &version.content, Dress::PLAIN);
                 parts.push((Origin::Item(item.id.clone()), *include, block));
@@ -78,13 +80,13 @@ impl Session {
 
     /// Lets references (and, behind `useTool`, tools) that joined at creation stand in L2 from the first request on.
     pub(super) fn seat_members(&mut self) {
-        for (id, include) in self.members.clone() {
-            let Some(item) = self.agent.find(&id) else { continue };
-            let version = Arc::new(Version::catalogued(&item));
-            if self.stands_in_library(&id) && !self.library.contains(&id) {
-                let standing = self.standing(&version, include, 0);
-                self.library.push(standing);
-            }
+        let items = self.agent.by_id();
+        let seated = self.members.iter().filter(|(id, _)| self.stands_in_library(id) && !self.library.contains(id));
+        let versions: Vec<(Arc<Version>, Include)> =
+            seated.filter_map(|(id, include)| Some((Arc::new(Version::catalogued(items.get(id)?)), *include))).collect();
+        for (version, include) in versions {
+            let standing = self.standing(&version, include, 0);
+            self.library.push(standing);
         }
     }
 
@@ -127,7 +129,8 @@ impl Session {
     /// The tools of a request that may use `chosen` beside the session's own.
     pub(super) fn tool_plan(&self, chosen: &[ItemId]) -> ToolPlan {
         let specs = self.tool_specs();
-        let is_allowed = |spec: &&ToolSpec| spec.id.as_ref().is_some_and(|id| self.is_member(id) || chosen.contains(id));
+        let usable: BTreeSet<&ItemId> = self.members().chain(chosen).collect();
+        let is_allowed = |spec: &&ToolSpec| spec.id.as_ref().is_some_and(|id| usable.contains(id));
         let allowed: Vec<String> = specs.iter().filter(is_allowed).map(|spec| spec.name.clone()).collect();
         let style = self.settings.tools;
         let list = match (style, &self.epoch.tools) {

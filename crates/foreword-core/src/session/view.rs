@@ -1,14 +1,17 @@
 //! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
 //! and not only what is new.
 
+use std::collections::BTreeMap;
+
 use super::{Session, message_hash};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
 use crate::hash::Hash;
+use crate::item::ItemId;
 use crate::layer::LayerId;
 use crate::library::Place;
 use crate::message::{Message, Origin, Role};
-use crate::prompt::ToolStyle;
+use crate::prompt::{ToolSpec, ToolStyle};
 use crate::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 
@@ -106,8 +109,9 @@ impl Session {
         }
         if envelope.tools.style != ToolStyle::UseTool {
             let specs = self.tool_specs();
+            let specs: BTreeMap<&ItemId, &ToolSpec> = specs.iter().filter_map(|spec| Some((spec.id.as_ref()?, spec))).collect();
             for (id, include) in &self.members {
-                let Some(spec) = specs.iter().find(|spec| spec.id.as_ref() == Some(id)) else { continue };
+                let Some(spec) = specs.get(id) else { continue };
                 if !is_new(id) {
                     let tokens = self.spec_tokens(spec);
                     entries.push(ContextEntry {

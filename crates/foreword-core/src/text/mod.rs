@@ -4,6 +4,7 @@
 
 pub mod diff;
 pub mod fence;
+pub mod hidden;
 pub mod images;
 pub mod normalise;
 pub mod output;

@@ -6,11 +6,13 @@ use foreword_core::settings::Layout;
 use foreword_provider::client::{KeySource, Secret};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::table::{ModelTable, TableError};
+use foreword_vault::web::FileSource;
 use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 
 use super::Config;
 use super::provider::{self, Provider};
+use super::tools::ToolRules;
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +34,22 @@ struct File {
     providers: BTreeMap<String, Spanned<Entry>>,
     #[serde(default)]
     models: BTreeMap<String, Spanned<Table>>,
+    #[serde(default)]
+    tools: Tools,
+    weights: Option<WeightsEntry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Tools {
+    variables: Vec<Spanned<String>>,
+    unasked: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WeightsEntry {
+    url: Spanned<String>,
 }
 
 #[derive(Deserialize)]
@@ -70,7 +88,8 @@ impl Config {
     /// What holds where nothing is configured.
     pub fn builtin() -> Result<Self, TableError> {
         let table = ModelTable::builtin()?;
-        Ok(Self { model: None, layout: None, mode: None, providers: provider::known(), table })
+        let (tools, providers) = (ToolRules::default(), provider::known());
+        Ok(Self { model: None, layout: None, mode: None, tools, weights_mirror: None, providers, table })
     }
 
     /// Reads the text of a configuration.
@@ -91,6 +110,11 @@ impl Config {
         if let Some(mode) = file.mode {
             config.mode = Some(mode.get_ref().parse().map_err(|what| wrong(mode.span().start, format!("`mode`: {what}")))?);
         }
+        if let Some(WeightsEntry { url }) = file.weights {
+            let at = url.span().start;
+            FileSource::new(url.get_ref()).map_err(|error| wrong(at, format!("`url` under [weights]: {error}")))?;
+            config.weights_mirror = Some(url.into_inner());
+        }
         for (name, entry) in file.providers {
             let at = entry.span().start;
             let provider = config.provider(&name, entry.into_inner()).map_err(|what| wrong(at, what))?;
@@ -99,6 +123,13 @@ impl Config {
         for (name, row) in file.models {
             let at = row.span().start;
             config.add_model(&name, row.into_inner()).map_err(|error| wrong(at, error.to_string()))?;
+        }
+        for name in file.tools.variables {
+            let at = name.span().start;
+            config.tools.allow_variable(name.into_inner()).map_err(|what| wrong(at, what))?;
+        }
+        for written in file.tools.unasked {
+            config.tools.allow_unasked(written.get_ref()).map_err(|what| wrong(written.span().start, what))?;
         }
         Ok(config)
     }

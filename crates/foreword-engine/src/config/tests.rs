@@ -26,6 +26,33 @@ fn what_is_wrong_is_told_with_its_line() {
     check("[models.x]\nwindow = 'big'", 1, "field `window`: invalid type");
     check("[models.x]\nlike = 'gpt-5.44'", 1, "close names: gpt-5.4");
     check("[models.x]\nwindow = 4000\nreply_limit = 5000", 1, "reply_limit");
+    check("[tools]\nvariable = ['A']", 2, "unknown field `variable`");
+    check("[tools]\nvariables = 'A'", 2, "invalid type");
+    for name in ["", "*", "A*", "${A}", "A B", "A=b"] {
+        check(&format!("[tools]\nvariables = ['A',\n'{name}']"), 3, "names of single variables");
+    }
+    for written in ["", "*", "*/*", "files", "files/", "/read", "files/re*", "f*/read"] {
+        check(&format!("[tools]\nunasked = ['a/b',\n'{written}']"), 3, "\"server/tool\", or \"server/*\"");
+    }
+    check("[tools]\nunasked = ['foreword/writeNote']", 2, "own tools are set for a session");
+}
+
+#[test]
+fn what_tool_servers_may_do_is_only_what_is_said() {
+    let rules = config("[tools]\nvariables = ['GITHUB_TOKEN']\nunasked = ['weather/get_forecast', 'files/*', 'a/b/c']").tools;
+    assert!(rules.allows_variable("GITHUB_TOKEN"));
+    for name in ["github_token", "GITHUB", "OPENAI_API_KEY", "", "*"] {
+        assert!(!rules.allows_variable(name), "{name}");
+    }
+    let check =
+        |server: &str, tool: Option<&str>, expect: bool| assert_eq!(rules.is_unasked(server, tool), expect, "{server} {tool:?}");
+    check("weather", Some("get_forecast"), true);
+    check("weather", Some("send"), false);
+    check("weather", None, false);
+    check("files", None, true);
+    check("a", Some("b/c"), true);
+    check("other", None, false);
+    assert_eq!(config("").tools, ToolRules::default());
 }
 
 #[test]
@@ -152,4 +179,19 @@ fn models_are_listed_with_whether_their_key_is_there() {
     check("ollama/qwen3:8b", Some("ollama"), true);
     check("llama.cpp", Some("llamacpp"), false);
     check("smollm2-135m-instruct", None, true);
+}
+
+#[test]
+fn a_mirror_of_weights_is_an_https_address() {
+    let check = |text: &str, expect: Result<Option<&str>, &str>| match (Config::read(text), expect) {
+        (Ok(config), Ok(expect)) => assert_eq!(config.weights_mirror.as_deref(), expect),
+        (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
+        (found, _) => panic!("{text}: {found:?}"),
+    };
+    check("", Ok(None));
+    check("[weights]\nurl = 'https://mirror.example/w'", Ok(Some("https://mirror.example/w")));
+    check("[weights]\nurl = 'http://mirror.example/w'", Err("line 2: `url` under [weights]"));
+    check("[weights]\nurl = 'https://user:hunter2@mirror.example/w'", Err("without a password"));
+    check("[weights]\nurl = 'file:///tmp'", Err("https"));
+    check("[weights]\nuri = 'https://mirror.example/w'", Err("uri"));
 }

@@ -77,7 +77,7 @@ pub struct Given {
     pub body: Bytes,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Its own key.
+    /// Its own key, which is used in place of ours.
     pub key: Option<Secret>,
     /// The session it names.
     pub session: Option<String>,

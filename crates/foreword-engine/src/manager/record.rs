@@ -216,7 +216,7 @@ pub(super) fn held(
     let week = |ms: i64| {
         let day = day(ms)?;
         let since = day.weekday().since(template.parsed.week_start_day);
-        day.checked_sub(jiff::Span::new().days(i64::from(since))).ok()
+        day.checked_sub(jiff::Span::new().try_days(i64::from(since)).ok()?).ok()
     };
     let holds = match hold {
         Hold::Session => true,

@@ -3,13 +3,13 @@
 use foreword_core::history::MessageId;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::session::Input;
-use foreword_store::{Logged, SessionRow, Store, StoreError};
+use foreword_store::{Dump, Logged, SessionRow, Store, StoreError};
 use foreword_vault::transcript::{Call, Context, Entry, Role, Transcript};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::told::{Told, is_input};
+use super::told::{ASKED, MANAGED, Told, is_input};
 use crate::chats::Saved;
 
 /// A message of a transcript, as it is stored where no input tells of it.
@@ -140,7 +140,52 @@ pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Resul
     Ok(entries)
 }
 
-/// The messages of a session, each with its lasting name; one that a person changed in the session's file has none.
+/// What a process that ended left open: the words of a question that became no turn yet, and what had come in of an answer. Both become
+/// part of the session when it is opened; whoever reads it before that is to see them too.
+fn left_open(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError> {
+    let mut asked = None;
+    for logged in store.log_packed(session, 0)? {
+        if logged.kind == ASKED {
+            asked = Some(logged);
+        } else if is_input(&logged.kind) && logged.kind != MANAGED {
+            // A summary comes between the words and the turn.
+            asked = None;
+        }
+    }
+    let mut open = Vec::new();
+    if let Some(logged) = asked {
+        read(&mut open, store, session, Logged { kind: "turn".to_owned(), ..logged })?;
+    }
+    open.extend(cut_off(store, session)?);
+    Ok(open)
+}
+
+/// What had come in of an answer when its process ended.
+fn cut_off(store: &dyn Store, session: &str) -> Result<Option<Entry>, StoreError> {
+    let text = store.parts(session)?.concat();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let at_ms = store.session(session)?.touched_ms;
+    Ok(Some(Entry { time: time(at_ms), cut_off: true, ..Entry::new(Role::Assistant, &text) }))
+}
+
+/// A session as one value that can be taken elsewhere, with what had come in of an answer that was cut off.
+pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
+    let mut dump = store.dump(session)?;
+    if let Some(answer) = cut_off(store, session)? {
+        let told = Told::Input(Input::Assistant { text: answer.text, calls: Vec::new(), opaque: Vec::new() });
+        let damaged = |error: serde_json::Error| StoreError::Damaged(format!("the answer that came in last: {error}"));
+        let (kind, body) = told.parts().map_err(damaged)?;
+        let run = dump.log.last().map_or(0, |entry| entry.run);
+        let body = body.value().map_err(damaged)?;
+        dump.log.push(foreword_store::Entry { kind, run, at_ms: dump.touched_ms, cut_off: true, body });
+    }
+    Ok(dump)
+}
+
+/// The messages of a session, each with its lasting name; one that a person changed in the session's file has none, nor has what a process
+/// that ended left open.
 pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<(Entry, Option<MessageId>)>, StoreError> {
     let (mut entries, mut ids, mut inputs) = (Vec::new(), Vec::new(), 0);
     for logged in store.log_packed(session, 0)? {
@@ -156,7 +201,8 @@ pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<(Entry, Op
         ids.extend((0..).take(new).map(|line| Some(MessageId { input: inputs, line })));
         inputs += u64::from(is_input);
     }
-    Ok(entries.into_iter().zip(ids).collect())
+    let open = left_open(store, session)?.into_iter().map(|entry| (entry, None));
+    Ok(entries.into_iter().zip(ids).chain(open).collect())
 }
 
 /// Adds what an entry of the log says to the messages.
@@ -181,7 +227,9 @@ fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logg
 
 /// A session as its file would tell it.
 pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, StoreError> {
-    Ok(head(row, saved(row).as_ref(), entries(store, &row.id)?))
+    let mut messages = entries(store, &row.id)?;
+    messages.extend(left_open(store, &row.id)?);
+    Ok(head(row, saved(row).as_ref(), messages))
 }
 
 /// What is remembered of a session's file.

@@ -1,5 +1,6 @@
 //! A session whose every input is stored before it counts and whose every request before it is sent.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use foreword_provider::cost::{cost, output_cost, uncached_cost};
 use foreword_provider::model::Model;
 use foreword_provider::render::Renderer;
 use foreword_provider::stream::PromptStream;
-use foreword_store::{Checkpoint, Counts, Entry, Lease, SessionRow, Store, Usage, Write};
+use foreword_store::{Checkpoint, Counts, Entry, Health, Lease, NewSession, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript;
 
 use super::breaks::{Before, diagnose, on_record};
@@ -73,6 +74,12 @@ pub struct Kept {
     pub(super) part_at: Instant,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
+    /// Where the store could not take the session's beginning: it is tried again with the next write.
+    pub(super) unbegun: Option<NewSession>,
+    /// Whether words that cannot be stored are not said.
+    pub(super) must_store: bool,
+    /// Why the last write failed.
+    pub(super) failing: Health,
     /// Who looks after the history.
     pub(super) manager: Option<Manager>,
     pub(super) view: Option<View>,
@@ -138,7 +145,26 @@ impl Kept {
 
     /// Whether everything it was told is stored.
     pub fn is_stored(&self) -> bool {
-        self.backlog.is_empty()
+        self.backlog.is_empty() && self.unbegun.is_none()
+    }
+
+    /// Whether everything it was told survives the end of the process; else why not.
+    pub fn health(&self) -> Health {
+        match (&self.failing, self.is_stored()) {
+            (_, true) => Health::Well,
+            (Health::Well, false) => Health::Failing { full: false, why: "it is not written yet".to_owned() },
+            (failing, false) => failing.clone(),
+        }
+    }
+
+    /// From here on words that cannot be stored are not said: their turn ends with [`super::TurnError::NotStored`].
+    pub fn must_store(&mut self) {
+        self.must_store = true;
+    }
+
+    /// Gives up what could not be stored, where whoever wanted it was told so. The session is to be opened again.
+    pub fn discard_unstored(mut self) {
+        self.backlog.clear();
     }
 
     /// The prompt of the last request, where one was sent since the session was opened or it was asked for.
@@ -165,7 +191,8 @@ impl Kept {
         self.tell(Input::Agent(Box::new(agent)), at_ms)?;
         let tools = self.session.agent().items().into_iter().filter(|item| item.id.kind() == Kind::Tool);
         let always = tools.filter(|item| item.include == Include::Always).map(|item| item.id);
-        let joining: Vec<_> = always.filter(|id| !self.session.members().any(|member| member == id)).collect();
+        let members: BTreeSet<_> = self.session.members().collect();
+        let joining: Vec<_> = always.filter(|id| !members.contains(id)).collect();
         for id in joining {
             self.tell(Input::Add(id), at_ms)?;
         }
@@ -289,14 +316,28 @@ impl Kept {
     /// Stores all of it, and what could not be stored before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.backlog.extend(writes);
-        if self.backlog.is_empty() || self.waits {
+        if self.is_stored() || self.waits {
             return;
         }
-        match self.store.note(&self.row.id, self.counts, &mut self.backlog) {
+        let written = self.begin_again().and_then(|()| self.store.note(&self.row.id, self.counts, &mut self.backlog));
+        match written {
             Ok(counts) => self.counts = counts,
-            Err(error) => self
-                .fail(format!("{error}. The conversation goes on; what is not stored yet is tried again with the next message")),
+            Err(error) => {
+                self.failing = Health::of(&error).unwrap_or_else(|| Health::Failing { full: false, why: error.to_string() });
+                self.fail(format!(
+                    "{error}. The conversation goes on; what is not stored yet is tried again with the next message"
+                ));
+            }
         }
+    }
+
+    /// Puts the session's beginning into the store, where that was not possible when it began.
+    fn begin_again(&mut self) -> Result<(), StoreError> {
+        if let Some(new) = &self.unbegun {
+            self.lease = self.store.begin(new)?;
+            self.unbegun = None;
+        }
+        Ok(())
     }
 
     pub(super) fn fail(&mut self, what: String) {
@@ -312,7 +353,7 @@ impl Kept {
         let read = reply.spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
-            let idle_s = u64::try_from((outgoing.at_ms - at_ms) / 1000).unwrap_or(0);
+            let idle_s = u64::try_from(outgoing.at_ms.saturating_sub(*at_ms) / 1000).unwrap_or(0);
             let cold = model.cache.lifetime_s().is_some_and(|lifetime| idle_s >= lifetime);
             let before = Before { prompt: prompt.as_ref()?, cut: *cut, cold };
             let head = self.sent.as_ref().and_then(|sent| sent.messages.first()).map(|message| &**message);

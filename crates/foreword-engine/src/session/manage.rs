@@ -19,7 +19,7 @@ use super::kept::Kept;
 use super::request::Outgoing;
 use super::speak::{SpeakError, Speaker};
 use super::told::Told;
-use super::turn::{Mode, Party};
+use super::turn::{Mode, Party, TurnError};
 use crate::manager::{Answered, Call, Ground, Manager, View, is_due, manage};
 
 /// A summary is at most so long.
@@ -43,23 +43,24 @@ impl Kept {
     }
 
     /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
-    pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) {
-        let Some(mut manager) = self.manager.take() else { return };
+    pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<(), TurnError> {
+        let Some(mut manager) = self.manager.take() else { return Ok(()) };
         // In `log` a changed view costs the cache, so it changes where the cache breaks anyway.
         let breaks =
             || self.setup.settings.layout == Layout::Library || self.session.would_fold(Input::Turn(turn.clone())).is_some();
-        if is_due(&manager, &self.session) && breaks() {
-            self.write_view(turn, &mut manager, party);
-        }
+        let written =
+            if is_due(&manager, &self.session) && breaks() { self.write_view(turn, &mut manager, party) } else { Ok(()) };
         self.manager = Some(manager);
+        written
     }
 
-    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) {
-        let (speaker, now) = (&mut *party.speaker, party.now);
+    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) -> Result<(), TurnError> {
         // The words are stored before anybody is asked anything.
         if self.asked.is_none() && matches!(self.mode, Mode::Chat | Mode::Agent) {
-            self.store_told(&Told::Asked(Box::new(turn.clone())), now(), false, Vec::new());
+            self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
         }
+        self.tell_stored(party)?;
+        let (speaker, now) = (&mut *party.speaker, party.now);
         let prior = self.store.summaries(&self.row.id, MOST_PRIOR).unwrap_or_else(|error| {
             self.fail(error.to_string());
             Vec::new()
@@ -92,6 +93,7 @@ impl Kept {
             }
         }
         self.view = Some(view);
+        Ok(())
     }
 
     /// Asks beside the conversation: behind the live prompt where that fits, so that it is read from the provider's cache.

@@ -39,7 +39,7 @@ mod tests;
 
 pub(crate) use breaks::{Before, diagnose};
 pub use called::Called;
-pub use chronicle::{Line, named_messages, transcript};
+pub use chronicle::{Line, export, named_messages, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
 pub use diff::{DiffError, Difference, diff};
 pub use foreword_provider::client::{Client, ClientConfig};
@@ -81,7 +81,7 @@ pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
 pub use foreword_store::{
-    Counts, Dump, Fault, Forwarded, Found, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
+    Counts, Dump, Fault, Forwarded, Found, Health, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
 };
 pub use foreword_tools::Output;
 

@@ -9,7 +9,7 @@ use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_provider::render::Renderer;
-use foreword_store::{Counts, Document, Lease, NewSession, SessionRow, Store, StoreError};
+use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Store, StoreError};
 use serde_json::Value;
 
 use super::checkpoint;
@@ -40,8 +40,33 @@ pub enum OpenSessionError {
 }
 
 impl Kept {
-    /// Begins a session.
+    /// Begins a session. Where the store takes nothing just now, there is none.
     pub fn begin(
+        store: Box<dyn Store>,
+        id: &str,
+        agent: &Agent,
+        setup: &Setup,
+        models: Option<&Path>,
+        chats: Option<Chats>,
+        now_ms: i64,
+    ) -> Result<Self, OpenSessionError> {
+        Self::begin_if(store, id, agent, setup, models, chats, now_ms, |_| false)
+    }
+
+    /// Begins a session also where the store takes nothing just now: it is held in memory and stored with the first write that succeeds.
+    pub fn begin_held(
+        store: Box<dyn Store>,
+        id: &str,
+        agent: &Agent,
+        setup: &Setup,
+        models: Option<&Path>,
+        now_ms: i64,
+    ) -> Result<Self, OpenSessionError> {
+        Self::begin_if(store, id, agent, setup, models, None, now_ms, |error| Health::of(error).is_some())
+    }
+
+    #[allow(clippy::too_many_arguments)] // each of them is another thing
+    fn begin_if(
         mut store: Box<dyn Store>,
         id: &str,
         agent: &Agent,
@@ -49,6 +74,7 @@ impl Kept {
         models: Option<&Path>,
         chats: Option<Chats>,
         now_ms: i64,
+        is_held: impl Fn(&StoreError) -> bool,
     ) -> Result<Self, OpenSessionError> {
         let wrong = |error: serde_json::Error| OpenSessionError::Entry(id.to_owned(), 0, error.to_string());
         let new = NewSession {
@@ -61,13 +87,16 @@ impl Kept {
         let session = Session::new(agent.clone(), setup.settings.clone(), setup.open_tokenizer(models)?);
         let session = session.map_err(|error| OpenSessionError::Input(id.to_owned(), error))?;
         let (agent, stored) = (new.agent.hash(), serde_json::to_value(setup).map_err(wrong)?);
-        let lease = store.begin(&new)?;
-        let NewSession { id, created_ms, .. } = new;
+        let (lease, unbegun, failing) = match store.begin(&new) {
+            Ok(lease) => (lease, None, Health::Well),
+            Err(error) if is_held(&error) => (Lease::default(), Some(new), Health::of(&error).unwrap_or(Health::Well)),
+            Err(error) => return Err(error.into()),
+        };
         let row = SessionRow {
-            id,
+            id: id.to_owned(),
             title: None,
-            created_ms,
-            touched_ms: created_ms,
+            created_ms: now_ms,
+            touched_ms: now_ms,
             agent,
             setup: stored,
             forked_from: None,
@@ -75,7 +104,9 @@ impl Kept {
             counts: Counts::default(),
             taken: Counts::default(),
         };
-        Ok(Self::after(Past::new(session, setup.clone(), Counts::default()), store, lease, row, chats)?)
+        let mut kept = Self::after(Past::new(session, setup.clone(), Counts::default()), store, lease, row, chats)?;
+        (kept.unbegun, kept.failing) = (unbegun, failing);
+        Ok(kept)
     }
 
     /// Goes on with a session: it is told again what it was told, from its last checkpoint on. What was coming in of a reply when it was
@@ -142,6 +173,9 @@ impl Kept {
             part_at: Instant::now(),
             checkpoint_turns,
             failures: Vec::new(),
+            unbegun: None,
+            must_store: false,
+            failing: Health::Well,
             manager: None,
             view: None,
             row,

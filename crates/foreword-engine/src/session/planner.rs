@@ -118,8 +118,9 @@ fn run(name: &str, called: Called, party: &mut Party<'_>) -> TurnResult {
 /// The planner's agent: its instructions, and the tools as material that it cannot take for instructions.
 fn planner(agent: &Agent, tools: &ToolPlan) -> Agent {
     let names = agent.wire_names();
+    let allowed: BTreeSet<&String> = tools.allowed.iter().collect();
     let entries = agent.tools.iter().filter_map(|tool| {
-        let name = names.get(&tool.id()).filter(|name| tools.allowed.contains(name))?;
+        let name = names.get(&tool.id()).filter(|name| allowed.contains(name))?;
         let about = serde_json::json!({"tool": name, "description": tool.description, "arguments": tool.schema()});
         Some(Entry {
             name: name.clone(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use foreword_core::message::ToolCall;
+use foreword_core::prompt::USE_TOOL;
 use foreword_core::session::{Due, Input, InputError};
 use foreword_provider::stream::ClientMark;
 use foreword_store::Usage;
@@ -15,7 +16,7 @@ use super::kept::Kept;
 use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker};
 use super::told::Told;
-use super::turn::{Event, Hearing, TurnError};
+use super::turn::{Event, Hearing, MAX_CALLS_PER_REPLY, TurnError, surplus};
 use crate::tools::read_output;
 
 /// How often what came in of a reply is stored while it goes on. The client has it too: where the process ends, it is the client that is
@@ -95,6 +96,9 @@ impl Kept {
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, TurnError> {
         let Some(mut exchange) = self.begin_relay(told, manner, now)? else { return Ok(None) };
+        if self.is_stored() {
+            each(Event::Stored);
+        }
         each(Event::Request(&exchange.outgoing));
         loop {
             let mut gap = exchange.gap();
@@ -172,13 +176,14 @@ impl Kept {
         relayed.cut_off = reply.cut_off;
         let mut due = Due::Nothing;
         self.waits = true;
+        let mut reads = 0;
         let told = reply.calls.into_iter().try_for_each(|call| {
-            match self.read_on(&outgoing, &call) {
-                None => relayed.calls.push(call),
-                Some(Output { text: output, failed }) => {
-                    due = self.tell(Input::ToolResult { id: call.id, output, failed }, now())?;
-                }
-            }
+            let Some(output) = self.read_on(&outgoing, &call, reads) else {
+                relayed.calls.push(call);
+                return Ok(());
+            };
+            reads += 1;
+            due = self.tell(Input::ToolResult { id: call.id, output: output.text, failed: output.failed }, now())?;
             Ok(())
         });
         self.waits = false;
@@ -195,11 +200,18 @@ impl Kept {
         Ok(Step::Done(relayed))
     }
 
-    /// What a call of `readOutput` gives back; none where it is a call of something else.
-    fn read_on(&self, outgoing: &Outgoing, call: &ToolCall) -> Option<Output> {
+    /// What a call of `readOutput` gives back, after so many of them in one reply; none where it is a call of something else.
+    fn read_on(&self, outgoing: &Outgoing, call: &ToolCall, reads: usize) -> Option<Output> {
+        // The names are looked at first: a reply may make very many calls.
+        if !call.name.contains(read_output::tool().name.as_str()) && call.name != USE_TOOL {
+            return None;
+        }
         let called = called(self.session().agent(), self.setup().dialect, &outgoing.envelope.tools, call).ok()?;
         if called.tool != read_output::tool().id() {
             return None;
+        }
+        if reads >= MAX_CALLS_PER_REPLY {
+            return Some(surplus(call));
         }
         let page = self.setup().settings.budget.output_cap(&call.name) * 3 / 4;
         Some(read_output::read(&called.arguments, page, &|hash| self.store().text(hash).ok()))

@@ -503,3 +503,119 @@ fn a_session_is_written_to_by_one_at_a_time() {
     drop(kept);
     place.open("s");
 }
+
+#[test]
+fn what_a_process_left_open_is_read_before_the_session_is_opened() {
+    let place = Place::new();
+    let mut kept = place.begin(Layout::Log);
+    kept.tell(Input::Turn(TurnInput { words: "why?".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
+    kept.part("Because the ");
+    kept.part("starter");
+    drop(kept);
+    let store = place.store();
+    let row = store.session("s").unwrap();
+    let said = transcript(&store, &row).unwrap().messages;
+    let last = said.last().unwrap();
+    assert_eq!((said.len(), last.role, last.text.as_str(), last.cut_off), (2, Role::Assistant, "Because the starter", true));
+    let (last, name) = named_messages(&store, "s").unwrap().pop().unwrap();
+    assert_eq!((last.text.as_str(), last.cut_off, name), ("Because the starter", true, None));
+    let exported = export(&store, "s").unwrap();
+    let elsewhere = Place::new();
+    elsewhere.store().load(&exported).unwrap();
+    let store = elsewhere.store();
+    let taken = transcript(&store, &store.session("s").unwrap()).unwrap().messages;
+    assert_eq!(taken.last().map(|entry| (entry.text.as_str(), entry.cut_off)), Some(("Because the starter", true)));
+    clean(&store);
+    // Once it is opened it is a message like others, and is not told twice.
+    drop(place.open("s"));
+    let said = transcript(&place.store(), &row).unwrap().messages;
+    assert_eq!((said.len(), said.last().unwrap().cut_off), (2, true));
+}
+
+#[test]
+fn words_that_became_no_turn_yet_are_read() {
+    let place = Place::new();
+    let mut kept = place.begin(Layout::Log);
+    let turn = TurnInput { words: "what now?".to_owned(), ..TurnInput::default() };
+    kept.store_told(&told::Told::Asked(Box::new(turn.clone())), place.tick(), false, Vec::new());
+    let words = || {
+        let store = place.store();
+        let said = transcript(&store, &store.session("s").unwrap()).unwrap().messages;
+        said.into_iter().map(|entry| entry.text).collect::<Vec<_>>()
+    };
+    assert_eq!(words(), ["what now?"]);
+    kept.tell(Input::Turn(turn), place.tick()).unwrap();
+    assert_eq!(words(), ["what now?"]);
+}
+
+/// A store that threads share, and its folder, which can be moved away.
+#[cfg(unix)]
+fn movable(place: &Place) -> (Shared, PathBuf, PathBuf) {
+    let folder = place.root().join(STORE).parent().unwrap().to_owned();
+    (Shared::new(place.store()).unwrap(), folder, place.root().join("away"))
+}
+
+#[cfg(unix)]
+#[test]
+fn words_that_cannot_be_stored_are_not_said_where_that_is_wanted() {
+    let place = Place::new();
+    drop(place.begin(Layout::Log));
+    let (store, folder, away) = movable(&place);
+    let open = || Kept::open(Box::new(store.clone()), "s", None, None).unwrap();
+    let send = |kept: &mut Kept, speaker: &mut Script| {
+        let mut events = Vec::new();
+        let turn = TurnInput { words: "a".to_owned(), ..TurnInput::default() };
+        let mut hands = speaker.hands();
+        let said = kept.send(Question { turn, ..Question::default() }, speaker, &mut hands, &|| place.tick(), &mut |event| {
+            events.push(match event {
+                Event::Stored => "stored",
+                Event::Request(_) => "request",
+                _ => "more",
+            });
+        });
+        (said, events)
+    };
+    for mode in [Mode::Chat, Mode::Qa] {
+        let (mut kept, mut speaker) = (open(), script(&json!([{"text": "Yes."}])));
+        kept.set_mode(mode, place.tick());
+        kept.must_store();
+        std::fs::rename(&folder, &away).unwrap();
+        let (said, events) = send(&mut kept, &mut speaker);
+        assert!(matches!(said, Err(TurnError::NotStored(Health::Failing { full: false, .. }))), "{said:?}");
+        assert_eq!(events, [""; 0]);
+        kept.discard_unstored();
+        std::fs::rename(&away, &folder).unwrap();
+        let mut kept = open();
+        let before = kept.session().turns();
+        kept.must_store();
+        let (said, events) = send(&mut kept, &mut speaker);
+        assert_eq!((said.unwrap().text.as_str(), &events[..2]), ("Yes.", &["stored", "request"][..]));
+        assert_eq!(kept.session().turns(), before + 1);
+    }
+    clean(&store);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_session_that_could_not_begin_is_stored_when_that_works() {
+    let place = Place::new();
+    let (store, folder, away) = movable(&place);
+    let setup = Setup::new("held", Some("claude-sonnet-5"), Layout::Log, 1, None).unwrap();
+    std::fs::rename(&folder, &away).unwrap();
+    assert!(Kept::begin(Box::new(store.clone()), "held", &Agent::default(), &setup, None, None, place.tick()).is_err());
+    let begin = Kept::begin_held(Box::new(store.unsynced()), "held", &Agent::default(), &setup, None, place.tick());
+    let mut kept = begin.unwrap();
+    let mut speaker = script(&json!([{"text": "Yes."}, {"text": "No."}]));
+    for words in ["one", "two"] {
+        let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
+        kept.relay(vec![Input::Turn(turn)], Manner::default(), &mut speaker, &|| place.tick(), &mut |_| {}).unwrap();
+        assert!(!kept.is_stored() && !kept.health().is_well());
+    }
+    assert!(!folder.exists());
+    std::fs::rename(&away, &folder).unwrap();
+    assert!(kept.settle());
+    drop(kept);
+    let said = transcript(&store, &store.session("held").unwrap()).unwrap().messages;
+    assert_eq!(said.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>(), ["one", "Yes.", "two", "No."]);
+    clean(&store);
+}

@@ -62,7 +62,10 @@ pub struct Aside {
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
-const ASKED: &str = "asked";
+/// The kind of [`Told::Asked`].
+pub(super) const ASKED: &str = "asked";
+/// The kind of a summary that the core is told.
+pub(super) const MANAGED: &str = "managed";
 /// The kind of [`Told::Aside`], which is looked for in logs that are not read.
 pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";

@@ -8,7 +8,7 @@ use foreword_core::budget::OverBudget;
 use foreword_core::message::ToolCall;
 use foreword_core::session::{Due, Input, InputError, TurnInput};
 use foreword_core::version::Version;
-use foreword_store::Usage;
+use foreword_store::{Health, Usage};
 use foreword_tools::Output;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,17 @@ use super::told::Told;
 
 /// More requests than this one turn may not make.
 const MOST_STEPS: usize = 20;
+
+/// More calls than this of one reply are not run. Each of them still gets a result, because providers want one for every call.
+pub(super) const MAX_CALLS_PER_REPLY: usize = 128;
+
+/// The result of a call beyond [`MAX_CALLS_PER_REPLY`].
+pub(super) fn surplus(call: &ToolCall) -> Output {
+    Output::failed(format!(
+        "{} was not run: one reply may make {MAX_CALLS_PER_REPLY} calls, and this reply made more. Make fewer calls in one reply.",
+        call.name.chars().filter(|c| !c.is_control()).take(80).collect::<String>()
+    ))
+}
 
 /// How a turn is carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,11 +88,15 @@ pub(super) struct Party<'a> {
     pub(super) hands: &'a mut dyn Hands,
     pub(super) now: &'a dyn Fn() -> i64,
     pub(super) each: &'a mut dyn FnMut(Event<'_>),
+    /// Whether it was told that the words are stored.
+    pub(super) told: bool,
 }
 
 /// What happens while a turn runs.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The user's words are stored: the end of the process does not lose them any more. Where they cannot be, it is not told.
+    Stored,
     /// A request is stored and goes out.
     Request(&'a Outgoing),
     /// A part of the reply.
@@ -112,6 +127,9 @@ pub enum TurnError {
     /// It does not fit.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
+    /// The words could not be stored, and whoever asked wants them stored or not said. They are no part of the session.
+    #[error("the message was not stored, so it was not sent: {}", .0.why())]
+    NotStored(Health),
     /// The model.
     #[error(transparent)]
     Speak(#[from] SpeakError),
@@ -128,7 +146,7 @@ impl Kept {
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Said, TurnError> {
         let Question { mut turn, library } = question;
-        let mut party = Party { speaker, hands, now, each };
+        let mut party = Party { speaker, hands, now, each, told: false };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
             self.tell(Input::Library(library), now())?;
@@ -137,10 +155,11 @@ impl Kept {
             self.join_own_tools(now())?;
         }
         self.tell_idle(now())?;
-        let citable = self.gather(&mut turn, &mut party);
-        self.manage(&turn, &mut party);
+        let citable = self.gather(&mut turn, &mut party)?;
+        self.manage(&turn, &mut party)?;
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
+        self.tell_stored(&mut party)?;
         self.save_transcript(now());
         let said = self.run(due, &mut party)?;
         Ok(self.cite(said, &citable, &mut party))
@@ -159,13 +178,29 @@ impl Kept {
             return self.send(question, speaker, hands, now, each);
         }
         let due = if self.pending.is_some() { Due::Request } else { Due::Nothing };
-        self.run(due, &mut Party { speaker, hands, now, each })
+        let mut party = Party { speaker, hands, now, each, told: false };
+        self.tell_stored(&mut party)?;
+        self.run(due, &mut party)
+    }
+
+    /// Tells that the words are stored, once, or that they are not said because they cannot be.
+    pub(super) fn tell_stored(&mut self, party: &mut Party<'_>) -> Result<(), TurnError> {
+        match self.health() {
+            Health::Well if !party.told => {
+                party.told = true;
+                (party.each)(Event::Stored);
+                Ok(())
+            }
+            failing @ Health::Failing { .. } if self.must_store && !party.told => Err(TurnError::NotStored(failing)),
+            _ => Ok(()),
+        }
     }
 
     /// Finds what a question needs before it becomes a turn. The words are stored first; whatever cannot be had is said and done without.
-    fn gather(&mut self, turn: &mut TurnInput, party: &mut Party<'_>) -> Vec<Citable> {
+    fn gather(&mut self, turn: &mut TurnInput, party: &mut Party<'_>) -> Result<Vec<Citable>, TurnError> {
         if matches!(self.mode, Mode::Qa | Mode::Plan) {
             self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
+            self.tell_stored(party)?;
         }
         if turn.scores.is_empty() {
             match party.hands.scores(&turn.words, self.session().agent()) {
@@ -185,7 +220,7 @@ impl Kept {
             },
             Mode::Plan => turn.results.extend(self.planned(turn, party)),
         }
-        citable
+        Ok(citable)
     }
 
     /// Puts the sources under an answer that cites them.
@@ -213,7 +248,7 @@ impl Kept {
 
     /// For how many seconds the provider was not asked, where that is longer than it remembers.
     pub(super) fn forgotten_after(&self, now_ms: i64) -> Option<u64> {
-        let idle_s = u64::try_from((now_ms - self.last_request_ms()?) / 1000).unwrap_or(0);
+        let idle_s = u64::try_from(now_ms.saturating_sub(self.last_request_ms()?) / 1000).unwrap_or(0);
         self.setup().model.cache.lifetime_s().filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
     }
 
@@ -231,8 +266,11 @@ impl Kept {
                 said.text.clone_from(&reply.text);
             }
             due = Due::Nothing;
-            for call in &reply.calls {
-                let done = self.carry_out(call, &outgoing, party)?;
+            for (place, call) in reply.calls.iter().enumerate() {
+                let done = match place {
+                    0..MAX_CALLS_PER_REPLY => self.carry_out(call, &outgoing, party)?,
+                    _ => Done { output: surplus(call), finished: None },
+                };
                 if let Some(result) = done.finished {
                     finished = true;
                     if said.text.is_empty() {

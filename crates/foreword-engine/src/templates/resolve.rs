@@ -1,6 +1,6 @@
 //! Finding a template by its name: the vault first, then the user's folder, then those that come with Foreword.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,9 @@ pub enum NoTemplate {
         "{0:?} cannot be the name of a template: it is a file name, or a folder and a file name, that does not begin with `_`"
     )]
     NotAName(String),
+    /// The vault has it, and the user has not allowed it.
+    #[error("the template {0} of this folder is not trusted as it is now: `foreword trust` shows it and asks")]
+    NotTrusted(String),
     /// It is there and cannot be read.
     #[error("the template {0} cannot be read: {1}")]
     Unreadable(String, String),
@@ -47,6 +50,8 @@ pub enum NoTemplate {
 #[derive(Clone, Debug, Default)]
 pub struct Shelf {
     vault: Option<PathBuf>,
+    /// The vault's templates that may be used: the file, and the hash of its text.
+    trusted: BTreeSet<(String, Hash)>,
     user: Option<PathBuf>,
 }
 
@@ -65,6 +70,8 @@ pub struct Listed {
     pub hidden: bool,
     /// How many things in it are wrong.
     pub flaws: usize,
+    /// Whether it may be used: a vault's own template has to be allowed by the user.
+    pub trusted: bool,
 }
 
 /// A folder that is searched.
@@ -75,9 +82,34 @@ struct Place {
 }
 
 impl Shelf {
-    /// Looks in a vault and in a folder of the user's own, where these are given.
-    pub fn new(vault: Option<&Path>, user: Option<&Path>) -> Self {
-        Self { vault: vault.map(Path::to_owned), user: user.map(Path::to_owned) }
+    /// Looks in a vault and in a folder of the user's own, where these are given. Of the vault's templates only the
+    /// `trusted` ones can be used: the file, and the hash of its text.
+    pub fn new(vault: Option<&Path>, trusted: BTreeSet<(String, Hash)>, user: Option<&Path>) -> Self {
+        Self { vault: vault.map(Path::to_owned), trusted, user: user.map(Path::to_owned) }
+    }
+
+    /// The same shelf for a person who looks at templates: nothing has to be trusted to be read.
+    #[must_use]
+    pub fn to_look_at(mut self) -> Self {
+        if let Some(root) = &self.vault {
+            self.trusted.extend(Self::vault_files(root).into_iter().map(|(path, _, text)| (path, Hash::of(text))));
+        }
+        self
+    }
+
+    /// The template files of a vault, trusted or not: path, name and text.
+    pub fn vault_files(root: &Path) -> Vec<(String, String, String)> {
+        let Ok(folder) = Folder::open(root) else { return Vec::new() };
+        let mut files = Vec::new();
+        for under in TEMPLATE_FOLDERS {
+            for name in names(&Place { origin: Origin::Vault, root: root.to_owned(), under }) {
+                let path = format!("{under}/{name}.md");
+                if let Ok(bytes) = folder.read_bytes(&path, MOST_BYTES) {
+                    files.push((path, name, foreword_vault::folder::Text::decode(bytes).text));
+                }
+            }
+        }
+        files
     }
 
     fn places(&self) -> Vec<Place> {
@@ -100,6 +132,7 @@ impl Shelf {
         if !is_name(bare) {
             return Err(NoTemplate::NotAName(shown(name)));
         }
+        let mut refused = None;
         for place in self.places() {
             let Ok(folder) = Folder::open(&place.root) else { continue };
             let path = if place.under.is_empty() { format!("{bare}.md") } else { format!("{}/{bare}.md", place.under) };
@@ -110,11 +143,19 @@ impl Shelf {
                 .read_bytes(&path, MOST_BYTES)
                 .map(|bytes| foreword_vault::folder::Text::decode(bytes).text)
                 .map_err(|error| NoTemplate::Unreadable(shown(&path), error.to_string()))?;
+            if place.origin == Origin::Vault && !self.trusted.contains(&(path.clone(), Hash::of(&text))) {
+                // A built-in template or one of the user's own is not pushed aside by a file that nobody has allowed.
+                refused = Some(NoTemplate::NotTrusted(shown(&path)));
+                continue;
+            }
             return Ok((template(bare, place.origin, Some(path), &text), text));
         }
         let alike = |name: &str| name.to_lowercase().replace(['_', ' '], "-");
         let builtin = BUILTIN.iter().find(|(name, _)| alike(name) == alike(bare));
         builtin.map(|(name, text)| (template(name, Origin::Builtin, None, text), (*text).to_owned())).ok_or_else(|| {
+            if let Some(refused) = refused {
+                return refused;
+            }
             let near = self.list().into_iter().find(|listed| alike(&listed.name).contains(&alike(bare)));
             NoTemplate::NotFound(shown(name), near.map(|near| format!("; did you mean {:?}?", near.name)).unwrap_or_default())
         })
@@ -125,20 +166,22 @@ impl Shelf {
         let mut found: Vec<Listed> = Vec::new();
         for place in self.places() {
             for name in names(&place) {
-                let one = Self { vault: None, user: Some(place.root.join(place.under)) };
+                let one = Self { vault: None, trusted: BTreeSet::new(), user: Some(place.root.join(place.under)) };
                 if let Ok(template) = one.find(&name)
                     && template.origin == Origin::User
                 {
                     let path =
                         template.path.map(|path| if place.under.is_empty() { path } else { format!("{}/{path}", place.under) });
-                    found.push(listed(Template { origin: place.origin.clone(), path, ..template }));
+                    let is_trusted = |path: &String| self.trusted.contains(&(path.clone(), template.hash));
+                    let trusted = place.origin != Origin::Vault || path.as_ref().is_some_and(is_trusted);
+                    found.push(Listed { trusted, ..listed(Template { origin: place.origin.clone(), path, ..template }) });
                 }
             }
         }
         found.extend(BUILTIN.iter().map(|(name, text)| listed(template(name, Origin::Builtin, None, text))));
         let mut first: BTreeMap<String, usize> = BTreeMap::new();
         for (at, listed) in found.iter_mut().enumerate() {
-            listed.hidden = *first.entry(listed.name.clone()).or_insert(at) != at;
+            listed.hidden = listed.trusted && *first.entry(listed.name.clone()).or_insert(at) != at;
         }
         found.sort_by(|a, b| a.name.cmp(&b.name)); // stable: the first of a name stays first
         found
@@ -153,6 +196,7 @@ fn listed(template: Template) -> Listed {
         description: template.parsed.description,
         hidden: false,
         flaws: template.parsed.flaws.len(),
+        trusted: true,
     }
 }
 

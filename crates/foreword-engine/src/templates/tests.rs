@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use proptest::prelude::*;
@@ -142,7 +142,10 @@ fn the_vault_comes_first_then_the_user_then_what_comes_with_it() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    let shelf = Shelf::new(Some(vault.path()), Some(user.path()));
+    let (ours, theirs) = ("Foreword/ContextTemplates", "AssistantMD/ContextTemplates");
+    let trusted = [(theirs, "goal-oriented", "Theirs."), (ours, "goal-oriented", "Ours."), (ours, "sub/deep", "Deep.")];
+    let trusted = trusted.map(|(folder, name, text)| (format!("{folder}/{name}.md"), Hash::of(text)));
+    let shelf = Shelf::new(Some(vault.path()), BTreeSet::from(trusted), Some(user.path()));
     let check = |name: &str, expect: Result<(Origin, Option<&str>), &str>| {
         let found = shelf.find(name);
         match (&found, expect) {
@@ -182,7 +185,7 @@ fn the_vault_comes_first_then_the_user_then_what_comes_with_it() {
         ("sub/deep", "vault", false),
     ];
     assert_eq!(listed, expect.map(|(name, origin, hidden)| (name.to_owned(), origin, hidden)));
-    assert_eq!(shelf.find("goal-oriented").unwrap().hash, foreword_core::hash::Hash::of("Ours."));
+    assert_eq!(shelf.find("goal-oriented").unwrap().hash, Hash::of("Ours."));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::find::{Found, Query, find};
 use crate::corpus::Corpus;
 use crate::meaning::Meaning;
 use crate::places::Places;
+use crate::trust::VaultTrust;
 
 /// So long a search may read new files and make vectors before it answers with what there is.
 const PREPARING: Duration = Duration::from_secs(2);
@@ -76,6 +77,10 @@ impl Desk {
     /// Takes back the last change that `writeNote` made to a note.
     pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
         let mut corpus = self.corpus();
+        // Records that came with the vault could put any text into a note.
+        if VaultTrust::open_or_restricted(&self.places, corpus.vault().root()).state().outside {
+            return Err(WriteError::NothingToUndo { path: path.to_owned() });
+        }
         let undone = write::undo(corpus.vault().root(), path)?;
         corpus.refresh_paths(&[path.to_owned()]);
         Ok(undone)

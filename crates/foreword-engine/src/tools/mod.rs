@@ -19,7 +19,10 @@ mod write_note;
 mod tests;
 
 pub use desk::Desk;
-pub use foreword_tools::{Approval, Approve, Asking, Decision, ServerConfig, Toolbox, Unattended};
+pub use foreword_tools::write::is_instruction;
+pub use foreword_tools::{
+    Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
+};
 pub use read_output::Outputs;
 
 use foreword_core::catalog::{Include, Permission, Tool};

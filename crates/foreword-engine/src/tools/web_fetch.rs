@@ -11,6 +11,8 @@ use tokio::runtime;
 
 use super::pages::Page;
 use super::{Desk, Reach, brief, described, output, read};
+use crate::audit::Audit;
+use crate::trust::VaultTrust;
 
 pub(super) struct WebFetch {
     desk: Desk,
@@ -41,7 +43,11 @@ impl WebFetch {
     }
 
     fn fetch(&self, url: &str) -> Result<WebPage, String> {
-        let allow = self.desk.corpus().vault().config().web_allow.clone();
+        let allow = {
+            let corpus = self.desk.corpus();
+            VaultTrust::open_or_restricted(self.desk.places(), corpus.vault().root()).internal_hosts(corpus.vault())
+        };
+        let _ = Audit::new(&self.desk.places().state).url(url, "page");
         let config = WebConfig { allow, ..WebConfig::default() };
         let fetcher = Fetcher::new(config, Some(self.desk.places().pages())).map_err(|error| error.to_string())?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build();

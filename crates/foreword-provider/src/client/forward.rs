@@ -38,7 +38,7 @@ pub struct Untouched {
     pub body: Bytes,
     /// Its headers, of which a few go along.
     pub headers: HeaderMap,
-    /// The key of whoever made it, for a provider that there is none for here.
+    /// The key of whoever made it, which is used in place of ours.
     pub key: Option<Secret>,
 }
 
@@ -65,13 +65,14 @@ impl Front {
 }
 
 impl Client {
-    /// Sends a request on as it came, with our key. It is not tried again: whoever made it sees what came of it, and decides.
+    /// Sends a request on as it came, with its own key where it brings one, else with ours. It is not tried again: whoever made it sees what came of it, and decides.
     pub async fn forward(&self, request: Untouched) -> Result<Forwarded, SendError> {
         let Untouched { front, body, headers: given, key } = request;
         let deadline = Instant::now() + self.timeouts.total;
-        let key = match (self.key.get().await, key) {
-            (Ok(None) | Err(KeyError::NoVariable { .. }), Some(theirs)) => Some(theirs),
-            (ours, _) => ours.map_err(SendError::Key)?,
+        let is_theirs = key.is_some();
+        let key = match key {
+            Some(theirs) => Some(theirs),
+            None => self.key.get().await.map_err(SendError::Key)?,
         };
         let mut headers = self.headers.clone();
         for name in ALONG {
@@ -91,7 +92,7 @@ impl Client {
         };
         let (host, timeouts) = (self.host.clone(), self.timeouts);
         let mut answer = Forwarded { response, refusal: None, host, timeouts, deadline };
-        if answer.response.status() == 401 {
+        if answer.response.status() == 401 && !is_theirs {
             self.key.forget().await;
         }
         if !answer.response.status().is_success() {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use foreword_program::Surroundings;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
@@ -12,6 +13,11 @@ use tokio::sync::Mutex;
 const MAX_KEY: u64 = 16 << 10;
 /// A command may ask a person for a password.
 const COMMAND_LIMIT: Duration = Duration::from_mins(2);
+
+/// What the keyring's program may see of the environment, beyond what every program gets.
+const KEYRING_TEXT: [&str; 3] = ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"];
+/// The same, for values that are paths.
+const KEYRING_PATHS: [&str; 2] = ["XDG_RUNTIME_DIR", "XAUTHORITY"];
 
 /// A text that is shown to nobody.
 #[derive(Clone, PartialEq, Eq)]
@@ -119,8 +125,13 @@ impl Keyring {
 
     async fn key(&self) -> Result<Secret, KeyError> {
         let failed = |why: String| KeyError::Keyring { program: self.program, why, store: self.store.clone() };
-        let mut program = Command::new(self.program);
-        line_of(program.args(&self.ask)).await?.map_err(failed)
+        let surroundings = Surroundings::of_process();
+        let program = surroundings.find(self.program).map_err(|error| failed(format!("could not be started ({error})")))?;
+        let mut program = Command::new(program);
+        // It needs the way to the user's session, and no other provider's key.
+        program.args(&self.ask).env_clear().envs(surroundings.environment(&KEYRING_TEXT, &KEYRING_PATHS));
+        program.current_dir(surroundings.neutral_folder());
+        line_of(&mut program).await?.map_err(failed)
     }
 }
 
@@ -134,6 +145,11 @@ pub(super) struct Key {
 impl Key {
     pub(super) fn new(source: KeySource) -> Self {
         Self { source, known: Mutex::new(None) }
+    }
+
+    /// Whether the provider wants a key.
+    pub(super) fn is_needed(&self) -> bool {
+        self.source != KeySource::None
     }
 
     /// The key; none where the provider wants none. A program runs once, however many ask.
@@ -165,10 +181,16 @@ impl Key {
     }
 }
 
+/// Runs the user's own command. It keeps the environment, because the user wrote it for that; but the working directory may be a vault from
+/// a stranger, so it runs elsewhere, and programs are looked up elsewhere.
 async fn shell(command: &str) -> Result<Secret, KeyError> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let failed = |why: String| KeyError::Command { command: command.to_owned(), why };
-    line_of(Command::new(shell).args([flag, command])).await?.map_err(failed)
+    let surroundings = Surroundings::of_process();
+    let shell = surroundings.find(shell).map_err(|error| failed(format!("could not be started ({error})")))?;
+    let mut program = Command::new(shell);
+    program.args([flag, command]).env("PATH", surroundings.search_path()).current_dir(surroundings.neutral_folder());
+    line_of(&mut program).await?.map_err(failed)
 }
 
 /// What a program prints, without the space around it; else what happened to it.
@@ -251,6 +273,19 @@ mod tests {
         check("a b", false);
         check("a;b", false);
         check(&"a".repeat(65), false);
+    }
+
+    #[test]
+    fn commands_run_outside_of_the_working_directory() {
+        let key = |command: &str| block_on(Key::new(KeySource::Command(command.to_owned())).get()).unwrap().unwrap();
+        let current = std::env::current_dir().unwrap();
+        assert_ne!(key("pwd -P").expose(), current.canonicalize().unwrap().to_str().unwrap());
+        let path = key("echo \"$PATH\"");
+        assert!(std::env::split_paths(path.expose()).all(|folder| folder.is_absolute() && !folder.starts_with(&current)));
+        // The keyring's program sees no keys.
+        let ask = vec!["-c".to_owned(), "env | grep -c -e _KEY= -e TOKEN= -e ^CARGO || true".to_owned()];
+        let keyring = Keyring { program: "sh", ask, ..Keyring::of("anthropic").unwrap() };
+        assert_eq!(block_on(keyring.key()).unwrap().expose(), "0");
     }
 
     #[test]

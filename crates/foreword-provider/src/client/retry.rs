@@ -47,7 +47,7 @@ pub(super) fn said(headers: &HeaderMap) -> Said {
         _ => None,
     };
     let exact = text("retry-after-ms").and_then(seconds).map(|wait| wait / 1000);
-    let wait = exact.or_else(|| after(text(RETRY_AFTER.as_str())?, Timestamp::now()));
+    let wait = exact.or_else(|| after(text(RETRY_AFTER.as_str())?, crate::clock::now()));
     Said { again, wait }
 }
 

@@ -1,7 +1,7 @@
 //! Tool definitions and the choice among them. Definitions stand in front of every cached prefix; the choice stands beside it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use foreword_core::json;
@@ -138,7 +138,8 @@ pub(crate) fn choice(dialect: Dialect, plan: &ToolPlan) -> Option<Value> {
     if plan.style != ToolStyle::Allowed || plan.list.is_empty() {
         return None;
     }
-    let allowed: Vec<&ToolSpec> = plan.list.iter().filter(|tool| plan.allowed.contains(&tool.name)).collect();
+    let names: BTreeSet<&str> = plan.allowed.iter().map(String::as_str).collect();
+    let allowed: Vec<&ToolSpec> = plan.list.iter().filter(|tool| names.contains(tool.name.as_str())).collect();
     if allowed.len() == plan.list.len() {
         return None;
     }

@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::stream::ClientMark;
 
+/// The most tools that one request may bring. No provider takes as many.
+pub const MAX_TOOLS: usize = 4096;
+
 /// The server under whose name a client's tools stand.
 pub(super) const CLIENT: &str = "client";
 
@@ -196,6 +199,9 @@ pub(super) fn arguments(text: &str) -> Value {
 impl Asked {
     /// A tool of the client. `schema` is the name of the field that its arguments are described in.
     pub(super) fn add_tool(&mut self, place: Arguments<'_>, listed: &Value, schema: &str) -> Result<(), NotUnderstood> {
+        if self.tools.len() >= MAX_TOOLS {
+            return Err(NotUnderstood::new("tools", format!("there are more than {MAX_TOOLS}; send fewer")));
+        }
         let mut fields = listed.as_object().cloned().unwrap_or_default();
         let text = |value: Option<Value>| if let Some(Value::String(text)) = value { Some(text) } else { None };
         let Some(name) = text(fields.remove("name")).filter(|name| !name.is_empty()) else {

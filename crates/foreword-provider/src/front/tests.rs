@@ -259,3 +259,14 @@ fn read(dialect: Dialect, form: Form, bytes: &str) -> Reply {
     reader.finish().unwrap();
     std::iter::from_fn(|| reader.next_event()).collect()
 }
+
+#[test]
+fn a_request_brings_a_limited_number_of_tools() {
+    let ask = |number: usize| {
+        let tools: Vec<_> = (0..number).map(|number| json!({"name": format!("t{number}"), "input_schema": {}})).collect();
+        Front::Messages.read(json!({"model": "m", "max_tokens": 9, "messages": [], "tools": tools}))
+    };
+    assert_eq!(ask(MAX_TOOLS).unwrap().tools.len(), MAX_TOOLS);
+    let refused = ask(MAX_TOOLS + 1).unwrap_err();
+    assert!(refused.to_string().contains("there are more than 4096"), "{refused}");
+}

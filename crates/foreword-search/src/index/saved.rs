@@ -8,7 +8,7 @@ use foreword_core::item::ItemId;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Index, Row};
+use super::{Entry, Index, MAX_EMBEDDED_CHUNKS, Row};
 use crate::chunk::Chunk;
 use crate::keyword::{KeywordIndex, LoadError};
 
@@ -34,14 +34,14 @@ impl Index {
         postcard::to_stdvec(&Saving { documents, chunks, keyword: self.keyword.save() }).unwrap_or_default()
     }
 
-    /// Reads [`Index::save`]'s bytes, believing nothing. Every chunk waits for its vector.
+    /// Reads [`Index::save`]'s bytes, believing nothing. Every chunk that gets a vector waits for it.
     pub fn load(bytes: &[u8]) -> Result<Self, LoadError> {
         let saved: Saved = postcard::from_bytes(bytes).map_err(|error| LoadError::Malformed(error.to_string()))?;
         let mut index = Self { keyword: KeywordIndex::load(&saved.keyword)?, changes: 1, ..Self::default() };
         let nobody = ItemId::note("");
         let row = |chunk: Chunk| Row { hash: Hash::of(&chunk.text), chunk, vector: None, owner: nobody.clone(), pair: None };
         index.rows = saved.chunks.into_iter().map(|chunk| chunk.map(row)).collect();
-        let mut owned = BTreeSet::new();
+        let (mut owned, mut by_words) = (BTreeSet::new(), BTreeSet::new());
         for (id, date, rows) in saved.documents {
             if let Some(lost) = rows.iter().find(|row| index.row(**row).is_none() || !owned.insert(**row)) {
                 return Err(LoadError::Malformed(format!("{id} names chunk {lost}, which is not its own")));
@@ -51,12 +51,15 @@ impl Index {
                     row.owner = id.clone();
                 }
             }
+            by_words.extend(rows.iter().skip(MAX_EMBEDDED_CHUNKS).copied());
+            index.note_length(&id, rows.len());
             index.pair(&rows);
             index.series.add(&id);
             index.documents.insert(id, Entry { date, rows });
         }
         for (at, row) in (0..).zip(&index.rows) {
             match row {
+                Some(_) if by_words.contains(&at) => {}
                 Some(row) if owned.contains(&at) => {
                     index.waiting.insert((Reverse(index.changes), at));
                     index.waiting_by_text.entry(row.hash).or_default().push(at);

@@ -221,3 +221,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_very_long_document_is_found_by_all_of_its_words_and_embedded_up_to_a_limit() {
+    let chunk = |number: usize| {
+        let text = if number == MAX_EMBEDDED_CHUNKS + 9 { "zebra".to_owned() } else { format!("line {number}") };
+        Chunk { range: 0..text.len(), text, ..Chunk::default() }
+    };
+    let chunks: Vec<Chunk> = (0..MAX_EMBEDDED_CHUNKS + 10).map(chunk).collect();
+    let id = ItemId::note("long.md");
+    let mut long = Index::new();
+    long.put(document("note:short.md", "a short note"));
+    long.put(Document { id: id.clone(), date: None, chunks: chunks.clone() });
+    let check = |index: &Index| {
+        assert_eq!(index.pending(usize::MAX).len(), MAX_EMBEDDED_CHUNKS + 1);
+        assert_eq!(index.chunks(), (MAX_EMBEDDED_CHUNKS + 1, 0));
+        assert_eq!(index.long().get(&id), Some(&chunks.len()));
+        let found = index.search(&Query { floor: Some(0.0), ..Query::new("zebra") });
+        assert_eq!(found.hits.first().map(|hit| &hit.id), Some(&id));
+    };
+    check(&long);
+    check(&Index::load(&long.save()).unwrap());
+    let mut loaded = Index::load(&long.save()).unwrap();
+    embed_all(&mut long);
+    assert_eq!(long.chunks(), (MAX_EMBEDDED_CHUNKS + 1, MAX_EMBEDDED_CHUNKS + 1));
+    // A shorter text is no longer too long, and nothing is counted that is gone.
+    for index in [&mut long, &mut loaded] {
+        index.put(Document { id: id.clone(), date: None, chunks: chunks[..3].to_vec() });
+        assert!(index.long().is_empty());
+        assert_eq!(index.chunks().0, 4);
+        index.remove(&id);
+        assert_eq!(index.chunks().0, 1);
+    }
+}

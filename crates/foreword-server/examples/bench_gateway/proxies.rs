@@ -20,7 +20,7 @@ impl Proxy {
         let port = free_port();
         let program = std::env::var("FOREWORD_BIN").expect("FOREWORD_BIN names the program to measure");
         let mut command = Command::new(program);
-        command.arg("serve").arg(&vault).args(["--model", "stub", "--port", &port.to_string()]);
+        command.arg("serve").arg(&vault).args(["--model", "stub", "--port", &port.to_string(), "--no-auth"]);
         command.args(["--base-url", &format!("http://127.0.0.1:{provider}/v1")]);
         command.env("XDG_CONFIG_HOME", folder.join("config")).env("OPENAI_API_KEY", "none");
         Self::start(command, port, "/api/v1/health").await.expect("foreword serve did not start")

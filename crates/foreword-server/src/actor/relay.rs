@@ -10,6 +10,7 @@ use foreword_engine::vault::Agent;
 
 use super::Desk;
 use crate::answer::Voice;
+use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::problem::{INTERNAL, Problem};
 
@@ -19,7 +20,7 @@ impl Desk {
         let models = self.common.config.places.models.clone();
         let store = Box::new(self.common.store().unsynced());
         let setup = Setup { client: true, ..setup.clone() };
-        let mut kept = Kept::begin(store, &self.id, agent, &setup, Some(&models), None, now_ms())?;
+        let mut kept = Kept::begin_held(store, &self.id, agent, &setup, Some(&models), now_ms())?;
         if !past.is_empty() {
             kept.import(past, now_ms())?;
         }
@@ -29,15 +30,18 @@ impl Desk {
     }
 
     /// Tells what a client sent and takes one reply. The client has all of it too, so it does not wait for the disk; whatever else is
-    /// done to the session does.
+    /// done to the session does. A key of the client's own is used for this alone.
     pub(crate) fn relay(
         &mut self,
         inputs: Vec<Input>,
         manner: Manner,
+        caller: &Caller,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, Problem> {
         self.voice()?;
         let (Some(kept), Some(voice)) = (self.kept.as_mut(), self.voice.as_mut()) else { return Ok(None) };
+        let mut own = voice.for_caller(caller)?;
+        let voice = own.as_mut().unwrap_or(voice);
         kept.set_store(Box::new(self.common.store().unsynced()));
         let mut there = None;
         let reply = kept.relay(inputs, manner, voice.speaker(&self.common, &self.line.stop, &mut there), &now_ms, each);

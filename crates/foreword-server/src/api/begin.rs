@@ -16,7 +16,7 @@ use crate::actor::Desk;
 use crate::app::{App, blocking};
 use crate::feed::Feed;
 use crate::hub::Line;
-use crate::problem::{BAD_REQUEST, Problem};
+use crate::problem::Problem;
 
 /// The first message of a session that has not begun.
 #[derive(Deserialize, ToSchema)]
@@ -45,9 +45,7 @@ async fn apart<T: Send + 'static>(
 /// What a first message would lead to: its layers, items, tokens and expected price. Nothing is sent, nothing is kept, no session begins.
 #[utoipa::path(post, path = "/preview", tag = "messages", request_body = FirstMessage, responses((status = 200, body = Object), (status = 400, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<FirstMessage>) -> Answer<Preview> {
-    if first.words.trim().is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "a message without words is not sent"));
-    }
+    super::messages::check(&first.words, &first.attach)?;
     let begin = first.session.read(&app)?;
     apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach)).await.map(Json)
 }

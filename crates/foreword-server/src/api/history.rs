@@ -67,7 +67,7 @@ pub(crate) async fn rewind(
     Given(back): Given<Back>,
 ) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.rewind(back.turn)).await?;
+    app.hub.change(&id, move |desk| desk.rewind(back.turn)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -139,7 +139,7 @@ pub(crate) async fn fold(
     Given(new): Given<NewFold>,
 ) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.fold(new.focus)).await?;
+    app.hub.change(&id, move |desk| desk.fold(new.focus)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -185,6 +185,6 @@ pub(crate) async fn undo_fold(State(app): State<Arc<App>>, Path(session): Path<S
 
 pub(super) async fn tell(app: &App, session: String, input: Input) -> Result<StatusCode, Problem> {
     let id = full_name(app, session).await?;
-    app.hub.ask(&id, move |desk| desk.tell(input)).await?;
+    app.hub.change(&id, move |desk| desk.tell(input)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

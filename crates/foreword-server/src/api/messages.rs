@@ -52,8 +52,8 @@ pub(crate) struct Begun {
 
 type Accepted = Result<(StatusCode, Json<Begun>), Problem>;
 
-/// What may be attached to one message, at most.
-const MOST_ATTACHED: usize = 200;
+/// The most attachments that one message may name.
+const MAX_ATTACHMENTS: usize = 256;
 
 async fn begin(app: &App, session: String, turn: Turn) -> Accepted {
     let session = full_name(app, session).await?;
@@ -65,27 +65,34 @@ fn said(words: &str) -> Result<(), Problem> {
     if words.trim().is_empty() { Err(Problem::new(BAD_REQUEST, "a message without words is not sent")) } else { Ok(()) }
 }
 
+/// Refuses a message without words or with too many attachments, whether it would be sent or only previewed.
+pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
+    said(words)?;
+    if attach.len() > MAX_ATTACHMENTS {
+        let detail = format!(
+            "the message names {} attachments, and {MAX_ATTACHMENTS} are the most; attach a folder or a tag instead",
+            attach.len()
+        );
+        return Err(Problem::new(BAD_REQUEST, detail));
+    }
+    Ok(())
+}
+
 /// Sends a message. The answer comes as events.
 #[utoipa::path(post, path = "/sessions/{session}/messages", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 202, body = Begun), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
-    said(&new.words)?;
-    if new.attach.len() > MOST_ATTACHED {
-        return Err(Problem::new(
-            BAD_REQUEST,
-            format!("{} attachments are more than {MOST_ATTACHED}; attach a folder or a tag", new.attach.len()),
-        ));
-    }
+    check(&new.words, &new.attach)?;
     begin(&app, session, Turn::New(new.words, new.attach)).await
 }
 
 /// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
-#[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = shapes::Preview), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
+#[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = shapes::Preview), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn preview(
     State(app): State<Arc<App>>,
     Path(session): Path<String>,
     Given(new): Given<NewMessage>,
 ) -> Answer<Preview> {
-    said(&new.words)?;
+    check(&new.words, &new.attach)?;
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach)).await.map(Json)
 }

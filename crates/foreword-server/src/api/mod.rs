@@ -7,6 +7,7 @@ mod given;
 mod history;
 mod items;
 mod ledger;
+mod login;
 mod messages;
 mod pins;
 mod requests;
@@ -14,6 +15,7 @@ mod sessions;
 mod settings;
 mod shapes;
 mod templates;
+mod trust;
 mod vault;
 
 use std::sync::Arc;
@@ -21,6 +23,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
+use axum::routing::get;
+use foreword_engine::session::{Health as StoreHealth, Store};
 use serde::Serialize;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi, ToSchema};
@@ -28,7 +32,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::App;
-use crate::problem::Problem;
+use crate::problem::{NOT_STORED, Problem};
 
 /// What a handler gives back.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
@@ -40,8 +44,8 @@ pub(crate) type Answer<T> = Result<Json<T>, Problem>;
         description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
         license(name = "MIT OR Apache-2.0")
     ),
-    // The token is needed where the server listens for other machines.
-    security(("token" = []), ("key" = []), ()),
+    // A server that was started with `--no-auth` needs none.
+    security(("token" = []), ("key" = [])),
     modifiers(&Token)
 )]
 struct Described;
@@ -54,7 +58,7 @@ impl Modify for Token {
         let components = document.components.get_or_insert_default();
         let mut bearer = Http::new(HttpAuthScheme::Bearer);
         bearer.description =
-            Some("The server's token, where it was started with `--listen`; on this machine alone none is needed.".to_owned());
+            Some("The server's token, which `foreword keys token` prints, or a page's key. A server that was started with `--no-auth` needs none.".to_owned());
         components.add_security_scheme("token", SecurityScheme::Http(bearer));
         let key = ApiKeyValue::with_description("x-api-key", "The same, as Anthropic's clients send it.");
         components.add_security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(key)));
@@ -66,13 +70,16 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
     let text: Arc<str> = description.to_json().unwrap_or_default().into();
     let document = move || async move { ([("content-type", "application/json")], text.to_string()) };
-    router.route("/api/v1/openapi.json", axum::routing::get(document)).with_state(Arc::clone(app))
+    // Under the names that whoever watches over servers looks for.
+    let probes = Router::new().route("/healthz", get(health)).route("/readyz", get(probe));
+    router.route("/api/v1/openapi.json", get(document)).merge(probes).with_state(Arc::clone(app))
 }
 
 fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::new()
         .routes(routes!(health))
         .routes(routes!(ready))
+        .routes(routes!(login::login))
         .routes(routes!(catalog::agents, items::create_agent))
         .routes(routes!(catalog::agent, catalog::edit_agent))
         .routes(routes!(items::create))
@@ -114,6 +121,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(ledger::of_session))
         .routes(routes!(forwarded::list))
         .routes(routes!(forwarded::show))
+        .routes(routes!(trust::show, trust::decide, trust::revoke))
         .routes(routes!(vault::tree))
         .routes(routes!(vault::note))
         .routes(routes!(vault::complete))
@@ -136,9 +144,19 @@ async fn health() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The store can be read.
+/// The store can be read and written to. Where it cannot, what is wrong.
 #[utoipa::path(get, path = "/ready", tag = "server", responses((status = 200, body = Health), (status = 503, body = Problem)))]
 async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
-    app.common.with_store(|store| Ok(foreword_engine::session::Store::sessions(store).map(drop)?)).await?;
+    app.common
+        .with_store(|store| match store.health() {
+            StoreHealth::Well => Ok(Store::sessions(store).map(drop)?),
+            StoreHealth::Failing { why, .. } => Err(Problem::new(NOT_STORED, format!("the store takes nothing: {why}"))),
+        })
+        .await?;
     Ok(health().await)
+}
+
+/// The same for those who have no token: not a word about the vault.
+async fn probe(State(app): State<Arc<App>>) -> Answer<Health> {
+    ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store takes nothing; /api/v1/ready tells why"))
 }

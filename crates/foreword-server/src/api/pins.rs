@@ -41,7 +41,7 @@ pub(crate) async fn add(
     Given(pin): Given<What>,
 ) -> Answer<Vec<Pinned>> {
     let id = full_name(&app, session).await?;
-    let pinned = app.hub.ask(&id, move |desk| {
+    let pinned = app.hub.change(&id, move |desk| {
         desk.kept()?.pin(&pin.what, now_ms())?;
         desk.changed();
         Ok(desk.kept()?.pins())
@@ -57,7 +57,7 @@ pub(crate) async fn remove(
     Asked(pin): Asked<What>,
 ) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    let unpinned = app.hub.ask(&id, move |desk| {
+    let unpinned = app.hub.change(&id, move |desk| {
         desk.kept()?.unpin(&pin.what, now_ms())?;
         desk.changed();
         Ok(())

@@ -94,7 +94,7 @@ pub(crate) struct SessionDetail {
 /// A message.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MessageView {
-    /// Its name: `m12`; none where a person changed it in the session's file.
+    /// Its name: `m12`; none where a person changed it in the session's file, or where a process that ended left it open.
     id: Option<String>,
     /// `user` or `assistant`.
     #[schema(value_type = String)]
@@ -245,7 +245,7 @@ pub(crate) async fn create(
 ) -> Result<(StatusCode, Json<SessionView>), Problem> {
     let begin = new.read(&app)?;
     let id = new_session_id()?;
-    app.hub.ask(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
+    app.hub.change(&id, move |desk| desk.begin(begin)).await.inspect_err(|_| app.hub.forget(&id))?;
     let row = app.common.with_store(move |store| Ok(store.session(&id)?)).await?;
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
 }
@@ -271,7 +271,12 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String
             Ok((row, messages))
         })
         .await?;
-    Ok(Json(SessionDetail { session: SessionView::new(&app, &row), messages }))
+    let (session, mut messages) = (SessionView::new(&app, &row), messages);
+    if session.running {
+        // What has come in of the answer that is under way is told by its events.
+        messages.pop_if(|last| last.cut_off && last.id.is_none());
+    }
+    Ok(Json(SessionDetail { session, messages }))
 }
 
 fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Problem> {
@@ -328,7 +333,7 @@ pub(crate) async fn change(
         return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
     }
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.rename(&title)).await?;
+    app.hub.change(&id, move |desk| desk.rename(&title)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -336,7 +341,7 @@ pub(crate) async fn change(
 #[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, Desk::delete).await?;
+    app.hub.change(&id, Desk::delete).await?;
     app.hub.forget(&id);
     Ok(StatusCode::NO_CONTENT)
 }

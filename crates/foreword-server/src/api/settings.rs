@@ -145,14 +145,14 @@ pub(crate) async fn set(
         desk.changed();
         SettingsView::of(desk)
     };
-    app.hub.ask(&id, job).await.map(Json)
+    app.hub.change(&id, job).await.map(Json)
 }
 
 /// Reads the session's agent anew: what changed in its files takes effect with the next question.
 #[utoipa::path(post, path = "/sessions/{session}/agent", tag = "catalog", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn take_agent(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, Desk::take_agent).await?;
+    app.hub.change(&id, Desk::take_agent).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct TemplateView {
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer<TemplateView> {
     let common = Arc::clone(&app.common);
     let found = blocking(move || {
-        let (template, text) = common.shelf().read(&name)?;
+        let (template, text) = common.shelf().to_look_at().read(&name)?;
         Ok(TemplateView { template, text })
     });
     found.await.map(Json)

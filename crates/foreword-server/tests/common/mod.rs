@@ -17,8 +17,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foreword_engine::places::Places;
-use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server};
+use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
 use serde_json::{Value, json};
+
+/// The server's token.
+pub(crate) const TOKEN: &str = "fw-server-test";
+
+/// How a client shows it.
+pub(crate) const AUTHORIZED: &str = "authorization: Bearer fw-server-test\r\n";
+
+/// Who may come in by default: programs of this machine that have the token.
+pub(crate) fn loopback() -> Reach {
+    Reach::Loopback { token: Token::of(TOKEN) }
+}
 
 /// A running server.
 pub(crate) struct Running {
@@ -40,7 +51,7 @@ struct Answered<'a> {
 
 impl Running {
     pub(crate) fn start() -> Self {
-        Self::with(SCRIPT, Reach::Loopback, Limits::default())
+        Self::with(SCRIPT, loopback(), Limits::default())
     }
 
     pub(crate) fn with(script: &str, reach: Reach, limits: Limits) -> Self {
@@ -71,31 +82,25 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         copy(vault, &folder.path().join("vault"));
         let answered = Answered { script: Some(script), config: "", model };
-        Self::serve(folder, answered, Reach::Loopback, Limits::default(), GatewayMode::Session)
+        Self::serve(folder, answered, loopback(), Limits::default(), GatewayMode::Session)
     }
 
     fn serve(folder: tempfile::TempDir, answered: Answered<'_>, reach: Reach, limits: Limits, gateway: GatewayMode) -> Self {
-        let vault = folder.path().join("vault");
-        let file = folder.path().join("script.json");
-        let script = answered.script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
-        let places = Places { cache: folder.path().join("cache"), models: folder.path().join("models"), state: folder.path().join("state") };
-        let config = foreword_engine::config::Config::read(answered.config).unwrap();
-        let model = answered.model.map(str::to_owned);
-        let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };
-        let servers = |_: &Path, _| Vec::new();
-        let config = Config { vault, places, templates: None, answers, servers, reach, limits, gateway };
+        let config = config(folder.path(), answered, reach, limits, gateway);
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let server = Server::start("127.0.0.1:0".parse().unwrap(), config).unwrap();
-                tell.send(server.address().unwrap()).unwrap();
-                server.run(async { drop(ended.await) }).await;
-            });
-        });
+        let thread = std::thread::spawn(move || run(config, |address| tell.send(address).unwrap(), async { drop(ended.await) }));
         let address = told.recv().unwrap();
         Self { address, folder, end: Some(end), thread: Some(thread) }
+    }
+
+    /// Allows all that the vault asks for, as a person at the page does.
+    pub(crate) fn trust_everything(&self) {
+        let claims = self.get("/api/v1/trust")["claims"].as_array().unwrap().clone();
+        let decide = |claim: &Value| json!({"id": claim["id"], "sha256": claim["sha256"], "allowed": true});
+        let decisions: Vec<Value> = claims.iter().map(decide).collect();
+        let after = self.post("/api/v1/trust", json!({"decisions": decisions}));
+        assert_eq!(after["restricted"], false, "{after}");
     }
 
     /// Ends it and waits.
@@ -106,6 +111,11 @@ impl Running {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
+    }
+
+    /// An address that opens the page, once.
+    pub(crate) fn page(&self) -> String {
+        format!("http://{}/#code={}", self.address, Token::of(TOKEN).code(self.address.port()).unwrap())
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
@@ -129,7 +139,17 @@ impl Running {
         self.call_with(method, path, &[], body)
     }
 
+    /// With more headers; with the token, where they hold no other key.
     pub(crate) fn call_with(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
+        let mut headers = headers.to_vec();
+        if !headers.iter().any(|(name, _)| ["authorization", "x-api-key", "x-goog-api-key"].contains(name)) {
+            headers.push(("x-api-key", TOKEN));
+        }
+        self.call_as_stranger(method, path, &headers, body)
+    }
+
+    /// With these headers and no others, so without the token.
+    pub(crate) fn call_as_stranger(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Reply {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.address);
         for (name, value) in headers {
@@ -177,7 +197,7 @@ impl Running {
     ) -> Vec<(String, String, Value)> {
         let last = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let mut stream = self.connect();
-        let head = format!("GET /api/v1/sessions/{session}/events HTTP/1.1\r\nhost: {}\r\n{last}\r\n", self.address);
+        let head = format!("GET /api/v1/sessions/{session}/events HTTP/1.1\r\nhost: {}\r\n{AUTHORIZED}{last}\r\n", self.address);
         stream.write_all(head.as_bytes()).unwrap();
         let (mut text, mut found, started) = (String::new(), Vec::new(), Instant::now());
         let mut buffer = [0; 4096];
@@ -203,6 +223,34 @@ impl Running {
         }
         panic!("the stream did not come to its end: {found:?}")
     }
+}
+
+/// A server over a folder, whose sessions have this model, until the process ends.
+pub(crate) fn serve_until_killed(folder: &Path, providers: &str, model: &str, told: impl FnOnce(SocketAddr)) {
+    let answered = Answered { script: None, config: providers, model: Some(model) };
+    let config = config(folder, answered, Reach::Open, Limits::default(), GatewayMode::Session);
+    run(config, told, std::future::pending());
+}
+
+fn config(folder: &Path, answered: Answered<'_>, reach: Reach, limits: Limits, gateway: GatewayMode) -> Config {
+    let vault = folder.join("vault");
+    let file = folder.join("script.json");
+    let script = answered.script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
+    let places = Places { cache: folder.join("cache"), models: folder.join("models"), state: folder.join("state") };
+    let config = foreword_engine::config::Config::read(answered.config).unwrap();
+    let model = answered.model.map(str::to_owned);
+    let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };
+    let servers = |_: &_, _: Option<&str>, _| Vec::new();
+    Config { vault, places, templates: None, answers, servers, reach, limits, gateway }
+}
+
+fn run(config: Config, told: impl FnOnce(SocketAddr), end: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let server = Server::start("127.0.0.1:0".parse().unwrap(), config).unwrap();
+        told(server.address().unwrap());
+        server.run(end).await;
+    });
 }
 
 impl Drop for Running {
@@ -234,7 +282,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    fn parse(bytes: &[u8]) -> Self {
+    pub(crate) fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

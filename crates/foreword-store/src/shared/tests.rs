@@ -232,3 +232,76 @@ fn a_process_may_end_between_a_few_and_the_next_few() {
     store.settle(None).unwrap();
     is_all_there(&store, 2 * WRITES);
 }
+
+#[cfg(unix)]
+#[test]
+fn what_is_removed_or_replaced_takes_nothing_more() {
+    let check = |change: &dyn Fn(&Path), journal_alone: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state/store.sqlite");
+        let mut synced = Shared::new(Sqlite::open(&file).unwrap()).unwrap();
+        let mut store = synced.unsynced();
+        let _lease = store.begin(&new("a")).unwrap();
+        store.settle(None).unwrap();
+        assert!(store.health().is_well());
+        change(file.parent().unwrap());
+        let mut writes = vec![turn("one")];
+        assert!(matches!(store.note("a", Counts::default(), &mut writes), Err(StoreError::Gone { .. })));
+        assert_eq!(writes.len(), 1);
+        assert!(!store.health().is_well());
+        if journal_alone {
+            // All of it was in the database, so that another journal takes what comes.
+            assert!(store.health().is_well());
+            store.note("a", Counts::default(), &mut writes).unwrap();
+            store.settle(None).unwrap();
+            assert_eq!(Sqlite::open(&file).unwrap().log("a", 0).unwrap().len(), 1);
+            return;
+        }
+        assert!(store.sent(passed(1)).is_err() && store.begin(&new("b")).is_err());
+        assert!(matches!(synced.commit("a", &[turn("two")]), Err(StoreError::Gone { .. })));
+        assert!(synced.delete("a").is_err() && synced.lease("a").is_err());
+        assert!(!store.health().is_well());
+    };
+    check(&|folder| std::fs::remove_dir_all(folder).unwrap(), false);
+    check(&|folder| std::fs::rename(folder, folder.with_extension("moved")).unwrap(), false);
+    check(&|folder| std::fs::remove_file(folder.join("store.sqlite")).unwrap(), false);
+    check(&|folder| std::fs::remove_file(folder.join("store.sqlite-wal")).unwrap(), false);
+    let replace = |folder: &Path| {
+        std::fs::copy(folder.join("store.sqlite"), folder.join("copy")).unwrap();
+        std::fs::rename(folder.join("copy"), folder.join("store.sqlite")).unwrap();
+    };
+    check(&replace, false);
+    check(&|folder| std::fs::remove_dir_all(folder.join("journals")).unwrap(), true);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_comes_back_takes_what_was_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state/store.sqlite");
+    let mut store = Shared::new(Sqlite::open(&file).unwrap()).unwrap().unsynced();
+    let _lease = store.begin(&new("a")).unwrap();
+    let away = folder.path().join("away");
+    std::fs::rename(file.parent().unwrap(), &away).unwrap();
+    let mut writes = vec![turn("one")];
+    assert!(store.note("a", Counts::default(), &mut writes).is_err());
+    std::fs::rename(&away, file.parent().unwrap()).unwrap();
+    assert!(store.health().is_well() || store.health().is_well());
+    store.note("a", Counts::default(), &mut writes).unwrap();
+    store.settle(None).unwrap();
+    assert_eq!(Sqlite::open(&file).unwrap().log("a", 0).unwrap().len(), 1);
+}
+
+#[test]
+fn a_full_disk_is_known_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Shared::new(Sqlite::open(&folder.path().join("store.sqlite")).unwrap()).unwrap();
+    let _lease = store.begin(&new("a")).unwrap();
+    store.limit_pages(Some(1));
+    let long = [turn(&"long ".repeat(10_000))];
+    assert!(matches!(store.commit("a", &long), Err(StoreError::Full { .. })));
+    assert!(matches!(store.all.outcomes.health(), Health::Failing { full: true, .. }));
+    store.limit_pages(None);
+    assert!(store.health().is_well());
+    store.commit("a", &long).unwrap();
+}

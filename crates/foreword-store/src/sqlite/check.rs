@@ -22,6 +22,8 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     for hash in needed(connection)?.difference(&texts) {
         faults.push(fault(None, "texts", format!("{hash} is pointed to and is not there")));
     }
+    faults.extend(schema(connection)?);
+    faults.extend(super::sums::check(connection)?);
     faults.extend(contexts(connection)?);
     faults.extend(super::forwarded::check(connection)?);
     faults.extend(sessions(connection, &texts)?);
@@ -50,6 +52,14 @@ fn database(connection: &Connection) -> Result<Vec<Fault>> {
         faults.push(fault(None, table, format!("a row points to a row of {parent} that is not there")));
     }
     Ok(faults)
+}
+
+/// What is in the database and should not be, or is missing.
+fn schema(connection: &Connection) -> Result<Vec<Fault>> {
+    let (strange, missing) = super::migrate::strange(connection, super::migrate::newest()).map_err(doing("check the tables"))?;
+    let planted = strange.into_iter().map(|what| fault(None, "database", format!("Foreword did not put it there: {what}")));
+    let missing = missing.into_iter().map(|what| fault(None, "database", format!("it is missing: {what}")));
+    Ok(planted.chain(missing).collect())
 }
 
 /// The hashes of all texts, and those whose bytes are not what their hash says.

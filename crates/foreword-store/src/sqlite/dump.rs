@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::branch_of;
 use super::lineage::lineage;
 use super::read::{ledger_of, log_of, requests_of, session, summaries_of, text};
+use super::sums::seal;
 use super::write::{self, envelope, execute, logged, summary, usage};
 use crate::error::doing;
 use crate::packed::{Document, pointers};
-use crate::row::{Dump, DumpError, Entry, Interval, Request};
+use crate::row::{Counts, Dump, DumpError, Entry, Interval, Request};
 use crate::{Result, StoreError};
 
 const FORMAT: u32 = 1;
@@ -135,15 +136,15 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     let setup = Document::of(&dump.setup).map_err(|error| wrong("setup", error))?;
     let setup = write::packed(connection, &setup)?;
     let agent = &dump.agent.bytes()[..];
-    execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, dump.created_ms])?;
-    execute(connection, "INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)", [&dump.id])?;
-    let branch = connection.last_insert_rowid();
+    write::first_agent(connection, agent, dump.created_ms)?;
+    let branch = write::new_branch(connection, None, Counts::default(), &dump.id)?;
     let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let row = params![dump.id, branch, dump.title, dump.created_ms, dump.touched_ms, agent, setup];
     if execute(connection, sql, row)? == 0 {
         return Err(StoreError::Exists(dump.id.clone()));
     }
+    seal(connection, "sessions", "id = ?1", [&dump.id])?;
     for (number, input) in (0..).zip(&dump.log) {
         logged(connection, branch, number, input, &foreword_core::json::to_string(&input.body))?;
     }
@@ -152,12 +153,14 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
     }
     for Interval { position, since, until, value } in &dump.placed {
         let hash: Hash = serde_json::from_value(value.clone()).map_err(|error| wrong("placed", error))?;
-        let sql = "INSERT INTO placed (branch, position, since, until, message) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO placed (branch, position, since, until, message, sum)
+                   VALUES (?1, ?2, ?3, ?4, ?5, foreword_sum(?1, ?2, ?3, ?4, ?5))";
         execute(connection, sql, params![branch, position, since, until, &hash.bytes()[..]])?;
     }
     for Interval { position, since, until, value } in &dump.context {
         let item = value.get("item").and_then(Value::as_str).unwrap_or_default();
-        let sql = "INSERT INTO context (branch, position, since, until, item, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let sql = "INSERT INTO context (branch, position, since, until, item, entry, sum)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, foreword_sum(?1, ?2, ?3, ?4, ?5, ?6))";
         let entry = foreword_core::json::to_string(value);
         execute(connection, sql, params![branch, position, since, until, item, entry])?;
     }
@@ -168,7 +171,8 @@ pub(super) fn load(connection: &Connection, dump: &Dump) -> Result<()> {
         summary(connection, branch, new.number, new, &foreword_core::json::to_string(&new.record))?;
     }
     for hash in &dump.outbox {
-        execute(connection, "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)", params![branch, &hash.bytes()[..]])?;
+        let sql = "INSERT OR IGNORE INTO outbox (branch, hash, sum) VALUES (?1, ?2, foreword_sum(?1, ?2))";
+        execute(connection, sql, params![branch, &hash.bytes()[..]])?;
     }
     Ok(())
 }

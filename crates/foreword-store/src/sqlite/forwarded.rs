@@ -5,6 +5,7 @@ use foreword_core::hash::Hash;
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use super::read;
+use super::sums::seal;
 use super::write::{execute, text};
 use crate::error::doing;
 use crate::row::{Answered, Fault, Forwarded, NewForwarded};
@@ -22,7 +23,9 @@ pub(super) fn sent(connection: &Connection, number: Option<u64>, new: &NewForwar
     let sum = sum(new.at_ms, &new.front, &new.model, new.session.as_deref(), &pieces);
     let sql = "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     execute(connection, sql, params![number, new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..]])?;
-    u64::try_from(connection.last_insert_rowid()).map_err(|_| StoreError::Damaged("a row has a number below 0".to_owned()))
+    let number = connection.last_insert_rowid();
+    seal(connection, "forwarded", "id = ?1", [number])?;
+    u64::try_from(number).map_err(|_| StoreError::Damaged("a row has a number below 0".to_owned()))
 }
 
 /// Records what came of one.
@@ -44,7 +47,7 @@ pub(super) fn answered(connection: &Connection, number: u64, answered: &Answered
         used.total_ms
     ];
     execute(connection, sql, values)?;
-    Ok(())
+    seal(connection, "forwarded", "id = ?1", [number])
 }
 
 fn cut(mut body: &str) -> impl Iterator<Item = &str> {

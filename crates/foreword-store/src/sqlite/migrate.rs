@@ -1,17 +1,20 @@
 //! The format of the file: which one it has, and how an older one becomes the newest.
 
-use std::fs::File;
-use std::io::Read as _;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
 use crate::error::{cannot_open, doing};
 use crate::{Result, StoreError};
 
 /// Each brings a store from one format to the next. They are never changed once released, only added to.
-pub(super) const MIGRATIONS: [&str; 3] =
-    [include_str!("../migrations/0001.sql"), include_str!("../migrations/0002.sql"), include_str!("../migrations/0003.sql")];
+pub(super) const MIGRATIONS: [&str; 4] = [
+    include_str!("../migrations/0001.sql"),
+    include_str!("../migrations/0002.sql"),
+    include_str!("../migrations/0003.sql"),
+    include_str!("../migrations/0004.sql"),
+];
 
 /// Marks the file as one of ours: "FWRD".
 const APPLICATION_ID: i32 = 0x4657_5244;
@@ -21,31 +24,24 @@ pub(super) fn newest() -> u32 {
     u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
 }
 
-/// Reads the head of the file by hand, so that a database that is not ours to change is not even opened.
+/// Looks at the head of the file without taking part in its locks or its log, so that a database that is not ours to change is not touched.
+/// SQLite does it: a file that this process opened and closed itself would lose the locks that its other connections hold on it.
 pub(super) fn refuse_strangers(path: &Path) -> Result<()> {
-    let mut head = [0; 100];
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(cannot_open(path, error)),
+    let file = super::immutable(path)?;
+    let number = |name: &str| -> rusqlite::Result<i32> { file.pragma_query_value(None, name, |row| row.get(0)) };
+    let not_one = |error: rusqlite::Error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => cannot_open(path, "it is not a database"),
+        _ => cannot_open(path, error),
     };
-    let mut read = 0;
-    while read < head.len() {
-        match file.read(&mut head[read..]).map_err(|error| cannot_open(path, error))? {
-            0 => break,
-            more => read += more,
-        }
-    }
-    if read == 0 {
-        return Ok(()); // made by a process that ended before it wrote
-    }
-    if read < head.len() || !head.starts_with(b"SQLite format 3\0") {
-        return Err(cannot_open(path, "it is not a database"));
-    }
-    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let (version, application) = (number(60), number(68));
+    let found = number("user_version").and_then(|version| Ok((version, number("application_id")?)));
+    let (version, application) = match found {
+        // Its log is just being brought into it, or that was cut off: without the log it makes no sense. Who opens it with the log looks again.
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => return Ok(()),
+        found => found.map_err(not_one)?,
+    };
+    let version = version.cast_unsigned();
     // A file whose tables are still in its log has neither.
-    if version != 0 && application != APPLICATION_ID.cast_unsigned() {
+    if version != 0 && application != APPLICATION_ID {
         return Err(StoreError::NotOurs(path.to_owned()));
     }
     if version > newest() {
@@ -63,8 +59,48 @@ pub(super) fn refuse_others(connection: &Connection, path: &Path) -> Result<()> 
     if version > newest() {
         return Err(StoreError::Newer { path: path.to_owned(), found: version, known: newest() });
     }
-    if version == 0 && tables > 0 { Err(StoreError::NotOurs(path.to_owned())) } else { Ok(()) }
+    if version == 0 && tables > 0 {
+        return Err(StoreError::NotOurs(path.to_owned()));
+    }
+    let (strange, _) = strange(&moment, version).map_err(|error| cannot_open(path, error))?;
+    if strange.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Planted { path: path.to_owned(), what: strange.join(", ") })
 }
+
+/// What a schema tells of: the kind and the name of each thing, and how it was made.
+type Schema = BTreeMap<(String, String), Option<String>>;
+
+fn schema(connection: &Connection) -> rusqlite::Result<Schema> {
+    let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema")?;
+    let rows = statement.query_map([], |row| Ok(((row.get(0)?, row.get(1)?), row.get(2)?)))?;
+    rows.collect()
+}
+
+/// Names what is in the schema of a database of that format and should not be, and what is missing from it. A store may come from a
+/// stranger, and a trigger or a view in it would take part in everything that is done with it.
+pub(super) fn strange(connection: &Connection, version: u32) -> rusqlite::Result<(Vec<String>, Vec<String>)> {
+    let model = Connection::open_in_memory()?;
+    super::add_functions(&model)?;
+    for sql in MIGRATIONS.iter().take(usize::try_from(version).unwrap_or(usize::MAX)) {
+        model.execute_batch(sql)?;
+    }
+    let (expected, found) = (schema(&model)?, schema(connection)?);
+    // SQLite makes these itself where it is told to count rows, and its version of a search index decides how that one is kept.
+    let is_own = |name: &str| name.starts_with("sqlite_stat") || name.starts_with("found_");
+    let strange = found.iter().filter_map(|(key @ (kind, name), sql)| match expected.get(key) {
+        Some(known) if known == sql || is_own(name) => None,
+        Some(_) => Some(format!("the {kind} {name:?}, which was made in another way")),
+        None if kind == "table" && is_own(name) => None,
+        None => Some(format!("the {kind} {name:?}")),
+    });
+    let missing = expected.keys().filter(|key| !found.contains_key(*key)).map(|(kind, name)| format!("the {kind} {name:?}"));
+    Ok((strange.take(MAX_NAMED).collect(), missing.take(MAX_NAMED).collect()))
+}
+
+/// So many things are named.
+const MAX_NAMED: usize = 20;
 
 /// Brings the store to the newest format, each step by itself or not at all.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {

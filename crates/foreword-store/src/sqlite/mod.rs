@@ -8,6 +8,7 @@ mod migrate;
 mod own;
 mod read;
 mod search;
+mod sums;
 mod sweep;
 mod taking;
 mod write;
@@ -26,7 +27,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior};
 use serde_json::Value;
 
+use crate::acknowledged::{self, Acknowledged};
 use crate::error::{PATIENCE_S, cannot_open, doing};
+use crate::files::{self, InUse, beside};
 use crate::lease::Holder;
 use crate::packed::unpack;
 use crate::row::{
@@ -35,6 +38,7 @@ use crate::row::{
 };
 use crate::shared::{Job, Written};
 use crate::{Lease, Result, Store, StoreError, journal};
+use sums::add_functions;
 
 /// A store in one file, with its locks beside it.
 #[derive(Debug)]
@@ -44,6 +48,8 @@ pub struct Sqlite {
     read_only: bool,
     /// Whether what is written waits for the disk.
     synced: bool,
+    /// What was acknowledged, once something was written.
+    acknowledged: Option<Acknowledged>,
 }
 
 /// How long others may take to bring the log of the database into the file.
@@ -52,23 +58,57 @@ const OTHERS_DONE: Duration = Duration::from_secs(2);
 /// Inputs that are made findable in one transaction.
 const INDEXED_AT_ONCE: usize = 1024;
 
+/// A database as it is on the disk: no lock is taken and its log is not read.
+fn immutable(path: &Path) -> Result<Connection> {
+    read_only(path, "immutable=1")
+}
+
+fn read_only(path: &Path, how: &str) -> Result<Connection> {
+    let resolved = files::resolved(path).map_err(|error| cannot_open(path, error))?;
+    let escaped: String = resolved
+        .to_string_lossy()
+        .chars()
+        .map(|c| if matches!(c, '?' | '#' | '%') { format!("%{:02x}", u32::from(c)) } else { c.to_string() })
+        .collect();
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    Connection::open_with_flags(format!("file:{escaped}?{how}"), flags).map_err(|error| cannot_open(path, error))
+}
+
+/// A database may come from a stranger: nothing in it runs, and nothing in it is believed about itself.
+fn defend(connection: &Connection) -> rusqlite::Result<()> {
+    for (setting, on) in [
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    ] {
+        connection.set_db_config(setting, on)?;
+    }
+    connection.pragma_update(None, "cell_size_check", true)?;
+    add_functions(connection)
+}
+
 impl Sqlite {
-    /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched.
+    /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched, and so
+    /// is one that holds what Foreword never puts there. Only the owner of its files may read them.
     pub fn open(path: &Path) -> Result<Self> {
         let mut store = Self::connect(path)?;
+        acknowledged::compare(path, || store.commits())?;
         journal::recover(&mut store)?;
         Ok(store)
     }
 
     /// Another connection of whoever has it open already.
     pub(crate) fn connect(path: &Path) -> Result<Self> {
-        if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| cannot_open(path, error))?;
-        }
+        files::prepare(path)?;
         migrate::refuse_strangers(path)?;
+        let resolved = files::resolved(path).map_err(|error| cannot_open(path, error))?;
         let opened = Connection::open_with_flags(
-            path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            resolved,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW,
         );
         Self::set_up(opened.map_err(|error| cannot_open(path, error))?, path)
     }
@@ -82,7 +122,12 @@ impl Sqlite {
             Err(error)
                 if matches!(
                     error,
-                    StoreError::Open { .. } | StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Sql { .. }
+                    StoreError::Open { .. }
+                        | StoreError::Full { .. }
+                        | StoreError::ReadOnly { .. }
+                        | StoreError::Disk { .. }
+                        | StoreError::Planted { .. }
+                        | StoreError::Sql { .. }
                 ) =>
             {
                 Self::open_to_read(path).map_err(|_| error)
@@ -91,22 +136,22 @@ impl Sqlite {
         }
     }
 
-    /// A store that can only be read: a read-only medium, or a disk without any room for the files that SQLite makes beside it.
+    /// A store that can only be read: a read-only medium, a disk without any room for the files that SQLite makes beside it, or one that
+    /// holds what Foreword did not put there.
     fn open_to_read(path: &Path) -> Result<Self> {
-        let escaped: String = path
-            .to_string_lossy()
-            .chars()
-            .map(|c| if matches!(c, '?' | '#' | '%') { format!("%{:02x}", u32::from(c)) } else { c.to_string() })
-            .collect();
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags);
-        let connection = opened.map_err(|error| cannot_open(path, error))?;
+        files::inspect(path)?;
+        // With its log, where that can be read.
+        Self::only_to_read(read_only(path, "mode=ro")?, path).or_else(|_| Self::only_to_read(immutable(path)?, path))
+    }
+
+    fn only_to_read(connection: Connection, path: &Path) -> Result<Self> {
+        defend(&connection).map_err(|error| cannot_open(path, error))?;
         let found: u32 =
             connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| cannot_open(path, error))?;
         if found != migrate::newest() {
             return Err(cannot_open(path, "it has an older format and cannot be written to"));
         }
-        Ok(Self { connection, path: path.to_owned(), read_only: true, synced: true })
+        Ok(Self { connection, path: path.to_owned(), read_only: true, synced: true, acknowledged: None })
     }
 
     /// Whether nothing can be written to it.
@@ -122,6 +167,7 @@ impl Sqlite {
 
     fn set_up(mut connection: Connection, path: &Path) -> Result<Self> {
         connection.busy_timeout(Duration::from_secs(PATIENCE_S)).map_err(doing("open the store"))?;
+        defend(&connection).map_err(doing("open the store"))?;
         migrate::refuse_others(&connection, path)?;
         let open = |connection: &mut Connection| -> rusqlite::Result<()> {
             connection.set_prepared_statement_cache_capacity(64);
@@ -142,7 +188,22 @@ impl Sqlite {
             std::thread::sleep(Duration::from_millis(5));
         }
         migrate::migrate(&mut connection, path)?;
-        Ok(Self { connection, path: path.to_owned(), read_only: false, synced: true })
+        Ok(Self { connection, path: path.to_owned(), read_only: false, synced: true, acknowledged: None })
+    }
+
+    /// The files that it is in use with: where one of them is removed or replaced, nothing that is written is there for the next process.
+    pub(crate) fn in_use(&self) -> [InUse; 2] {
+        [InUse::new(self.path.clone()), InUse::new(beside(&self.path, "-wal"))]
+    }
+
+    /// How many commits were made.
+    fn commits(&self) -> Result<u64> {
+        self.connection.query_row("SELECT number FROM commits", [], |row| row.get(0)).map_err(doing("count what was written"))
+    }
+
+    /// Writes as little as possible, to see whether that works.
+    pub(crate) fn probe(&mut self) -> Result<()> {
+        self.written(false, |_| Ok(()))
     }
 
     /// The file.
@@ -194,12 +255,30 @@ impl Sqlite {
             self.synced = synced;
         }
         run("BEGIN IMMEDIATE").map_err(&failed)?;
-        let done = work(&self.connection).and_then(|done| run("COMMIT").map(|()| done).map_err(&failed));
+        let count = || {
+            let sql = "UPDATE commits SET number = number + 1 RETURNING number";
+            let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
+            statement.query_row([], |row| row.get::<_, u64>(0)).map_err(&failed)
+        };
+        let done = work(&self.connection).and_then(|done| Ok((done, count()?)));
+        let done = done.and_then(|done| run("COMMIT").map(|()| done).map_err(&failed));
         if done.is_err() && !self.connection.is_autocommit() {
             // The first error is the one to tell of.
             let _ = run("ROLLBACK");
         }
-        done
+        let (done, commits) = done?;
+        self.acknowledge(commits);
+        Ok(done)
+    }
+
+    /// Remembers outside of the database that it has so many commits, before anyone hears of the last one.
+    fn acknowledge(&mut self, commits: u64) {
+        if self.acknowledged.is_none() && self.connection.path().is_some_and(|path| !path.is_empty()) {
+            self.acknowledged = Acknowledged::open(&self.path).ok();
+        }
+        if let Some(acknowledged) = &mut self.acknowledged {
+            acknowledged.note(commits);
+        }
     }
 
     #[cfg(test)]
@@ -214,14 +293,14 @@ impl Sqlite {
         taking::taken(&self.connection, journal)
     }
 
-    /// Takes in writes of a journal, all of them or none; the first has that number. Those that can never be are lost: their places, and
+    /// Takes in writes of a journal, all of them or none; the last has that number. Those that can never be are lost: their places, and
     /// why.
-    pub(crate) fn take(&mut self, journal: &str, first: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
+    pub(crate) fn take(&mut self, journal: &str, last: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        match self.written(false, |connection| taking::all(connection, journal, first, jobs)) {
-            Err(error) if !error.may_pass() => self.written(false, |connection| taking::each(connection, journal, first, jobs)),
+        match self.written(false, |connection| taking::all(connection, journal, last, jobs)) {
+            Err(error) if !error.may_pass() => self.written(false, |connection| taking::each(connection, journal, last, jobs)),
             done => done.map(|()| Vec::new()),
         }
     }
@@ -417,7 +496,11 @@ impl Store for Sqlite {
     }
 
     fn check(&self) -> Result<Vec<Fault>> {
-        check::check(&self.connection)
+        let mut faults = check::check(&self.connection)?;
+        if self.connection.path().is_some_and(|path| !path.is_empty()) {
+            faults.extend(journal::faults(&self.path));
+        }
+        Ok(faults)
     }
 
     fn backup(&self, file: &Path) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::sums::seal;
 use super::{apart, write};
 use crate::error::doing;
 use crate::shared::Job;
@@ -16,30 +17,31 @@ pub(super) fn taken(connection: &Connection, name: &str) -> Result<u64> {
     Ok(taken.unwrap_or(0))
 }
 
-/// Takes writes in, the first of which has that number.
-pub(super) fn all(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<()> {
+/// Takes writes in, and remembers that all up to the last of them are.
+pub(super) fn all(connection: &Connection, name: &str, last: u64, jobs: &[Job]) -> Result<()> {
     jobs.iter().try_for_each(|job| write::job(connection, job).map(drop))?;
-    reached(connection, name, first, jobs)
+    reached(connection, name, last)
 }
 
 /// The same where some of them cannot be: what went wrong with those, which are lost. It is nothing that passes.
-pub(super) fn each(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
-    let mut lost = Vec::new();
+pub(super) fn each(connection: &Connection, name: &str, last: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
+    let mut never = Vec::new();
     for (at, job) in jobs.iter().enumerate() {
         match apart(connection, job) {
             Ok(_) => {}
             Err(error) if error.may_pass() || connection.is_autocommit() => return Err(error),
-            Err(error) => lost.push((at, error)),
+            Err(error) => never.push((at, error)),
         }
     }
-    reached(connection, name, first, jobs)?;
-    Ok(lost)
+    reached(connection, name, last)?;
+    Ok(never)
 }
 
-/// Remembers that all of them are in the database.
-fn reached(connection: &Connection, name: &str, first: u64, jobs: &[Job]) -> Result<()> {
+/// Remembers that all writes up to that one are in the database.
+fn reached(connection: &Connection, name: &str, last: u64) -> Result<()> {
     let sql = "INSERT INTO journals (name, taken, numbers) VALUES (?1, ?2, 0) ON CONFLICT (name) DO UPDATE SET taken = ?2";
-    write::execute(connection, sql, params![name, first + jobs.len() as u64 - 1]).map(drop)
+    write::execute(connection, sql, params![name, last])?;
+    seal(connection, "journals", "name = ?1", [name])
 }
 
 /// Sets numbers aside for requests that are passed on; the first of them.
@@ -48,6 +50,7 @@ pub(super) fn reserve(connection: &Connection, name: &str, count: u64) -> Result
     let first: u64 = connection.query_row(sql, [], |row| row.get(0)).map_err(doing("record what is passed on"))?;
     let sql = "INSERT INTO journals (name, taken, numbers) VALUES (?1, 0, ?2) ON CONFLICT (name) DO UPDATE SET numbers = ?2";
     write::execute(connection, sql, params![name, first + count - 1])?;
+    seal(connection, "journals", "name = ?1", [name])?;
     Ok(first)
 }
 

@@ -551,3 +551,230 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     store.connection.execute("DELETE FROM texts WHERE id = (SELECT max(id) FROM texts)", []).unwrap();
     assert_eq!(store.check().unwrap().len(), 2);
 }
+
+#[test]
+fn what_was_acknowledged_and_is_not_there_is_told() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    let copy = place.folder.path().join("copy.db");
+    store.backup(&copy).unwrap();
+    for _ in 0..3 {
+        store.commit("s", &[said("turn", "later")]).unwrap();
+    }
+    assert_eq!(store.check().unwrap(), []);
+    drop(store);
+    // An older copy in its place, as a tool that synchronises folders may put it there.
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(beside(&place.file(), suffix));
+    }
+    fs::rename(&copy, place.file()).unwrap();
+    for _ in 0..2 {
+        let faults = place.store().check().unwrap();
+        assert!(matches!(&faults[..], [fault] if fault.what.starts_with("3 acknowledged writes are missing")), "{faults:?}");
+    }
+    // It goes on, and nothing is told twice.
+    place.store().commit("s", &[said("turn", "again")]).unwrap();
+    assert_eq!(place.store().check().unwrap().len(), 1);
+}
+
+/// Everything that is in a database and means something, as text.
+fn contents(connection: &Connection) -> String {
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'found%' ORDER BY name";
+    let mut statement = connection.prepare(tables).unwrap();
+    let tables: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+    let mut all = String::new();
+    for table in tables {
+        let mut statement = connection.prepare(&format!("SELECT * FROM {table} NOT INDEXED")).unwrap();
+        let columns = statement.column_count();
+        let mut rows = statement.query([]).unwrap();
+        while let Ok(Some(row)) = rows.next() {
+            let values: Vec<_> = (0..columns).map(|at| format!("{:?}", row.get_ref(at))).collect();
+            all.extend([&table, " ", &values.join(" "), "\n"]);
+        }
+    }
+    all
+}
+
+#[test]
+fn every_changed_bit_that_matters_is_named() {
+    let place = Place::new();
+    let mut store = place.store();
+    begin(&mut store, "s");
+    begin(&mut store, "other");
+    store.commit("s", &[said("turn", "one"), request(1, &[(0, "a")], &["note:a"]), Write::Usage(0, Usage::default())]).unwrap();
+    store.commit("s", &[said("assistant", "two"), Write::Title("t".to_owned()), Write::Transcript(json!({"f": 1}))]).unwrap();
+    store.commit("s", &[said("turn", "three"), request(1, &[(0, "b")], &["note:b"]), Write::Output("out".to_owned())]).unwrap();
+    store.commit("s", &[Write::Part("half an ".to_owned()), Write::Part("answer".to_owned())]).unwrap();
+    store.commit("s", &[Write::Checkpoint(Checkpoint { counts: Counts { inputs: 1, requests: 1 }, body: vec![7; 40] })]).unwrap();
+    let passed = NewForwarded { at_ms: 1, front: "chat".into(), model: "m".into(), session: None, body: "{}".into() };
+    let number = store.sent(passed).unwrap();
+    store.answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() } }).unwrap();
+    store.reserve("journal", 5).unwrap();
+    assert_eq!(store.check().unwrap(), []);
+    store.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    let expect = contents(&store.connection);
+    drop(store);
+    let whole = fs::read(place.file()).unwrap();
+    let flipped = Place::new();
+    drop(flipped.store());
+    let (mut named, mut same) = (0, 0);
+    let mut look = |at: usize, bit: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << bit;
+        for suffix in ["-wal", "-shm"] {
+            let _ = fs::remove_file(beside(&flipped.file(), suffix));
+        }
+        fs::write(flipped.file(), &bytes).unwrap();
+        let found = Sqlite::open_existing(&flipped.file());
+        if found.and_then(|store| store.check()).is_ok_and(|faults| faults.is_empty()) {
+            let connection = Connection::open(flipped.file()).unwrap();
+            assert_eq!(contents(&connection), expect, "bit {bit} of byte {at} was not noticed");
+            same += 1;
+        } else {
+            named += 1;
+        }
+    };
+    // Where something stands: most of a page is empty.
+    let filled: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+    for (turn, at) in filled.iter().enumerate().skip(3).step_by(filled.len() / 400) {
+        look(*at, u8::try_from(turn % 8).unwrap());
+    }
+    assert!(named > same, "{named} {same}");
+}
+
+#[test]
+fn what_someone_planted_in_the_database_is_refused_and_named() {
+    let check = |sql: &str, expect: &str| {
+        let place = Place::new();
+        begin(&mut place.store(), "s");
+        let connection = Connection::open(place.file()).unwrap();
+        connection.execute_batch(sql).unwrap();
+        drop(connection);
+        let error = Sqlite::open(&place.file()).unwrap_err();
+        assert!(matches!(&error, StoreError::Planted { what, .. } if what.contains(expect)), "{sql}: {error}");
+        // It can be looked at and taken out, and nothing in it runs.
+        let mut store = Sqlite::open_existing(&place.file()).unwrap();
+        assert!(store.is_read_only() && store.dump("s").is_ok());
+        assert!(store.commit("s", &[said("turn", "x")]).is_err());
+        assert!(store.check().unwrap().iter().any(|fault| fault.what.contains(expect)), "{sql}");
+    };
+    check("CREATE TRIGGER evil AFTER INSERT ON log BEGIN DELETE FROM texts; END", "the trigger \"evil\"");
+    check("CREATE VIEW secrets AS SELECT * FROM log", "the view \"secrets\"");
+    check("CREATE TABLE theirs (x)", "the table \"theirs\"");
+    check("CREATE INDEX theirs ON log (abs(number))", "the index \"theirs\"");
+    check("DROP VIEW runs; CREATE VIEW runs AS SELECT load_extension('x')", "made in another way");
+    check("CREATE TEMP TABLE t (x); CREATE VIRTUAL TABLE words USING fts5 (text)", "the table \"words\"");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_the_owner_may_read_it_and_links_are_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let place = Place::new();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let folder = place.file().parent().unwrap().to_owned();
+    let files = || fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect::<Vec<_>>();
+    let mut shared = crate::Shared::new(place.store()).unwrap().unsynced();
+    let new = NewSession { id: "s".into(), title: None, created_ms: 1, agent: document(&json!({})), setup: document(&json!({})) };
+    let lease = shared.begin(&new).unwrap();
+    let private = |path: &Path| assert_eq!(mode(path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    assert!(files().len() > 4);
+    for path in files() {
+        private(&path);
+    }
+    for inner in ["journals", "leases"] {
+        for file in fs::read_dir(folder.join(inner)).unwrap() {
+            private(&file.unwrap().path());
+        }
+    }
+    private(&folder);
+    drop((lease, shared));
+    // What was open to others before is not any more.
+    for path in files().into_iter().chain([folder.clone()]) {
+        fs::set_permissions(&path, fs::Permissions::from_mode(if path.is_dir() { 0o755 } else { 0o644 })).unwrap();
+    }
+    drop(place.store());
+    private(&folder);
+    private(&place.file());
+    private(&folder.join("journals"));
+    // Links lead somewhere else.
+    let check = |what: &str| {
+        let place = Place::new();
+        let elsewhere = TempDir::new().unwrap();
+        let (folder, target) = (place.file().parent().unwrap().to_owned(), elsewhere.path().join("target"));
+        if what == "." {
+            symlink(elsewhere.path(), &folder).unwrap();
+        } else {
+            fs::create_dir_all(&folder).unwrap();
+            if what == "journals" {
+                fs::create_dir(&target).unwrap();
+            } else {
+                fs::write(&target, "").unwrap();
+            }
+            symlink(&target, folder.join(what)).unwrap();
+        }
+        let error = Sqlite::open(&place.file()).unwrap_err().to_string();
+        assert!(error.contains("symbolic link"), "{what}: {error}");
+        assert!(!elsewhere.path().join("foreword.db").exists());
+        assert!(what == "journals" || what == "." || fs::read(&target).unwrap().is_empty());
+    };
+    for what in [".", "foreword.db", "foreword.db-wal", "foreword.db-shm", "foreword.db-acknowledged", "journals"] {
+        check(what);
+    }
+}
+
+/// A process that closes a file lets go of all its locks on it: another program would then take the log of the database away, and what
+/// is written to it with it.
+#[cfg(target_os = "linux")]
+#[test]
+fn opening_it_again_lets_go_of_no_lock() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new();
+    let store = place.store();
+    let inode = fs::metadata(place.file()).unwrap().ino();
+    let locks = || {
+        let all = fs::read_to_string("/proc/locks").unwrap();
+        let me = std::process::id().to_string();
+        let mine = |line: &&str| {
+            let mut words = line.split_whitespace().skip(4);
+            words.next() == Some(&me) && words.next().is_some_and(|file| file.ends_with(&format!(":{inode}")))
+        };
+        all.lines().filter(mine).count()
+    };
+    assert!(locks() > 0);
+    drop(place.store());
+    drop(Sqlite::open_existing(&place.file()).unwrap());
+    let _ = Sqlite::connect(&place.file()).unwrap();
+    assert!(locks() > 0);
+    drop(store);
+}
+
+/// A process that ends while it brings the log into the file leaves a file that makes sense only together with its log.
+#[test]
+fn a_file_is_opened_while_its_log_is_coming_in() {
+    let place = Place::new();
+    let log = place.folder.path().join("a/foreword.db-wal");
+    let mut store = place.store();
+    let bring_in = |store: &Sqlite| store.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    bring_in(&store);
+    store.connection.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+    let mut torn = std::fs::read(place.file()).unwrap();
+    for number in 0..500 {
+        begin(&mut store, &format!("s{number}"));
+    }
+    let in_log = std::fs::read(&log).unwrap();
+    bring_in(&store);
+    let whole = std::fs::read(place.file()).unwrap();
+    assert!(whole.len() > torn.len() && !in_log.is_empty());
+    drop(store);
+    // The first page tells of pages that are not in the file yet.
+    let page = usize::from(u16::from_be_bytes([whole[16], whole[17]]));
+    torn[..page].copy_from_slice(&whole[..page]);
+    std::fs::write(place.file(), torn).unwrap();
+    std::fs::write(&log, in_log).unwrap();
+    assert!(
+        super::immutable(&place.file()).unwrap().pragma_query_value(None, "user_version", |row| row.get::<_, u32>(0)).is_err()
+    );
+    assert_eq!(place.store().sessions().unwrap().len(), 500);
+}

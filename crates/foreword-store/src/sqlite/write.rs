@@ -4,6 +4,7 @@ use foreword_core::hash::Hash;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::lineage::{counts, of_request};
+use super::sums::seal;
 use super::{branch_of, forwarded};
 use crate::error::doing;
 use crate::packed::Document;
@@ -15,15 +16,28 @@ pub(super) fn begin(connection: &Connection, new: &NewSession) -> Result<()> {
     let agent = document(connection, &new.agent)?;
     let setup = packed(connection, &new.setup)?;
     let agent = &agent.bytes()[..];
-    execute(connection, "INSERT OR IGNORE INTO agents (hash, first_ms) VALUES (?1, ?2)", params![agent, new.created_ms])?;
-    let sql = "INSERT INTO branches (parent, inputs, requests, session) VALUES (NULL, 0, 0, ?1)";
-    execute(connection, sql, [&new.id])?;
-    let branch = connection.last_insert_rowid();
+    first_agent(connection, agent, new.created_ms)?;
+    let branch = new_branch(connection, None, Counts::default(), &new.id)?;
     let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup) VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6)";
     match execute(connection, sql, params![new.id, branch, new.title, new.created_ms, agent, setup])? {
-        1 => Ok(()),
+        1 => seal(connection, "sessions", "id = ?1", [&new.id]),
         _ => Err(StoreError::Exists(new.id.clone())),
     }
+}
+
+/// Keeps an agent once, with when it was first used.
+pub(super) fn first_agent(connection: &Connection, hash: &[u8], at_ms: i64) -> Result<()> {
+    let sql = "INSERT OR IGNORE INTO agents (hash, first_ms, sum) VALUES (?1, ?2, foreword_sum(?1, ?2))";
+    execute(connection, sql, params![hash, at_ms]).map(drop)
+}
+
+/// Begins a line of history; its number.
+pub(super) fn new_branch(connection: &Connection, parent: Option<i64>, at: Counts, session: &str) -> Result<i64> {
+    let sql = "INSERT INTO branches (parent, inputs, requests, session) VALUES (?1, ?2, ?3, ?4)";
+    execute(connection, sql, params![parent, at.inputs, at.requests, session])?;
+    let branch = connection.last_insert_rowid();
+    seal(connection, "branches", "id = ?1", [branch])?;
+    Ok(branch)
 }
 
 pub(super) fn job(connection: &Connection, job: &Job) -> Result<Written> {
@@ -58,7 +72,7 @@ pub(super) fn all(connection: &Connection, session: &str, writes: &[Write]) -> R
 }
 
 fn after(connection: &Connection, session: &str, branch: i64, mut now: Counts, writes: &[Write]) -> Result<Counts> {
-    let mut touched = None;
+    let (mut touched, mut changed) = (None, false);
     for write in writes {
         match write {
             Write::Input(entry) => {
@@ -81,29 +95,35 @@ fn after(connection: &Connection, session: &str, branch: i64, mut now: Counts, w
             }
             Write::Output(output) => {
                 let hash = text(connection, output)?;
-                let sql = "INSERT OR IGNORE INTO outbox (branch, hash) VALUES (?1, ?2)";
+                let sql = "INSERT OR IGNORE INTO outbox (branch, hash, sum) VALUES (?1, ?2, foreword_sum(?1, ?2))";
                 execute(connection, sql, params![branch, &hash.bytes()[..]])?;
             }
             Write::Title(title) => {
                 execute(connection, "UPDATE sessions SET title = ?2 WHERE id = ?1", params![session, title])?;
+                changed = true;
             }
             Write::Transcript(file) => {
                 let file = foreword_core::json::to_string(file);
                 execute(connection, "UPDATE sessions SET transcript = ?2 WHERE id = ?1", params![session, file])?;
+                changed = true;
             }
             Write::Summary(new) => {
                 let record = Document::of(&new.record).map_err(|error| StoreError::Refused(error.to_string()))?;
                 summary(connection, branch, now.inputs, new, packed(connection, &record)?)?;
             }
             Write::Checkpoint(Checkpoint { counts, body }) => {
-                let sql = "INSERT OR REPLACE INTO checkpoints (branch, inputs, requests, body) VALUES (?1, ?2, ?3, ?4)";
+                let sql = "INSERT OR REPLACE INTO checkpoints (branch, inputs, requests, body, sum)
+                           VALUES (?1, ?2, ?3, ?4, foreword_sum(?1, ?2, ?3, ?4))";
                 execute(connection, sql, params![branch, counts.inputs, counts.requests, body])?;
             }
         }
     }
     if let Some(at_ms) = touched {
         let sql = "UPDATE sessions SET touched_ms = ?2 WHERE id = ?1 AND touched_ms < ?2";
-        execute(connection, sql, params![session, at_ms])?;
+        changed |= execute(connection, sql, params![session, at_ms])? > 0;
+    }
+    if changed {
+        seal(connection, "sessions", "id = ?1", [session])?;
     }
     Ok(now)
 }
@@ -170,8 +190,9 @@ pub(super) fn sum_of_request<R>(request: &crate::Request<R>, messages: u64, reco
 }
 
 fn part(connection: &Connection, branch: i64, text: &str) -> Result<()> {
-    let sql = "INSERT INTO parts (branch, number, text)
-               VALUES (?1, (SELECT coalesce(max(number) + 1, 0) FROM parts WHERE branch = ?1), ?2)";
+    let sql = "INSERT INTO parts (branch, number, text, sum)
+               SELECT ?1, number, ?2, foreword_sum(?1, number, ?2)
+               FROM (SELECT coalesce(max(number) + 1, 0) AS number FROM parts WHERE branch = ?1)";
     execute(connection, sql, params![branch, text])?;
     Ok(())
 }
@@ -190,11 +211,13 @@ fn request(connection: &Connection, branch: i64, now: Counts, new: &NewRequest) 
     }
     for (position, message) in &new.changed {
         if *position < before {
-            let sql = "UPDATE placed SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
+            let sql = "UPDATE placed SET until = ?3, sum = foreword_sum(branch, position, since, ?3, message)
+                       WHERE branch = ?1 AND position = ?2 AND until IS NULL";
             execute(connection, sql, params![branch, position, number])?;
         }
         let hash = document(connection, message)?;
-        let sql = "INSERT INTO placed (branch, position, since, message) VALUES (?1, ?2, ?3, ?4)";
+        let sql = "INSERT INTO placed (branch, position, since, message, sum)
+                   VALUES (?1, ?2, ?3, ?4, foreword_sum(?1, ?2, ?3, NULL, ?4))";
         execute(connection, sql, params![branch, position, number, &hash.bytes()[..]])?;
     }
     if new.messages < before {
@@ -240,7 +263,11 @@ pub(super) fn envelope<R>(
 /// What stood from a position on no longer stands from this request on.
 fn end(connection: &Connection, table: &'static str, branch: i64, from: u64, number: u64) -> Result<()> {
     let open = format!("{table} INDEXED BY {table}_open");
-    let sql = format!("UPDATE {open} SET until = ?3 WHERE branch = ?1 AND position >= ?2 AND until IS NULL");
+    let rest = if table == "placed" { "message" } else { "item, entry" };
+    let sql = format!(
+        "UPDATE {open} SET until = ?3, sum = foreword_sum(branch, position, since, ?3, {rest})
+         WHERE branch = ?1 AND position >= ?2 AND until IS NULL"
+    );
     execute(connection, &sql, params![branch, from, number])?;
     Ok(())
 }
@@ -259,10 +286,12 @@ fn context(connection: &Connection, branch: i64, number: u64, new: &NewRequest) 
     }
     for (position, item, entry) in &new.context {
         if *position < before {
-            let sql = "UPDATE context SET until = ?3 WHERE branch = ?1 AND position = ?2 AND until IS NULL";
+            let sql = "UPDATE context SET until = ?3, sum = foreword_sum(branch, position, since, ?3, item, entry)
+                       WHERE branch = ?1 AND position = ?2 AND until IS NULL";
             execute(connection, sql, params![branch, position, number])?;
         }
-        let sql = "INSERT INTO context (branch, position, since, item, entry) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO context (branch, position, since, item, entry, sum)
+                   VALUES (?1, ?2, ?3, ?4, ?5, foreword_sum(?1, ?2, ?3, NULL, ?4, ?5))";
         execute(connection, sql, params![branch, position, number, item, entry])?;
     }
     if new.items < before {
@@ -273,8 +302,9 @@ fn context(connection: &Connection, branch: i64, number: u64, new: &NewRequest) 
 
 pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &Usage) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO ledger
-               (branch, request, model, read, write, uncached, output, cost, cost_uncached, broke, first_token_ms, total_ms)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+               (branch, request, model, read, write, uncached, output, cost, cost_uncached, broke, first_token_ms, total_ms, sum)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,
+                       foreword_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, CAST(?8 AS REAL), CAST(?9 AS REAL), ?10, ?11, ?12))";
     let broke = used.broke.as_ref().map(foreword_core::json::to_string);
     let values = params![
         branch,
@@ -295,8 +325,8 @@ pub(super) fn usage(connection: &Connection, branch: i64, request: u64, used: &U
 }
 
 pub(super) fn summary(connection: &Connection, branch: i64, number: u64, new: &Summary, record: &str) -> Result<()> {
-    let sql = "INSERT OR REPLACE INTO summaries (branch, number, at_ms, template, source, hash, model, record)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql = "INSERT OR REPLACE INTO summaries (branch, number, at_ms, template, source, hash, model, record, sum)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, foreword_sum(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8))";
     let Summary { at_ms, template, source, hash, model, .. } = new;
     execute(connection, sql, params![branch, number, at_ms, template, source, &hash.bytes()[..], model, record])?;
     Ok(())
@@ -314,17 +344,19 @@ pub(super) fn branch(connection: &Connection, session: &str, at: Counts, fork: O
     let from = stretches.iter().rev().find(|stretch| stretch.from.inputs <= at.inputs && stretch.from.requests <= at.requests);
     let from = from.map_or(parent, |stretch| stretch.branch);
     let owner = fork.map_or(session, |fork| fork.id.as_str());
-    let sql = "INSERT INTO branches (parent, inputs, requests, session) VALUES (?1, ?2, ?3, ?4)";
-    execute(connection, sql, params![from, at.inputs, at.requests, owner])?;
-    let branch = connection.last_insert_rowid();
+    let branch = new_branch(connection, Some(from), at, owner)?;
     let Some(fork) = fork else {
         execute(connection, "UPDATE sessions SET branch = ?2 WHERE id = ?1", params![session, branch])?;
+        seal(connection, "sessions", "id = ?1", [session])?;
         return all(connection, session, writes).map(|_| ());
     };
     let sql = "INSERT OR IGNORE INTO sessions (id, branch, title, created_ms, touched_ms, agent, setup, forked_from)
                SELECT ?2, ?3, coalesce(?4, title), ?5, ?5, agent, setup, id FROM sessions WHERE id = ?1";
     match execute(connection, sql, params![session, fork.id, branch, fork.title, fork.created_ms])? {
-        1 => all(connection, &fork.id, writes).map(|_| ()),
+        1 => {
+            seal(connection, "sessions", "id = ?1", [&fork.id])?;
+            all(connection, &fork.id, writes).map(|_| ())
+        }
         _ => Err(StoreError::Exists(fork.id.clone())),
     }
 }

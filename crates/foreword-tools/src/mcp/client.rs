@@ -1,5 +1,6 @@
 //! One server over its life: running, crashed, started again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,10 +41,14 @@ type Started = Result<(Connection, Vec<rmcp::model::Tool>), String>;
 
 pub(crate) struct Client {
     config: Arc<ServerConfig>,
+    /// What makes its sandbox; none where it has none, or where there is none on this machine.
+    bwrap: Option<Arc<Path>>,
     secrets: Secrets,
     connection: Option<Connection>,
     /// The last list that was read; it stays when the server crashes, because it can be started again.
     tools: Vec<Tool>,
+    /// How often a list was read.
+    lists: u64,
     refused: Vec<String>,
     /// Why it is not running, or does not tell its tools.
     down: Option<String>,
@@ -71,12 +76,14 @@ pub(crate) fn close_all(clients: &mut [Client], background: &Background) {
 }
 
 impl Client {
-    pub(crate) fn new(config: ServerConfig) -> Self {
+    pub(crate) fn new(config: ServerConfig, bwrap: Option<Arc<Path>>) -> Self {
         Self {
-            secrets: Secrets::of(&config.transport),
+            secrets: Secrets::of(&config),
             config: Arc::new(config),
+            bwrap,
             connection: None,
             tools: Vec::new(),
+            lists: 0,
             refused: Vec::new(),
             down: None,
             listener: Listener { changed: Arc::default() },
@@ -91,23 +98,39 @@ impl Client {
         &self.config
     }
 
+    /// Sorted by name.
     pub(crate) fn tools(&self) -> &[Tool] {
         &self.tools
     }
 
+    /// A tool as the server describes it now.
+    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+        let at = self.tools.binary_search_by(|tool| tool.name.as_str().cmp(name)).ok()?;
+        self.tools.get(at)
+    }
+
+    /// How often its list was read: never where it has not been running yet.
+    pub(crate) fn lists(&self) -> u64 {
+        self.lists
+    }
+
     pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
-        let problem = |message: &String| Problem {
-            server: self.config.name.clone(),
-            message: message.clone(),
-            stderr: self.secrets.hide(&self.tail.text()),
-        };
-        self.down.iter().chain(&self.refused).map(problem)
+        let problem =
+            |message: &String, stderr: String| Problem { server: self.config.name.clone(), message: message.clone(), stderr };
+        let down = self.down.iter().map(move |message| problem(message, self.secrets.hide(&self.tail.text())));
+        down.chain(self.refused.iter().chain(&self.config.notes).map(move |message| problem(message, String::new())))
     }
 
     /// Begins to start it; [`Client::started`] takes what comes of it.
     fn start(&self, background: &Background) -> Option<Pending<Started>> {
         let guest = background.guest()?;
-        Some(background.begin(connect::start(Arc::clone(&self.config), self.listener.clone(), self.tail.clone(), guest)))
+        Some(background.begin(connect::start(
+            Arc::clone(&self.config),
+            self.bwrap.clone(),
+            self.listener.clone(),
+            self.tail.clone(),
+            guest,
+        )))
     }
 
     fn started(&mut self, started: Option<Started>) {
@@ -117,7 +140,7 @@ impl Client {
                 self.down = None;
                 self.silences = 0;
                 self.listener.changed.store(false, Ordering::Relaxed);
-                (self.tools, self.refused) = listing::tools(&self.config, listed);
+                self.take(listed);
             }
             Err(reason) => self.failed(reason),
         }
@@ -131,27 +154,46 @@ impl Client {
         }))
     }
 
-    /// Reads the list again where the server has said that it changed.
-    pub(crate) fn refresh(&mut self, background: &Background) {
+    fn take(&mut self, listed: Vec<rmcp::model::Tool>) {
+        (self.tools, self.refused) = listing::tools(&self.config, listed);
+        self.lists += 1;
+    }
+
+    /// Reads the list again where the server has said that it changed; whether what is known is what the server has now.
+    pub(crate) fn refresh(&mut self, background: &Background) -> bool {
         if !self.listener.changed.swap(false, Ordering::Relaxed) {
-            return;
+            return true;
         }
-        let Some(connection) = &self.connection else { return };
+        let Some(connection) = &self.connection else { return true };
         let (peer, limit) = (connection.service.peer().clone(), self.config.timeouts.start);
         let listing = background.begin(async move { timeout(limit, connect::list(&peer)).await });
         match listing.wait() {
             Some(Ok(Ok(listed))) => {
-                (self.tools, self.refused) = listing::tools(&self.config, listed);
+                self.take(listed);
                 self.down = None;
+                return true;
             }
             Some(Ok(Err(error))) => {
                 self.down = Some(self.secrets.line(&format!("its list of tools changed and cannot be read: {error}")));
             }
             _ => self.down = Some("its list of tools changed and it does not tell the new one".to_owned()),
         }
+        self.listener.changed.store(true, Ordering::Relaxed);
+        false
     }
 
-    /// Runs one of its tools.
+    /// Sees to it that the server runs and that its list is the one it has now. A call must not start it: a server that was started again may
+    /// have other tools than those that were looked at. What is said otherwise is for the model.
+    pub(crate) fn ready(&mut self, background: &Background, stop: &AtomicBool) -> Result<(), String> {
+        self.ensure_running(background, stop)?;
+        if self.refresh(background) {
+            return Ok(());
+        }
+        let reason = self.down.as_deref().unwrap_or("its list of tools cannot be read");
+        Err(format!("the server {} is not to be trusted now: {reason}.", self.config.name))
+    }
+
+    /// Runs one of its tools, once it is [`Client::ready`].
     pub(crate) fn call(
         &mut self,
         background: &Background,
@@ -160,9 +202,6 @@ impl Client {
         stop: &AtomicBool,
     ) -> Output {
         let name = format!("{}/{tool}", self.config.name);
-        if let Err(reason) = self.ensure_running(background, stop) {
-            return Output::failed(format!("{name} was not run: {reason}"));
-        }
         let Some(connection) = &self.connection else {
             return Output::failed(format!("{name} was not run: its server is not running."));
         };

@@ -22,7 +22,7 @@ use rmcp::{ClientHandler, model::SubscriptionFilter};
 use super::background::Guest;
 use super::bounded::MAX_LINE;
 use super::listing::MAX_TOOLS;
-use super::process::{self, Process, Tail};
+use super::process::{self, Process, Program, Tail};
 use super::secrets::Secrets;
 use crate::{ServerConfig, Transport};
 
@@ -58,14 +58,15 @@ impl ClientHandler for Listener {
 /// Connects and lists the tools, within the time that the server has to start.
 pub(super) async fn start(
     config: Arc<ServerConfig>,
+    bwrap: Option<Arc<Path>>,
     listener: Listener,
     tail: Tail,
     guest: Guest,
 ) -> Result<(Connection, Vec<model::Tool>), String> {
-    let secrets = Secrets::of(&config.transport);
+    let secrets = Secrets::of(&config);
     let limit = config.timeouts.start;
     let starting = async {
-        let connection = connect(&config, listener, &tail, &guest).await?;
+        let connection = connect(&config, bwrap.as_deref(), listener, &tail, &guest).await?;
         let tools = list(connection.service.peer()).await.map_err(|error| format!("it does not tell its tools: {error}"))?;
         subscribe(&connection.service).await;
         Ok((connection, tools))
@@ -78,17 +79,23 @@ pub(super) async fn start(
 
 /// First as the current revision of the protocol has it, which servers of the previous one refuse politely; a server that cannot even
 /// do that is met anew in the previous way.
-async fn connect(config: &ServerConfig, listener: Listener, tail: &Tail, guest: &Guest) -> Result<Connection, String> {
+async fn connect(
+    config: &ServerConfig,
+    bwrap: Option<&Path>,
+    listener: Listener,
+    tail: &Tail,
+    guest: &Guest,
+) -> Result<Connection, String> {
     let auto = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
     };
-    match attempt(config, listener.clone(), tail, guest, auto).await {
+    match attempt(config, bwrap, listener.clone(), tail, guest, auto).await {
         Err(Failure::Handshake(_)) => {}
         Err(Failure::Final(reason)) => return Err(reason),
         Ok(connection) => return Ok(connection),
     }
-    attempt(config, listener, tail, guest, ClientLifecycleMode::Initialize).await.map_err(|failure| match failure {
+    attempt(config, bwrap, listener, tail, guest, ClientLifecycleMode::Initialize).await.map_err(|failure| match failure {
         Failure::Handshake(reason) | Failure::Final(reason) => reason,
     })
 }
@@ -103,6 +110,7 @@ enum Failure {
 
 async fn attempt(
     config: &ServerConfig,
+    bwrap: Option<&Path>,
     listener: Listener,
     tail: &Tail,
     guest: &Guest,
@@ -110,13 +118,16 @@ async fn attempt(
 ) -> Result<Connection, Failure> {
     let connection = match &config.transport {
         Transport::Stdio { command, args, env, cwd } => {
-            let (process, stdout, stdin) = process::start((command, args), env, cwd.as_deref(), tail, guest.clone())
-                .map_err(|error| Failure::Final(unstartable(command, cwd.as_deref(), &error)))?;
+            let sandbox = config.sandbox.as_ref().zip(bwrap);
+            let missing = sandbox.map(|(sandbox, _)| sandbox.missing()).unwrap_or_default();
+            let program = Program { file: command, args, env, cwd, sandbox };
+            let (process, stdout, stdin) = process::start(&program, tail, guest.clone())
+                .map_err(|error| Failure::Final(unstartable(command, cwd, &error)))?;
             // The line limit is kept by `stdout` itself.
             let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(usize::MAX);
             let service = serve_client_with_lifecycle(listener, transport, lifecycle).await;
-            let service =
-                service.map_err(|error| Failure::Handshake(format!("it does not answer as an MCP server does: {error}")))?;
+            let service = service
+                .map_err(|error| Failure::Handshake(format!("it does not answer as an MCP server does: {error}{missing}")))?;
             Connection { service, process: Some(process) }
         }
         Transport::Http { url, headers } => {
@@ -130,9 +141,9 @@ async fn attempt(
     Ok(connection)
 }
 
-fn unstartable(command: &str, cwd: Option<&Path>, error: &std::io::Error) -> String {
-    let place = cwd.map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
-    format!("its program `{command}` cannot be started{place}: {error}; is it installed, and is its name right?")
+fn unstartable(command: &Path, cwd: &Path, error: &std::io::Error) -> String {
+    let (command, cwd) = (command.display(), cwd.display());
+    format!("its program `{command}` cannot be started in {cwd}: {error}; is it installed, and is its name right?")
 }
 
 fn refused(error: &ClientInitializeError) -> Failure {

@@ -11,6 +11,9 @@ use crate::ServerConfig;
 /// Most tools of one server.
 pub(super) const MAX_TOOLS: usize = 1000;
 
+/// Most refused tools that are named; a list may hold very many.
+const MAX_REFUSED: usize = 20;
+
 /// The longest name and description of a tool, in characters, and its largest schema, in bytes of JSON.
 const MAX_NAME: usize = 128;
 const MAX_DESCRIPTION: usize = 4000;
@@ -18,20 +21,22 @@ const MAX_SCHEMA: usize = 64 * 1024;
 
 /// What is left of the list, by name, and what was left out and why.
 pub(super) fn tools(config: &ServerConfig, listed: Vec<model::Tool>) -> (Vec<Tool>, Vec<String>) {
-    let (mut tools, mut refused) = (BTreeMap::new(), Vec::new());
+    let (mut tools, mut refused, mut more) = (BTreeMap::new(), Vec::new(), 0_usize);
     for listed in listed {
         let name = listed.name.to_string();
         match tool(config, listed) {
-            Err(why) => refused.push(format!("its tool {} was left out: {why}", quoted(&name))),
-            Ok(_) if tools.contains_key(&name) => {
-                refused.push(format!("its tool {} is listed twice; the first one counts", quoted(&name)));
-            }
+            Ok(tool) if !tools.contains_key(&name) && tools.len() < MAX_TOOLS => drop(tools.insert(name, tool)),
             Ok(_) if tools.len() == MAX_TOOLS => {
                 refused.push(format!("it has more than {MAX_TOOLS} tools; the others were left out"));
                 break;
             }
-            Ok(tool) => drop(tools.insert(name, tool)),
+            _ if refused.len() == MAX_REFUSED => more += 1,
+            Err(why) => refused.push(format!("its tool {} was left out: {why}", quoted(&name))),
+            Ok(_) => refused.push(format!("its tool {} is listed twice; the first one counts", quoted(&name))),
         }
+    }
+    if more > 0 {
+        refused.push(format!("{more} more of its tools were left out"));
     }
     (tools.into_values().collect(), refused)
 }
@@ -127,6 +132,9 @@ mod tests {
             &[],
             &["its tool \"a\" was left out: its schema has 70034 bytes, and 65536 are the most"],
         );
+        let bad: Vec<_> = std::iter::repeat_n(tool(""), 100_000).chain([tool("late")]).collect();
+        let (tools, why) = listed(bad.into());
+        assert_eq!((tools.len(), why.len(), why[20].as_str()), (1, 21, "99980 more of its tools were left out"));
         let many: Vec<_> = (0..1001).map(|n| tool(&format!("t{n:04}"))).collect();
         let (tools, why) = listed(many.into());
         assert_eq!(

@@ -2,6 +2,7 @@
 //! at the terminal does not reach it, and everything it starts ends with it.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -16,6 +17,8 @@ use tokio::time::timeout;
 
 use super::background::Guest;
 use super::bounded::{Bounded, MAX_LINE};
+use crate::program::search_folders;
+use crate::sandbox::{self, Sandbox};
 
 /// Our own variables that a program gets: where things are, who the user is, which language and time. Nothing that could be a key.
 const INHERITED: [&str; 19] = [
@@ -93,21 +96,60 @@ impl Process {
     }
 }
 
-/// Starts a program. To be called on the runtime; `guest` is held until the program has ended.
-pub(super) fn start(
-    (command, args): (&str, &[String]),
-    env: &BTreeMap<String, String>,
-    cwd: Option<&Path>,
-    tail: &Tail,
-    guest: Guest,
-) -> io::Result<(Process, Bounded<ChildStdout>, ChildStdin)> {
-    let mut program = Command::new(command);
-    program.args(args).env_clear();
-    program.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(env);
-    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    if let Some(cwd) = cwd {
-        program.current_dir(cwd);
+/// A program as a configuration has it.
+#[derive(Clone, Copy)]
+pub(super) struct Program<'a> {
+    pub(super) file: &'a Path,
+    pub(super) args: &'a [String],
+    pub(super) env: &'a BTreeMap<String, String>,
+    pub(super) cwd: &'a Path,
+    /// The sandbox, and the program that makes it.
+    pub(super) sandbox: Option<(&'a Sandbox, &'a Path)>,
+}
+
+impl Program<'_> {
+    fn command(&self) -> io::Result<Command> {
+        for path in [self.file, self.cwd] {
+            // A relative path would be looked for in the folder that we run in.
+            if !path.is_absolute() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no absolute path", path.display())));
+            }
+        }
+        let env = environment(|name| std::env::var_os(name), self.env);
+        let mut command = match self.sandbox {
+            None => Command::new(self.file),
+            Some((sandbox, bwrap)) => {
+                let mut command = Command::new(bwrap);
+                command.args(sandbox.arguments(&sandbox::Program { file: self.file, env: &env, cwd: self.cwd })).arg(self.file);
+                command
+            }
+        };
+        let is_set_inside = |name: &OsString| self.sandbox.is_some() && sandbox::is_for_the_loader(name);
+        command.args(self.args).env_clear().envs(env.iter().filter(|(name, _)| !is_set_inside(name))).current_dir(self.cwd);
+        Ok(command)
     }
+}
+
+/// The variables of a program: those of ours that every program needs, and those that are set for it. The `PATH` loses its relative
+/// entries, which would mean something else in another folder.
+fn environment(own: impl Fn(&str) -> Option<OsString>, set: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> =
+        INHERITED.iter().filter_map(|name| Some((OsString::from(name), own(name)?))).collect();
+    if let Some(path) = env.remove(&OsString::from("PATH")) {
+        let folders = std::env::join_paths(search_folders(&path, &[], None)).unwrap_or_default();
+        // An empty one would mean the folder that the program runs in.
+        if !folders.is_empty() {
+            env.insert("PATH".into(), folders);
+        }
+    }
+    env.extend(set.iter().map(|(name, value)| (name.into(), value.into())));
+    env
+}
+
+/// Starts a program. To be called on the runtime; `guest` is held until the program has ended.
+pub(super) fn start(program: &Program<'_>, tail: &Tail, guest: Guest) -> io::Result<(Process, Bounded<ChildStdout>, ChildStdin)> {
+    let mut program = program.command()?;
+    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     #[cfg(unix)]
     program.process_group(0);
     let mut child = program.spawn()?;
@@ -177,3 +219,63 @@ fn signal(group: Option<u32>, signal: Signal) {
 
 #[cfg(not(unix))]
 fn signal(_: Option<u32>, _: Signal) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a shell may hold that a program must not get: keys, and what makes a program load somebody's code.
+    const WITHHELD: [&str; 24] = [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "SSH_AUTH_SOCK",
+        "GPG_AGENT_INFO",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "XDG_RUNTIME_DIR",
+        "DOCKER_HOST",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "DYLD_INSERT_LIBRARIES",
+        "RUBYOPT",
+        "PERL5OPT",
+        "BASH_ENV",
+        "ENV",
+        "JAVA_TOOL_OPTIONS",
+        "HTTPS_PROXY",
+    ];
+
+    #[test]
+    fn a_program_gets_what_every_program_needs_and_what_is_set_for_it() {
+        // A shell in which every variable has a value.
+        let env = environment(|name| Some(format!("/{name}").into()), &BTreeMap::from([("TOKEN".to_owned(), "x".to_owned())]));
+        for name in WITHHELD {
+            assert!(!env.contains_key(&OsString::from(name)), "{name}");
+        }
+        assert_eq!(env.len(), INHERITED.len() + 1);
+        assert_eq!(env[&OsString::from("TOKEN")], "x");
+        let set = environment(|_| None, &BTreeMap::from([("NODE_OPTIONS".to_owned(), "--x".to_owned())]));
+        assert_eq!(set.into_iter().collect::<Vec<_>>(), [("NODE_OPTIONS".into(), "--x".into())], "what is set was consented to");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_path_is_absolute() {
+        let check = |path: &str, expect: Option<&str>| {
+            let env = environment(|name| (name == "PATH").then(|| path.into()), &BTreeMap::new());
+            assert_eq!(env.get(&OsString::from("PATH")), expect.map(OsString::from).as_ref(), "{path}");
+        };
+        check("/usr/bin:/bin", Some("/usr/bin:/bin"));
+        check(".:/usr/bin:", Some("/usr/bin"));
+        check("bin:./x:../y:/usr/bin::/bin", Some("/usr/bin:/bin"));
+        check(".", None);
+        check("", None);
+    }
+}

@@ -1,6 +1,6 @@
 //! Keeping what is secret about a server out of what is told about it.
 
-use crate::Transport;
+use crate::{ServerConfig, Transport};
 
 /// A shorter value is not taken for a secret: hiding every `1` would hide everything.
 const SHORTEST: usize = 6;
@@ -13,8 +13,8 @@ const LONGEST: usize = 600;
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
-    pub(super) fn of(transport: &Transport) -> Self {
-        let mut values: Vec<String> = match transport {
+    pub(super) fn of(config: &ServerConfig) -> Self {
+        let mut values: Vec<String> = match &config.transport {
             Transport::Stdio { env, .. } => env.values().cloned().collect(),
             Transport::Http { url, headers } => {
                 let query = url.split_once('?').map(|(_, query)| query);
@@ -24,6 +24,7 @@ impl Secrets {
                 words.chain(query).chain(user.map(|(user, _)| user)).map(ToOwned::to_owned).collect()
             }
         };
+        values.extend(config.secrets.0.iter().cloned());
         values.retain(|value| value.len() >= SHORTEST);
         // Longest first, so that no part of a longer one is left.
         values.sort_by(|a, b| b.len().cmp(&a.len()).then(a.cmp(b)));
@@ -47,16 +48,18 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::SecretValues;
 
     #[test]
     fn nothing_secret_is_left() {
         #[track_caller]
         fn check(transport: Transport, text: &str, expect: &str) {
-            assert_eq!(Secrets::of(&transport).line(text), expect);
+            let config = ServerConfig { secrets: SecretValues(vec!["expanded".to_owned()]), ..ServerConfig::new("s", transport) };
+            assert_eq!(Secrets::of(&config).line(text), expect);
         }
         let env = BTreeMap::from([("KEY".to_owned(), "sk-12345".to_owned()), ("N".to_owned(), "1".to_owned())]);
-        let stdio = Transport::Stdio { command: "node".into(), args: Vec::new(), env, cwd: None };
-        check(stdio, "1 bad\nkey sk-12345!", "1 bad key [hidden]!");
+        let stdio = Transport::Stdio { command: "/node".into(), args: Vec::new(), env, cwd: "/".into() };
+        check(stdio, "1 bad\nkey sk-12345! --token=expanded", "1 bad key [hidden]! --token=[hidden]");
         let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer abcdefg".to_owned())]);
         let http = Transport::Http { url: "https://me:pass@a.example/mcp?key=hush".into(), headers };
         check(

@@ -6,6 +6,7 @@ use foreword_core::catalog::Permission::{NotRequired, Required};
 use serde_json::json;
 
 use super::*;
+use crate::SessionPins;
 
 /// A tool that says what it was given.
 struct Echo {
@@ -53,7 +54,10 @@ fn toolbox(permission: Option<Permission>, asking: Asking, decision: Decision) -
     let asked = Arc::default();
     let builtins: Vec<Box<dyn Builtin>> =
         vec![Box::new(Echo { name: "say", permission }), Box::new(Echo { name: "echo", permission })];
-    (Toolbox::new(builtins, Vec::new(), asking, Box::new(Person(decision, Arc::clone(&asked)))), asked)
+    (
+        Toolbox::new(builtins, Vec::new(), asking, Box::new(Person(decision, Arc::clone(&asked))), Box::<SessionPins>::default()),
+        asked,
+    )
 }
 
 fn call(toolbox: &mut Toolbox, tool: &str, arguments: Value) -> Output {

@@ -72,6 +72,14 @@ pub enum WriteError {
         /// Its size.
         bytes: usize,
     },
+    /// The change cannot be shown to a person as a whole.
+    #[error(
+        "cannot write {path:?}: the change is too large to be shown to the user as a whole; make it in several smaller changes"
+    )]
+    TooLargeToShow {
+        /// The note.
+        path: String,
+    },
     /// It already holds what it would.
     #[error("{path:?} already is what the change would make of it; nothing was written")]
     Same {

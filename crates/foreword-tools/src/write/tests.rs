@@ -104,10 +104,14 @@ fn changes() {
 fn a_diff_shows_what_would_change() {
     let root = vault(&[("a.md", "one\ntwo\n")]);
     let draft = prepare(root.path(), "a.md", &Change::Append("three")).unwrap();
-    assert_eq!(draft.diff(), "--- a.md\n+++ a.md\n@@ -1,2 +1,3 @@\n one\n two\n+three\n");
+    assert_eq!(draft.diff().unwrap(), "--- a.md\n+++ a.md\n@@ -1,2 +1,3 @@\n one\n two\n+three\n");
+    // All of it is shown, or the change cannot be approved.
     let long = "line\n".repeat(50_000);
     let draft = prepare(root.path(), "b.md", &Change::Create(&long)).unwrap();
-    assert!(draft.diff().len() <= MAX_DIFF + 50 && draft.diff().ends_with(" more lines\n"));
+    assert_eq!(draft.diff().unwrap().lines().filter(|line| *line == "+line").count(), 50_000);
+    let longer = "line\n".repeat(100_000);
+    let draft = prepare(root.path(), "b.md", &Change::Create(&longer)).unwrap();
+    assert!(matches!(draft.diff(), Err(WriteError::TooLargeToShow { .. })));
 }
 
 #[test]

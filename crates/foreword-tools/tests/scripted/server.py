@@ -3,19 +3,22 @@
     python3 server.py REVISION [HABIT...]
 
 REVISION is 2025-11-25 or 2026-07-28. A habit is one way of misbehaving; see `habit(` below. STARTS, where it is set, names a file that
-gets one line for each start.
+gets one line for each start. LIST, where it is set, names a JSON file that has the tools in place of the usual ones; it is read at each
+listing, and a call of `relist` says that it changed. With the habit `watches` every change of the file is told by itself.
 """
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 REVISION, HABITS = sys.argv[1], sys.argv[2:]
 SCHEMA = {"type": "object", "properties": {"value": {"type": "integer"}}}
-TOOLS = ["crash", "echo", "env", "giant", "grandchild", "hang", "learn", "pid", "progress"]
+TOOLS = ["crash", "echo", "env", "giant", "grandchild", "hang", "learn", "pid", "probe", "progress"]
 subscription = None
 
 
@@ -39,6 +42,8 @@ def text(value):
 
 
 def tool(name):
+    if name == "probe":
+        return {"name": name, "inputSchema": {"type": "object"}}
     return {"name": name, "description": f"Does {name}.", "inputSchema": SCHEMA}
 
 
@@ -48,10 +53,49 @@ def list_tools(params):
         return {"tools": [tool(f"t{page}")], "nextCursor": str(page + 1)}
     if habit("hostile"):
         return {"tools": [tool("ok"), tool("ok"), tool("bad\x1b[2J"), {**tool("big"), "inputSchema": {"title": "x" * 100_000}}]}
+    if "LIST" in os.environ:
+        with open(os.environ["LIST"]) as tools:
+            return {"tools": json.load(tools)}
     half = len(TOOLS) // 2
     if "cursor" in params:
         return {"tools": [tool(name) for name in TOOLS[half:]]}
     return {"tools": [tool(name) for name in TOOLS[:half]], "nextCursor": "second half"}
+
+
+def tell_changed():
+    params = {"_meta": {"io.modelcontextprotocol/subscriptionId": subscription}} if subscription is not None else {}
+    notify("notifications/tools/list_changed", params)
+
+
+def watch():
+    before = None
+    while True:
+        with open(os.environ["LIST"]) as tools:
+            now = tools.read()
+        if before not in (None, now):
+            tell_changed()
+        before = now
+        time.sleep(0.02)
+
+
+def probe(kind, what):
+    """What can be reached from here: "yes", or why not."""
+    try:
+        if kind.startswith("read"):
+            with open(what, "rb") as file:
+                file.read()
+        elif kind.startswith("write"):
+            with open(what, "w") as file:
+                file.write("written")
+        elif kind.startswith("connect"):
+            socket.create_connection(("127.0.0.1", what), timeout=5).close()
+        elif kind.startswith("variable"):
+            return "yes" if what in os.environ else "not set"
+        elif kind.startswith("process"):
+            os.kill(what, 0)
+        return "yes"
+    except OSError as error:
+        return type(error).__name__
 
 
 def call(request_id, name, arguments, meta):
@@ -67,8 +111,11 @@ def call(request_id, name, arguments, meta):
             notify("notifications/progress", {"progressToken": meta["progressToken"], "progress": step})
     if name == "learn":
         TOOLS.append("learnt")
-        params = {"_meta": {"io.modelcontextprotocol/subscriptionId": subscription}} if subscription is not None else {}
-        notify("notifications/tools/list_changed", params)
+        tell_changed()
+    if name == "relist":
+        tell_changed()
+    if name == "probe":
+        return text(json.dumps({key: probe(key, value) for key, value in arguments.items()}))
     if name == "giant":
         return text("x" * arguments["value"])
     if name == "env":
@@ -111,6 +158,8 @@ def main():
             starts.write(f"{os.getpid()}\n")
     if habit("dies-at-start"):
         sys.exit("no configuration, key " + os.environ.get("KEY", "") + "\x1b[2J")
+    if habit("watches"):
+        threading.Thread(target=watch, daemon=True).start()
     if habit("stubborn"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin:

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::entry::{checked_name, entry};
-use super::{Files, Found, Loaded, Problems, add, servers};
+use super::{Asking, Files, Found, Loaded, Problems, add, servers};
 
 const MAX_ENTRIES: usize = 1_000;
 
@@ -56,7 +56,8 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
     loaded.description = take(&mut table, "description", &mut problems);
     loaded.model = take(&mut table, "model", &mut problems);
     loaded.generation = take(&mut table, "generation", &mut problems).unwrap_or_default();
-    loaded.asking = take(&mut table, "tool_permission", &mut problems).unwrap_or_default();
+    let asking: Option<String> = take(&mut table, "tool_permission", &mut problems);
+    loaded.asking = Asking::read(asking.as_deref(), "tool_permission", &mut problems);
     loaded.search = take(&mut table, "search", &mut problems);
     loaded.settings = take(&mut table, "settings", &mut problems).unwrap_or_default();
     loaded.agent.memory = take(&mut table, "memory", &mut problems);

@@ -3,11 +3,13 @@
 //!
 //! Nothing here fails: what cannot be used becomes a [`Problem`] that names file and field, and the rest is loaded.
 
+mod consent;
 mod entry;
 mod files;
 mod folder;
 mod import;
 mod servers;
+mod template;
 mod tsagent;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,9 +22,11 @@ use serde_json::{Map, Value};
 
 use crate::attach;
 
+pub use self::consent::{Place, VariableUse};
 pub use self::files::{Files, Listed, MAX_FILE_BYTES, OnDisk};
 pub use self::import::{Imported, import};
 pub use self::servers::{ServerSpec, ToolSpec, Transport, Withheld};
+pub use self::template::{Part, template_parts};
 
 /// Where agents are, in a vault.
 pub const FOLDER: &str = "Foreword/Agents";
@@ -71,17 +75,35 @@ pub struct Generation {
     pub max_turns: Option<u32>,
 }
 
-/// When the user is asked before a tool runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// When the user is asked before a tool runs. An agent's file may ask for more questions, never for fewer: a vault may come from anywhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
     /// Before every tool.
     Always,
-    /// Before none.
-    Never,
     /// As each tool says.
     #[default]
     Tool,
+}
+
+impl Asking {
+    /// Reads what the file has under `field`. Only the user can say `never`.
+    fn read(word: Option<&str>, field: &str, problems: &mut Problems) -> Self {
+        match word {
+            Some("always") => Self::Always,
+            None | Some("tool") => Self::Tool,
+            Some("never") => {
+                problems.push(format!(
+                    "{field} is never, which only you can say, not a file of the vault; you are asked as each tool says \
+                     (--ask never, /tools ask never or the page's settings turn the questions off for a session)"
+                ));
+                Self::Tool
+            }
+            Some(_) => {
+                problems.push(format!("{field} must be always or tool; tool is used"));
+                Self::Tool
+            }
+        }
+    }
 }
 
 /// Where a rule belongs: it comes along when a file that matches is attached.

@@ -39,11 +39,8 @@ fn fill(loaded: &mut Loaded, fields: &Map<String, Value>, problems: &mut Problem
         max_output_tokens: settings.get("maxOutputTokens").and_then(Value::as_u64),
         max_turns: settings.get("maxChatTurns").and_then(Value::as_u64).and_then(|turns| u32::try_from(turns).ok()),
     };
-    loaded.asking = match settings.get("toolPermission").and_then(Value::as_str) {
-        Some("always") => Asking::Always,
-        Some("never") => Asking::Never,
-        _ => Asking::Tool,
-    };
+    let asking = settings.get("toolPermission").and_then(Value::as_str);
+    loaded.asking = Asking::read(asking, "settings.toolPermission", problems);
     loaded.search = search(settings);
     loaded.agent.system_prompt = string(fields, "systemPrompt").unwrap_or_default();
     loaded.agent.rules = entries(fields, "rules", problems);

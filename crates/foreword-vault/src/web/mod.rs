@@ -10,6 +10,7 @@
 mod address;
 mod cache;
 mod charset;
+mod file;
 mod markdown;
 mod resolve;
 
@@ -23,6 +24,8 @@ use jiff::{SignedDuration, Timestamp};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Response, redirect};
 use url::{Host, Url};
+
+pub use self::file::{FileError, FileSource};
 
 use self::cache::Kept;
 use self::markdown::Readable;
@@ -112,7 +115,7 @@ pub enum WebError {
     Address(&'static str),
     /// Not public.
     #[error(
-        "fetching {host}: it is not on the public internet; if you trust it, add \"{host}\" to `allow` under [web] in foreword.toml"
+        "fetching {host}: it is not on the public internet; if you trust it, add \"{host}\" to `allow` under [web] in foreword.toml and allow it with `foreword trust`"
     )]
     NotPublic {
         /// The host, as `host:port`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use foreword_core::item::ItemId;
 
 use super::*;
+use crate::session::turn::MAX_CALLS_PER_REPLY;
 
 /// Tools that remember what they were called with.
 #[derive(Default)]
@@ -273,4 +274,22 @@ fn a_tool_that_is_not_there_gets_a_clear_error() {
     let body = sent(&kept, 2);
     assert_eq!(body.matches("There is no tool").count(), 2, "{body}");
     assert_eq!(hands.calls, [""; 0]);
+}
+
+#[test]
+fn a_reply_with_very_many_calls_runs_the_first_of_them_and_every_call_has_a_result() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Chat);
+    let mut hands = Tools::default();
+    let many = MAX_CALLS_PER_REPLY + 50;
+    let call = |number: usize| json!({"id": format!("c{number}"), "name": "read", "arguments": {"path": "x"}});
+    let calls: Vec<_> = (0..many).map(call).collect();
+    let (said, _) = place.ask(&mut kept, "look", &json!([{"text": "", "calls": calls}, {"text": "Done."}]), &mut hands);
+    assert_eq!((said.text.as_str(), said.requests), ("Done.", 2));
+    assert_eq!(hands.calls.len(), MAX_CALLS_PER_REPLY);
+    let results = kinds(&kept).iter().filter(|kind| *kind == "tool_result").count();
+    assert_eq!(results, many);
+    let body = sent(&kept, 1);
+    assert_eq!(body.matches("was not run: one reply may make 128 calls").count(), 50);
+    clean(kept.store());
 }

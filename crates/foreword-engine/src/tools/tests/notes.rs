@@ -226,30 +226,27 @@ fn what_is_not_written() {
     );
     check(json!({"path": "Kitchen/Bread.md", "find": "flour", "replace": "x"}), "is there 2 times");
     check(json!({"path": "Kitchen/Bread.md", "content": "flour flour"}), "nothing was written");
-    for hostile in [
-        "../a.md",
-        "/etc/a.md",
-        "a/../../b.md",
-        ".obsidian/a.md",
-        ".foreword/a.md",
-        "a.sh",
-        "foreword.toml",
-        "",
-        "con.md",
-        "a\u{1b}.md",
-    ] {
+    for hostile in ["../a.md", "/etc/a.md", "a/../../b.md", "a.sh", "foreword.toml", "", "con.md"] {
         check(json!({"path": hostile, "content": "x"}), "cannot write");
     }
     for ours in [
         "Foreword/Agents/x/rules/y.md",
-        "foreword/Chats/a.md",
         "./Foreword/a.md",
-        "AGENTS.md",
+        "AssistantMD/ContextTemplates/a.md",
+        ".obsidian/a.md",
+        ".foreword/a.md",
+        "CLAUDE.md",
         "a/agents.md",
-        "AGENTſ.md",
-        "skills/x/S\u{212a}ILL.md",
     ] {
         check(json!({"path": ours, "content": "x"}), "instructions for agents and kept chats are not written here");
     }
-    assert_eq!(fs::read_dir(session.root()).unwrap().count(), 1);
+    for hidden in ["a\u{202e}dm.md", "a\u{200b}.md", "CLAUDE\u{200d}.md", "a\u{feff}.md", "a\u{1b}.md"] {
+        check(json!({"path": hidden, "content": "x"}), "in its path: nobody can see that character");
+    }
+    let large = "line\n".repeat(200_000);
+    let tool = session.tools.iter_mut().find(|tool| tool.tool().name == "writeNote").unwrap();
+    let refused = tool.preview(&json!({"path": "large.md", "content": large})).unwrap_err();
+    assert!(refused.contains("too large to be shown"), "{refused}");
+    let notes = fs::read_dir(session.root()).unwrap().flatten().filter(|entry| entry.file_name() != ".foreword");
+    assert_eq!(notes.count(), 1);
 }

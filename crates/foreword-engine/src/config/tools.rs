@@ -1,0 +1,57 @@
+//! What the user allows the tool servers of vaults: which variables they may see, and which of their tools run unasked. A vault may come
+//! from anywhere, so both are said here and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use foreword_tools::OWN_SERVER;
+
+/// The section `[tools]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolRules {
+    variables: BTreeSet<String>,
+    /// By server: names of tools, and `*`.
+    unasked: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl ToolRules {
+    /// Whether a tool server may be given a variable.
+    pub fn allows_variable(&self, name: &str) -> bool {
+        self.variables.contains(name)
+    }
+
+    /// Whether a tool runs without a question; without a name, whether all tools of the server do.
+    pub fn is_unasked(&self, server: &str, tool: Option<&str>) -> bool {
+        self.unasked.get(server).is_some_and(|tools| tools.contains(tool.unwrap_or("*")))
+    }
+
+    /// The tools of a server that are named.
+    pub(crate) fn unasked_tools(&self, server: &str) -> impl Iterator<Item = &str> {
+        self.unasked.get(server).into_iter().flatten().map(String::as_str).filter(|tool| *tool != "*")
+    }
+
+    /// Takes in a variable's name.
+    pub(super) fn allow_variable(&mut self, name: String) -> Result<(), String> {
+        let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+        if name.is_empty() || !name.chars().all(is_name) {
+            return Err(format!("`variables` has {name:?}; it takes names of single variables, like \"GITHUB_TOKEN\""));
+        }
+        self.variables.insert(name);
+        Ok(())
+    }
+
+    /// Takes in `server/tool` or `server/*`.
+    pub(super) fn allow_unasked(&mut self, written: &str) -> Result<(), String> {
+        let wrong = || format!("`unasked` has {written:?}; it takes \"server/tool\", or \"server/*\" for all tools of a server");
+        let (server, tool) = written.split_once('/').ok_or_else(wrong)?;
+        if server.is_empty() || server.contains('*') || tool.is_empty() || (tool.contains('*') && tool != "*") {
+            return Err(wrong());
+        }
+        if server == OWN_SERVER {
+            return Err(format!(
+                "`unasked` has {written:?}; Foreword's own tools are set for a session, with --ask or on the page"
+            ));
+        }
+        self.unasked.entry(server.to_owned()).or_default().insert(tool.to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! From a tool server as a vault has it to one that can be started. A vault may come from anywhere, so what it says is taken only as far
+//! as the user's own configuration lets it: variables, permissions, the program that a name means, the folder it runs in.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use foreword_core::catalog::Permission;
+use foreword_core::hash::Hash;
+use foreword_tools::{Sandbox, SecretValues, ServerConfig, ToolConfig, program};
+use foreword_vault::agents::{Part, ServerSpec, Transport, template_parts};
+
+use crate::config::ToolRules;
+use crate::places::Places;
+use crate::private;
+use crate::session::STORE;
+
+/// Variables by name, as the program was started with them.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What the servers of a vault are started with.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// The vault.
+    pub root: &'a Path,
+    /// The folder that we run in; its programs are not found by a bare name, and no server runs in it.
+    pub working_folder: &'a Path,
+    /// Where private folders are made.
+    pub places: &'a Places,
+    /// What the user's configuration says.
+    pub rules: &'a ToolRules,
+    /// Our own variables, `PATH` and `HOME` among them.
+    pub environment: Environment<'a>,
+}
+
+/// Why a tool server cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// A variable that it may not see.
+    #[error(
+        "the tool server {server} wants the variable {variable}, which your configuration does not allow; add it to [tools] variables in config.toml if \
+         this server may see it"
+    )]
+    NotAllowed {
+        /// The server.
+        server: String,
+        /// The variable.
+        variable: String,
+    },
+    /// A variable that has no value.
+    #[error(
+        "the tool server {server} wants the variable {variable}, which is not set; set it, or give it a default: ${{{variable}:-…}}"
+    )]
+    NotSet {
+        /// The server.
+        server: String,
+        /// The variable.
+        variable: String,
+    },
+    /// Its program is not there.
+    #[error(
+        "the tool server {server} wants the program {command:?}, which is not there; install it, or give its whole path (folders of the vault and \
+         relative ones in PATH are not searched)"
+    )]
+    NoProgram {
+        /// The server.
+        server: String,
+        /// What the vault calls it.
+        command: String,
+    },
+    /// The folder that it would run in.
+    #[error("the tool server {server} has no folder to run in: {}: {error}", folder.display())]
+    Folder {
+        /// The server.
+        server: String,
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        error: io::Error,
+    },
+}
+
+/// The program that a server would start, by its absolute path; none where it is reached over HTTP. A prompt can show it.
+pub fn resolved_program(spec: &ServerSpec, launch: &Launch<'_>) -> Result<Option<PathBuf>, LaunchError> {
+    let Transport::Stdio { command, cwd, .. } = &spec.transport else { return Ok(None) };
+    let mut values = Values { server: &spec.name, launch, used: Vec::new() };
+    let command = values.filled(command)?;
+    let base = cwd.as_deref().map(|cwd| values.filled(cwd)).transpose()?;
+    launch.program(spec, &command, &base.map_or_else(|| launch.root.to_owned(), |cwd| launch.root.join(cwd))).map(Some)
+}
+
+/// How a server is started, with its variables filled in. `sandbox` is what the user granted; none lets it have all rights of the user.
+pub fn server_config(spec: &ServerSpec, launch: &Launch<'_>, sandbox: Option<Sandbox>) -> Result<ServerConfig, LaunchError> {
+    let mut values = Values { server: &spec.name, launch, used: Vec::new() };
+    let mut sandbox = sandbox.map(|sandbox| launch.hiding(sandbox));
+    let transport = match &spec.transport {
+        Transport::Stdio { command, args, env, cwd } => {
+            let cwd = cwd.as_deref().map(|cwd| values.filled(cwd)).transpose()?.map(|cwd| launch.root.join(cwd));
+            let command = values.filled(command)?;
+            let command = launch.program(spec, &command, cwd.as_deref().unwrap_or(launch.root))?;
+            let args = args.iter().map(|arg| values.filled(arg)).collect::<Result<_, _>>()?;
+            let mut env = values.all_filled(&env.0)?;
+            env.entry("PATH".to_owned()).or_insert_with(|| launch.search_path());
+            let cwd = if let Some(cwd) = cwd {
+                cwd
+            } else {
+                let own = launch.private_folder(spec)?;
+                // It lies among what is hidden.
+                if let Some(sandbox) = &mut sandbox {
+                    sandbox.folders.push(own.clone());
+                }
+                own
+            };
+            foreword_tools::Transport::Stdio { command, args, env, cwd }
+        }
+        Transport::Http { url, headers } => {
+            foreword_tools::Transport::Http { url: values.filled(url)?, headers: values.all_filled(&headers.0)? }
+        }
+    };
+    let (permission, tools, notes) = permissions(spec, launch.rules);
+    Ok(ServerConfig {
+        include: spec.include,
+        permission,
+        tools,
+        sandbox,
+        notes,
+        secrets: SecretValues(values.used),
+        ..ServerConfig::new(&spec.name, transport)
+    })
+}
+
+impl Launch<'_> {
+    fn folders(&self) -> Vec<PathBuf> {
+        let path = (self.environment)("PATH").unwrap_or_default();
+        let home = (self.environment)("HOME").map(PathBuf::from);
+        let avoided = [self.root.to_owned(), self.working_folder.to_owned()];
+        program::search_folders(OsStr::new(&path), &avoided, home.as_deref())
+    }
+
+    /// The `PATH` of a program: what it starts by name is not found in the vault either.
+    fn search_path(&self) -> String {
+        let joined = std::env::join_paths(self.folders()).unwrap_or_default();
+        joined.into_string().unwrap_or_default()
+    }
+
+    fn program(&self, spec: &ServerSpec, command: &str, base: &Path) -> Result<PathBuf, LaunchError> {
+        let found = program::find(command, base, &self.folders());
+        found.ok_or_else(|| LaunchError::NoProgram { server: spec.name.clone(), command: command.to_owned() })
+    }
+
+    /// The folder of a server that names none: empty at first, and only for this server of this vault.
+    fn private_folder(&self, spec: &ServerSpec) -> Result<PathBuf, LaunchError> {
+        let all = self.places.cache.join("tool-servers");
+        let name = Hash::of([self.root.as_os_str().as_encoded_bytes(), b"\0", spec.name.as_bytes()].concat());
+        let folder = all.join(name.short());
+        let made =
+            private::create_folder(&all).and_then(|()| private::create_folder(&folder)).and_then(|()| folder.canonicalize());
+        made.map_err(|error| LaunchError::Folder { server: spec.name.clone(), folder, error })
+    }
+
+    /// A sandbox that shows nothing of Foreword's own: decisions, tokens, caches, stores.
+    fn hiding(&self, mut sandbox: Sandbox) -> Sandbox {
+        let store = Path::new(STORE).parent().unwrap_or(Path::new(STORE));
+        let stores = sandbox.folders.iter().map(PathBuf::as_path).chain([self.root]).map(|folder| folder.join(store));
+        let own = [self.places.cache.clone(), self.places.state.clone()];
+        let hidden: Vec<PathBuf> = stores.chain(own).collect();
+        sandbox.hidden.extend(hidden);
+        sandbox
+    }
+}
+
+/// Fills variables in.
+struct Values<'a> {
+    server: &'a str,
+    launch: &'a Launch<'a>,
+    /// The values that were filled in, which are kept out of messages.
+    used: Vec<String>,
+}
+
+impl Values<'_> {
+    fn filled(&mut self, value: &str) -> Result<String, LaunchError> {
+        let mut out = String::new();
+        for part in template_parts(value) {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Variable { name, default } => {
+                    let (server, variable) = (self.server.to_owned(), name.to_owned());
+                    if !self.launch.rules.allows_variable(name) {
+                        return Err(LaunchError::NotAllowed { server, variable });
+                    }
+                    if let Some(value) = (self.launch.environment)(name) {
+                        out.push_str(&value);
+                        self.used.push(value);
+                    } else {
+                        out.push_str(default.ok_or(LaunchError::NotSet { server, variable })?);
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn all_filled(&mut self, values: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, LaunchError> {
+        values.iter().map(|(name, value)| Ok((name.clone(), self.filled(value)?))).collect()
+    }
+}
+
+/// The permission of a server and of its tools: a vault may raise it, only the user may lower it. With what the user should know.
+fn permissions(spec: &ServerSpec, rules: &ToolRules) -> (Option<Permission>, BTreeMap<String, ToolConfig>, Vec<String>) {
+    let all_unasked = rules.is_unasked(&spec.name, None);
+    let unasked = all_unasked.then_some(Permission::NotRequired);
+    let raised = |permission: Option<Permission>| permission.filter(|permission| *permission == Permission::Required);
+    let mut refused = Vec::new();
+    if spec.permission == Some(Permission::NotRequired) && !all_unasked {
+        refused.push(format!("{}/*", spec.name));
+    }
+    let mut tools: BTreeMap<String, ToolConfig> = BTreeMap::new();
+    for (name, tool) in &spec.tools {
+        let permission = if rules.is_unasked(&spec.name, Some(name)) {
+            Some(Permission::NotRequired)
+        } else {
+            if tool.permission == Some(Permission::NotRequired) && !all_unasked {
+                refused.push(format!("{}/{name}", spec.name));
+            }
+            // Where the server's own word was raised, so is that of a tool which wanted less.
+            raised(tool.permission)
+        };
+        tools.insert(name.clone(), ToolConfig { include: tool.include, permission });
+    }
+    for name in rules.unasked_tools(&spec.name) {
+        tools.entry(name.to_owned()).or_default().permission = Some(Permission::NotRequired);
+    }
+    let notes = (!refused.is_empty()).then(|| {
+        let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
+        format!(
+            "its entry in the vault wants tools to run without asking you, which only you can allow; you are asked. To allow it, add to config.toml: \
+             [tools] unasked = [{}]",
+            listed.join(", ")
+        )
+    });
+    (unasked.or(raised(spec.permission)), tools, notes.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

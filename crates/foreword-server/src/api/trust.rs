@@ -1,0 +1,153 @@
+//! What the vault asks for beyond being read, and what the user has decided about it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use foreword_engine::tools::sandbox;
+use foreword_engine::trust::{ClaimView, TrustError, Verdict};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Answer;
+use super::given::Given;
+use crate::app::{App, blocking};
+use crate::problem::{BAD_REQUEST, CHANGED, Problem, UNAVAILABLE};
+
+/// More decisions than these are not taken at once.
+const MAX_DECISIONS: usize = 1_000;
+
+/// What the vault asks for.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TrustView {
+    /// The vault's folder.
+    vault: String,
+    /// Whether something waits for a decision.
+    restricted: bool,
+    /// Where sessions are kept while a `.foreword` folder that came with the vault is not used.
+    state_outside: Option<String>,
+    /// Why programs cannot be put into a sandbox on this machine; none where they can.
+    no_sandbox: Option<String>,
+    /// Each thing that has no effect until it is allowed, and where it stands.
+    #[schema(value_type = [ClaimSchema])]
+    claims: Vec<ClaimView>,
+}
+
+/// Something that has no effect until it is allowed.
+#[derive(Serialize, ToSchema)]
+#[allow(dead_code)] // it describes another crate's type
+struct ClaimSchema {
+    /// Stays the same while the content changes.
+    id: String,
+    /// `tool_server`, `project_pages`, `internal_hosts`, `template`, `instructions` or `state`.
+    kind: String,
+    /// In one line.
+    title: String,
+    /// What would happen, line by line.
+    effects: Vec<String>,
+    /// The file or folder in the vault.
+    file: String,
+    /// Exactly what a decision is bound to.
+    content: String,
+    /// Whether it starts a program, which can be given the network and the home folder.
+    program: bool,
+    /// The hash of the content.
+    sha256: String,
+    /// `allowed`, `declined`, `new` or `changed`.
+    standing: String,
+    /// What its program may reach, where it is allowed.
+    grants: Option<GrantsSchema>,
+    /// From what was decided to what there is, where it changed.
+    diff: Option<String>,
+}
+
+/// What a program may reach beyond the vault.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[allow(dead_code)] // it describes another crate's type
+struct GrantsSchema {
+    /// The network.
+    network: bool,
+    /// The user's home folder.
+    home: bool,
+    /// Everything, because there was no sandbox when the user decided. It is not set by a client.
+    unconfined: bool,
+}
+
+/// Decisions.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Decisions {
+    /// One for each claim that is decided.
+    #[schema(value_type = [DecisionSchema])]
+    decisions: Vec<Verdict>,
+}
+
+/// A decision about exactly what was shown.
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code)] // it describes another crate's type
+struct DecisionSchema {
+    /// The claim.
+    id: String,
+    /// The hash of its content as it was shown.
+    sha256: String,
+    /// Whether it is allowed.
+    allowed: bool,
+    /// What its program may reach; nothing where it is left out.
+    grants: Option<GrantsSchema>,
+}
+
+impl From<TrustError> for Problem {
+    fn from(error: TrustError) -> Self {
+        match error {
+            TrustError::Changed(_) => Self::new(CHANGED, error),
+            TrustError::File { .. } | TrustError::Damaged { .. } | TrustError::Sessions { .. } => Self::new(UNAVAILABLE, error),
+        }
+    }
+}
+
+fn view(app: &App) -> TrustView {
+    let vault = app.common.vault();
+    let trust = app.common.trust();
+    let claims: Vec<ClaimView> = trust.claims(&vault).into_iter().map(ClaimView::from).collect();
+    let state = trust.state();
+    TrustView {
+        vault: vault.root().display().to_string(),
+        restricted: claims.iter().any(|claim| claim.standing.is_open()),
+        state_outside: state.outside.then(|| state.path.display().to_string()),
+        no_sandbox: sandbox::availability().err(),
+        claims,
+    }
+}
+
+/// What the vault asks for, and what is decided.
+#[utoipa::path(get, path = "/trust", tag = "trust", responses((status = 200, body = TrustView)))]
+pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<TrustView> {
+    blocking(move || Ok(view(&app))).await.map(Json)
+}
+
+/// Decides about what was shown. What changed since is not decided, and nothing else is either.
+#[utoipa::path(post, path = "/trust", tag = "trust", request_body = Decisions, responses((status = 200, body = TrustView), (status = 400, body = Problem), (status = 412, body = Problem)))]
+pub(crate) async fn decide(State(app): State<Arc<App>>, Given(given): Given<Decisions>) -> Answer<TrustView> {
+    if given.decisions.len() > MAX_DECISIONS {
+        return Err(Problem::new(BAD_REQUEST, format!("at most {MAX_DECISIONS} decisions are taken at once")));
+    }
+    let verdicts = given.decisions;
+    blocking(move || {
+        let mut trust = app.common.trust();
+        trust.decide(&app.common.vault(), &verdicts)?;
+        Ok(view(&app))
+    })
+    .await
+    .map(Json)
+}
+
+/// Forgets all decisions about the vault.
+#[utoipa::path(delete, path = "/trust", tag = "trust", responses((status = 200, body = TrustView), (status = 503, body = Problem)))]
+pub(crate) async fn revoke(State(app): State<Arc<App>>) -> Answer<TrustView> {
+    blocking(move || {
+        app.common.trust().revoke()?;
+        Ok(view(&app))
+    })
+    .await
+    .map(Json)
+}

@@ -1,0 +1,99 @@
+//! Whether a store takes what it is given, as its users are told.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::StoreError;
+use crate::shared::lock;
+
+/// How long a store that failed is left alone before it is tried again without anything to write.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether a store takes what it is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Well,
+    /// It does not. What is written now is kept in memory at most.
+    Failing {
+        /// Whether there is no room.
+        full: bool,
+        /// What is wrong, without any path.
+        why: String,
+    },
+}
+
+impl Health {
+    /// What an error says about it; `None` where it says nothing.
+    pub fn of(error: &StoreError) -> Option<Self> {
+        let why = match error {
+            StoreError::Full { .. } => "the disk is full",
+            StoreError::ReadOnly { .. } => "the store may not be written to (read-only file, folder or disk)",
+            StoreError::Gone { .. } => "a file of the store was removed or replaced while it was in use",
+            StoreError::Busy { .. } => "the database has taken nothing for a long time",
+            StoreError::Disk { why, .. } => why,
+            _ => return None,
+        };
+        Some(Self::Failing { full: matches!(error, StoreError::Full { .. }), why: why.to_owned() })
+    }
+
+    /// What is wrong; empty where nothing is.
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Well => "",
+            Self::Failing { why, .. } => why,
+        }
+    }
+
+    /// Whether it does.
+    pub fn is_well(&self) -> bool {
+        *self == Self::Well
+    }
+}
+
+/// The two ways into a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Way {
+    Database,
+    Journal,
+}
+
+/// What came of the last write, each way.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    failing: [Option<Health>; 2],
+    tried: Option<Instant>,
+}
+
+impl Outcomes {
+    /// Remembers what came of a write.
+    pub(crate) fn note<T>(&self, way: Way, outcome: &Result<T, StoreError>) {
+        let failing = match outcome {
+            Ok(_) => None,
+            Err(error) => match Health::of(error) {
+                None => return,
+                failing => failing,
+            },
+        };
+        lock(&self.0).failing[way as usize] = failing;
+    }
+
+    /// How it stands.
+    pub(crate) fn health(&self) -> Health {
+        lock(&self.0).failing.iter().flatten().next().cloned().unwrap_or(Health::Well)
+    }
+
+    /// Whether it is time to try again.
+    pub(crate) fn is_due(&self) -> bool {
+        let mut state = lock(&self.0);
+        let rested = state.tried.is_none_or(|tried| tried.elapsed() >= TRY_AGAIN);
+        let due = rested && state.failing.iter().any(Option::is_some);
+        if due {
+            state.tried = Some(Instant::now());
+        }
+        due
+    }
+}
