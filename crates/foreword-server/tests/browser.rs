@@ -234,7 +234,7 @@ fn approving(page: &Page) {
     page.wait("the end", IDLE);
     page.say("Write that down");
     page.wait("the question", "return document.querySelector('.approval pre')?.textContent.includes('Sow in mid May')");
-    assert_eq!(page.run("return document.activeElement.className"), "approval");
+    page.wait("the focus on it", "return document.activeElement.className === 'approval'");
     page.seen("approval");
     page.run("location.reload(); return 1");
     page.wait("the question again", "return document.querySelectorAll('.approval').length === 1");
