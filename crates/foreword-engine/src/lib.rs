@@ -32,7 +32,7 @@ pub use foreword_core::settings::Layout;
 pub use foreword_core::text::hidden;
 pub use vectors::Embedding;
 
-/// The time, for whoever tells the engine.
+/// The clock that callers of the engine use.
 pub use foreword_provider::clock;
 
 /// Searching, as the command line needs it.

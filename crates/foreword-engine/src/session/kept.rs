@@ -162,7 +162,7 @@ impl Kept {
         self.must_store = true;
     }
 
-    /// Gives up what could not be stored, where whoever wanted it was told so. The session is to be opened again.
+    /// Discards what could not be stored after the caller was told. The session must be opened again.
     pub fn discard_unstored(mut self) {
         self.backlog.clear();
     }

@@ -127,7 +127,7 @@ pub enum TurnError {
     /// It does not fit.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
-    /// The words could not be stored, and whoever asked wants them stored or not said. They are no part of the session.
+    /// The user's message could not be stored, so it was not sent. It is not part of the session.
     #[error("the message was not stored, so it was not sent: {}", .0.why())]
     NotStored(Health),
     /// The model.

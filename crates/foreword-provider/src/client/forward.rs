@@ -38,7 +38,7 @@ pub struct Untouched {
     pub body: Bytes,
     /// Its headers, of which a few go along.
     pub headers: HeaderMap,
-    /// The key of whoever made it, which is used in place of ours.
+    /// The client's own key, which is used in place of ours.
     pub key: Option<Secret>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
     let text: Arc<str> = description.to_json().unwrap_or_default().into();
     let document = move || async move { ([("content-type", "application/json")], text.to_string()) };
-    // Under the names that whoever watches over servers looks for.
+    // The conventional names for health checks.
     let probes = Router::new().route("/healthz", get(health)).route("/readyz", get(probe));
     router.route("/api/v1/openapi.json", get(document)).merge(probes).with_state(Arc::clone(app))
 }
