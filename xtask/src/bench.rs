@@ -49,6 +49,8 @@ enum Bench {
     Prefix,
     /// How fast the embedded chat model reads and writes, beside llama.cpp on the same file
     Chat,
+    /// Whether what answers a question is on the screen, what the small model says, and how long that takes
+    Answers,
     /// What the gateway adds to a request, beside the proxy of `LiteLLM`, and what a thousand streams take
     Gateway,
 }
@@ -68,13 +70,14 @@ impl Bench {
             Self::Overhead => ("foreword-engine", "bench_overhead"),
             Self::Prefix => ("foreword-engine", "bench_prefix"),
             Self::Chat => ("foreword-models", "bench_chat"),
+            Self::Answers => ("foreword", "bench_answers"),
             Self::Gateway => ("foreword-server", "bench_gateway"),
         }
     }
 
     /// Whether it works with the models' weights.
     fn needs_models(self) -> bool {
-        matches!(self, Self::Embed | Self::Prefix | Self::Chat)
+        matches!(self, Self::Embed | Self::Prefix | Self::Chat | Self::Answers)
     }
 
     /// Whether llama.cpp stands beside us in it.
@@ -97,6 +100,8 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     }
     if matches!(args.bench, Bench::Gateway) {
         command.env("FOREWORD_LITELLM", python::with("litellm", &python::LITELLM, steps)?);
+    }
+    if matches!(args.bench, Bench::Gateway | Bench::Answers) {
         command.env("FOREWORD_BIN", setup::program(cargo, steps)?);
     }
     steps.run(&mut command)?;

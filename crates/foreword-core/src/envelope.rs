@@ -24,6 +24,44 @@ pub enum Form {
     Stub,
     /// What changed since the text above.
     Diff,
+    /// The part of its text that a search found.
+    Passage,
+}
+
+/// How an item came into a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Inclusion {
+    /// The agent has it in every session.
+    Always,
+    /// A person chose it.
+    Manual,
+    /// A search chose it for this request.
+    Agent,
+    /// A tool gave it back.
+    Tool,
+}
+
+impl Inclusion {
+    /// The word on the record.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Manual => "manual",
+            Self::Agent => "agent",
+            Self::Tool => "tool",
+        }
+    }
+}
+
+impl From<Include> for Inclusion {
+    fn from(include: Include) -> Self {
+        match include {
+            Include::Always => Self::Always,
+            Include::Manual => Self::Manual,
+            Include::Agent => Self::Agent,
+        }
+    }
 }
 
 /// An item of a request.
@@ -32,7 +70,7 @@ pub struct ContextEntry {
     /// Which.
     pub item: ItemId,
     /// How it came in.
-    pub include: Include,
+    pub include: Inclusion,
     /// What the search gave it.
     pub score: Option<f64>,
     /// Where it stands; `None` for a tool in the tool list.

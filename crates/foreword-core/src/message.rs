@@ -52,7 +52,7 @@ pub enum Origin {
 }
 
 /// The words of [`Origin::Engine`].
-const ENGINE_WORDS: [&str; 10] = [
+const ENGINE_WORDS: [&str; 11] = [
     "action_prompt",
     "directive",
     "empty",
@@ -60,6 +60,7 @@ const ENGINE_WORDS: [&str; 10] = [
     "image",
     "notice",
     "placeholder",
+    "search",
     "summary",
     "system_prompt",
     "other", // a word of another version
@@ -132,6 +133,9 @@ pub struct Image {
     pub media_type: String,
     /// Base64.
     pub data: Arc<str>,
+    /// Width and height, where they are known: providers charge by them.
+    #[serde(default)]
+    pub pixels: Option<(u32, u32)>,
 }
 
 /// What only the model's provider can read of a reply, and wants back as it was: a signed thought, a reasoning item, a signature. All of a

@@ -69,6 +69,8 @@ pub enum Reason {
     Removed,
     /// Its images are left out because it is not the active note.
     ImageNotActive,
+    /// The model takes no images.
+    ImagesNotTaken,
 }
 
 /// The outcome: what came in, best first, and what did not.

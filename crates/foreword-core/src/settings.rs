@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::image_tokens::ImageTokens;
 use crate::plan::PlanLimits;
 use crate::prompt::{CachePrices, ToolStyle};
 use crate::select::Select;
@@ -93,6 +94,9 @@ pub struct Settings {
     pub promote_selections: bool,
     /// Limits of a plan.
     pub plan: PlanLimits,
+    /// What an image takes.
+    #[serde(default)]
+    pub images: ImageTokens,
 }
 
 impl Settings {
@@ -111,6 +115,7 @@ impl Settings {
             summary_tokens: Tokens(300),
             promote_selections: false,
             plan: PlanLimits::default(),
+            images: ImageTokens::default(),
         }
     }
 }

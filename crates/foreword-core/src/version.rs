@@ -139,6 +139,11 @@ impl Version {
         Self::new(item.id.clone(), &text, detail)
     }
 
+    /// Whether it is an image file, attached as such.
+    pub fn is_image(&self) -> bool {
+        self.id.kind() == Kind::Note && self.images.iter().any(|image| image.id.name() == self.id.name())
+    }
+
     /// Whether it carries images, which keeps it out of the library.
     pub fn has_images(&self) -> bool {
         !self.images.is_empty() || (self.id.kind() == Kind::Note && has_images(&self.content))

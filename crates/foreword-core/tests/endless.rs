@@ -40,7 +40,7 @@ fn turn(number: usize) -> [Input; 4] {
     [
         Input::Turn(TurnInput { words, ..TurnInput::default() }),
         Input::Assistant { text: String::new(), calls: vec![call], opaque: Vec::new() },
-        Input::ToolResult { id: format!("call-{number}"), output, failed: false },
+        Input::ToolResult { id: format!("call-{number}"), output, failed: false, found: Vec::new() },
         Input::Assistant {
             text: format!("Part {number} has value {number}. It is fine."),
             calls: Vec::new(),

@@ -94,7 +94,12 @@ pub async fn gather(
             }
         };
         gathered.empty += usize::from(versions.is_empty());
-        gathered.problems.extend(problems);
+        for problem in problems {
+            // A note may be attached and embedded, and each of its queries may fail for the same reason.
+            if !gathered.problems.contains(&problem) {
+                gathered.problems.push(problem);
+            }
+        }
         for version in versions {
             if let Detail::Note { path, .. } | Detail::Selection { path, .. } = &version.detail {
                 paths.insert(path.clone());
@@ -111,6 +116,34 @@ pub async fn gather(
         }
     }
     Ok(gathered)
+}
+
+/// The note that is open in front of the user.
+#[derive(Clone, Debug)]
+pub struct ActiveNote {
+    /// As it is now, with its images.
+    pub version: Version,
+    /// What a person should know.
+    pub problems: Vec<Problem>,
+}
+
+/// Why a note cannot be the open one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the active note must be one whole note, named by its path or its name: {0}")]
+pub struct NotActive(String);
+
+/// The note of that name, as the open one. Only its images are sent along.
+pub fn active_note(vault: &Vault, name: &str, now: &Zoned) -> Result<ActiveNote, NotActive> {
+    let attachment = vault.attachment(name).map_err(|error| NotActive(error.to_string()))?;
+    if !matches!(attachment, Attachment::File { part: None, .. }) {
+        return Err(NotActive(format!("{name:?} stands for something else")));
+    }
+    let found = vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone()));
+    let said = || found.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    match found.versions.first() {
+        Some(version) => Ok(ActiveNote { version: version.clone(), problems: found.problems.clone() }),
+        None => Err(NotActive(said())),
+    }
 }
 
 /// What everything asked for would show.

@@ -188,7 +188,8 @@ fn tail(said: &[Said], known: usize) -> Option<Vec<Input>> {
         match said {
             Said::User(text) => words.push(text),
             Said::Result { id, output, failed } if words.is_empty() => {
-                inputs.push(Input::ToolResult { id: id.clone(), output: output.clone(), failed: *failed });
+                let (id, output) = (id.clone(), output.clone());
+                inputs.push(Input::ToolResult { id, output, failed: *failed, found: Vec::new() });
             }
             Said::Result { .. } | Said::Assistant { .. } => return None,
         }
@@ -349,7 +350,8 @@ mod tests {
             calls: vec![SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
         };
         let result = Said::Result { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
-        let told = Input::ToolResult { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
+        let (id, output) = ("c1".to_owned(), "text".to_owned());
+        let told = Input::ToolResult { id, output, failed: true, found: Vec::new() };
         let second = asked(vec![user("a"), made, result]);
         assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(Plan::Continue("one".to_owned(), vec![told])));
         // Open calls are not forked: the conversation begins anew, and goes on from the result.

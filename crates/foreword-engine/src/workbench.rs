@@ -10,14 +10,20 @@ use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
 
 use crate::corpus::agent_documents;
-use crate::session::{Call, Called, Citable, Hands, Outputs, Own, Scores, Sources, Stop};
+use crate::session::{Call, Called, Citable, Hands, Outputs, Own, Scores, Size, Sources, Stop};
 use crate::tools::Desk;
-use crate::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES, render};
+use crate::tools::find::{DEFAULT_LIMIT, Detail, Query, SOURCE_BYTES, render};
 use crate::vectors;
 
 /// What stands under the sources of a question.
 const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \
                     Where they do not say, say that the notes do not. Do not list the sources at the end.";
+
+/// The same for a small model, which follows one short sentence.
+const ANSWER: &str = "Answer the question with the sentence above that fits it.";
+
+/// So many sources a small model is given, and so many bytes of each: all of them are read before it begins to answer.
+const SMALL: (usize, usize) = (3, 700);
 
 /// The part of a window that sources may fill is one of so many.
 const SHARE: u64 = 12;
@@ -106,22 +112,27 @@ impl Hands for Workbench {
         self.toolbox.check(&called.tool, &called.arguments)
     }
 
-    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+    fn sources(&mut self, words: &str, size: Size) -> Result<Sources, String> {
         let today = self.desk.now().date();
-        let source_bytes = self.room / DEFAULT_LIMIT;
-        let query = Query { text: words, period: None, today, limit: DEFAULT_LIMIT, kinds: &[Kind::Note], source_bytes };
-        let mut found = self.desk.find(&query);
-        let (text, left_out) = render(&found.sources, self.room);
-        found.sources.truncate(found.sources.len() - left_out);
-        let remarks = found.remarks.iter().flat_map(|remark| ["(", remark, ")\n"]).collect::<String>();
-        let output = if found.sources.is_empty() {
-            format!("{remarks}Nothing in the notes fits the question. Say so.")
-        } else {
-            format!("{remarks}{text}\n{CITE}")
+        let (limit, source_bytes, detail, guidance) = match size {
+            Size::Small => (SMALL.0, SMALL.1, Detail::Name, ANSWER),
+            Size::Large => (DEFAULT_LIMIT, self.room / DEFAULT_LIMIT, Detail::All, CITE),
         };
-        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output };
-        let citable = found.sources.into_iter().map(|source| Citable { number: source.number, path: source.path });
+        let query = Query { text: words, period: None, today, limit, kinds: &[Kind::Note], source_bytes };
+        let found = self.desk.find(&query);
+        // What goes by words alone is told to the user: a small model makes nothing of it.
+        let remarks = found.remarks.iter().filter(|_| size == Size::Large);
+        let mut output = remarks.flat_map(|remark| ["(", remark, ")\n"]).collect::<String>();
+        let passages = render(&mut output, &found.sources, detail, self.room);
+        output.push_str(if passages.is_empty() { "Nothing in the notes fits the question. Say so." } else { guidance });
+        let shown = found.sources.into_iter().take(passages.len());
+        let citable = shown.map(|source| Citable { number: source.number, path: source.path });
+        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output, found: passages };
         Ok(Sources { result, citable: citable.collect() })
+    }
+
+    fn take_warnings(&mut self) -> Vec<String> {
+        self.desk.take_warning().into_iter().collect()
     }
 
     fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {

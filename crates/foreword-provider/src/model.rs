@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use foreword_core::image_tokens::ImageTokens;
 use foreword_core::prompt::CachePrices;
 use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
 use serde::{Deserialize, Serialize};
@@ -32,12 +33,20 @@ pub struct Model {
     pub prices: Option<Prices>,
     /// What it can do.
     pub can: BTreeSet<Capability>,
+    /// What an image takes, where it sees images.
+    #[serde(default)]
+    pub images: ImageTokens,
 }
 
 impl Model {
     /// Whether it has a capability.
     pub fn has(&self, capability: Capability) -> bool {
         self.can.contains(&capability)
+    }
+
+    /// What an image takes.
+    pub fn image_tokens(&self) -> ImageTokens {
+        if self.has(Capability::Images) { self.images } else { ImageTokens::None }
     }
 
     /// The prices and the lifetime that decide a fold, per token.

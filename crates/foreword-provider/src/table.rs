@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use foreword_core::image_tokens::ImageTokens;
 use foreword_core::tokens::Tokens;
 use serde::Deserialize;
 
@@ -77,6 +78,7 @@ struct Row {
     cache_minimum: Option<u64>,
     price: Option<Prices>,
     can: Option<BTreeSet<Capability>>,
+    images: Option<ImageTokens>,
 }
 
 impl ModelTable {
@@ -169,6 +171,7 @@ impl ModelTable {
             cache,
             prices: row.price.or(base.and_then(|base| base.prices)),
             can: row.can.or(base.map(|base| base.can.clone())).unwrap_or_default(),
+            images: row.images.or(base.map(|base| base.images)).unwrap_or_default(),
             name: row.name,
             aliases: row.aliases,
         };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foreword_engine::Layout;
-use foreword_engine::attach::{Pages, gather};
+use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
@@ -119,8 +119,8 @@ enum Servers {
 
 /// What a turn is about.
 pub(crate) enum Turn {
-    /// A new one: the words, and what is attached by name.
-    New(String, Vec<String>),
+    /// A new one: the words, what is attached by name, and the note that is open.
+    New(String, Vec<String>, Option<String>),
     /// The one that has no answer yet.
     GoOn,
     /// An earlier one again, counted from 1, with other words.
@@ -412,25 +412,39 @@ impl Desk {
     }
 
     /// What would be sent, as a question.
-    fn question(&mut self, words: String, named: &[String]) -> Result<Question, Problem> {
-        let attached = self.attached(&words, named)?;
+    fn question(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Question, Problem> {
+        let mut attached = self.attached(&words, named)?;
         let vault = self.common.vault();
+        let active = active.map(|name| active_note(&vault, name, &clock::zoned())).transpose();
+        let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;
+        for problem in active.iter().flat_map(|active| &active.problems) {
+            self.line.feed.tell("note", &json!({"text": problem.to_string()}));
+        }
+        let active = active.map(|active| active.version);
+        let active_note = active.as_ref().map(|version| version.id.clone());
+        attached.extend(active);
         let kept = self.kept()?;
         let library = library_of(kept, &vault, &clock::zoned())?;
-        Ok(Question { turn: TurnInput { words, attached, ..TurnInput::default() }, library })
+        Ok(Question { turn: TurnInput { words, attached, active_note, ..TurnInput::default() }, library })
     }
 
     /// What would be sent; nothing is sent or kept.
-    pub(crate) fn preview(&mut self, words: String, named: &[String]) -> Result<Preview, Problem> {
-        let question = self.question(words, named)?;
+    pub(crate) fn preview(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Preview, Problem> {
+        let question = self.question(words, named, active)?;
         self.answering()?;
         self.previewed(question)
     }
 
     /// The same of a session that has not begun. Nobody has to be there who would answer.
-    pub(crate) fn preview_first(&mut self, new: Begin, words: String, named: &[String]) -> Result<Preview, Problem> {
+    pub(crate) fn preview_first(
+        &mut self,
+        new: Begin,
+        words: String,
+        named: &[String],
+        active: Option<&str>,
+    ) -> Result<Preview, Problem> {
         let servers = self.sketch(new)?;
-        let question = self.question(words, named)?;
+        let question = self.question(words, named, active)?;
         let mut preview = self.previewed(question)?;
         if !servers.is_empty() {
             let servers = servers.join(", ");
@@ -490,8 +504,8 @@ impl Desk {
     /// Gets everything ready that can be wrong before a turn begins; its question, where it is new, and its number.
     fn ready(&mut self, turn: Turn) -> Result<(Option<Question>, u64), Problem> {
         let (number, words) = match turn {
-            Turn::New(words, named) => {
-                let question = self.question(words, &named)?;
+            Turn::New(words, named, active) => {
+                let question = self.question(words, &named, active.as_deref())?;
                 self.answering()?;
                 return Ok((Some(question), self.turns()? + 1));
             }
@@ -515,7 +529,7 @@ impl Desk {
                         attached.push(version);
                     }
                 }
-                TurnInput { words, attached, ..TurnInput::default() }
+                TurnInput { words, attached, active_note: before.active_note, ..TurnInput::default() }
             }
         };
         self.close();
@@ -574,6 +588,9 @@ impl Desk {
             }
             Event::Part(text) => {
                 feed.tell("part", &json!({"text": text}));
+            }
+            Event::Found(found) => {
+                feed.tell("sources", &json!({"sources": found}));
             }
             Event::Call(call) => {
                 feed.tell("call", &json!({"id": call.id, "name": call.name, "arguments": call.arguments}));

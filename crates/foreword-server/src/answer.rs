@@ -39,7 +39,7 @@ pub(crate) fn workbench(
     (servers, asking): (Vec<ServerSpec>, Asking),
     window: foreword_engine::session::Tokens,
 ) -> Result<Tools, Problem> {
-    let notes = common.notes()?;
+    let notes = common.notes()?.for_session();
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();

@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 28] = [
+const FILES: [(&str, &str, &str); 29] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -36,6 +36,7 @@ const FILES: [(&str, &str, &str); 28] = [
     ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
     ("/settings.js", SCRIPT, include_str!("../web/settings.js")),
     ("/sheet.js", SCRIPT, include_str!("../web/sheet.js")),
+    ("/sources.js", SCRIPT, include_str!("../web/sources.js")),
     ("/tabs.js", SCRIPT, include_str!("../web/tabs.js")),
     ("/theme.js", SCRIPT, include_str!("../web/theme.js")),
     ("/trust.js", SCRIPT, include_str!("../web/trust.js")),

@@ -7,6 +7,7 @@ import { announce, copy, fill, h, icon, refill, toast, visible } from "./dom.js"
 import { pin, pinsOf, unpin } from "./fold.js";
 import { markdown } from "./markdown.js";
 import { openNote } from "./note.js";
+import { sourceList } from "./sources.js";
 import { amount, money, share } from "./figures.js";
 
 /** So much of an answer is read aloud when it is there, in characters; all of it can be read in the conversation. */
@@ -175,7 +176,9 @@ export class Chat {
       return node;
     }
     const body = h("div.words", {}, markdown(message.text, openNote));
-    return h("article.message.assistant", { dataset: { turn: message.turn } }, body, message.calls.map(call),
+    const { small } = this.session;
+    const sources = sourceList(message.sources, small, openNote);
+    return h("article.message.assistant", { dataset: { turn: message.turn } }, small && sources, body, !small && sources, message.calls.map(call),
       message.cut_off && h("p.cut", {}, "This answer was stopped before its end."),
       h("div.actions", {},
         message.request !== null && h("button.view-context", { type: "button", onclick: () => showRequest(this.session.id, message.request) }, icon("layers"), "View context"),
@@ -319,6 +322,14 @@ export class Chat {
       case "result": {
         const open = [...this.steps.querySelectorAll("details.call")].at(-1);
         open?.append(h("pre", {}, data.text));
+        break;
+      }
+      case "sources": {
+        if (!this.words?.isConnected) this.pending();
+        const { small } = this.session;
+        const sources = sourceList(data.sources, small, openNote);
+        if (sources && small) this.words.before(sources);
+        else if (sources) this.words.after(sources);
         break;
       }
       case "approval":

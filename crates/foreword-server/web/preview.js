@@ -81,6 +81,6 @@ function layerRow(shown, index) {
 function itemRow(entry, end, kind = "") {
   const [, sort, name] = /^([a-z_]+):(.*)$/s.exec(entry.item) ?? [null, "", entry.item];
   return h("li", { class: kind }, h("span.kind", {}, sort), h("span.names", {}, name.replace(/\.md$/, "")),
-    entry.include && h("span.badge", { class: entry.include }, { always: "Always", manual: "Manual", agent: "Agent" }[entry.include]),
+    entry.include && h("span.badge", { class: entry.include }, { always: "Always", manual: "Manual", agent: "Agent", tool: "Tool" }[entry.include]),
     typeof entry.score === "number" && h("span.score", { title: "similarity to the question" }, entry.score.toFixed(2)), end);
 }

@@ -13,6 +13,7 @@ import { tabRow } from "./tabs.js";
 export const WHY = {
   over_budget: "no room in the budget", below_floor: "too little like the question", outside_top_k: "others fit better", outside_top_n: "others fit better",
   next_turn: "comes with the next turn", unused: "folded away: no recent question asked for it", removed: "taken out by you", image_not_active: "its pictures come only with the note that is open",
+  images_not_taken: "the model takes no images",
 };
 
 export async function showRequest(session, number, tab = "context", layer = null) {
@@ -93,14 +94,10 @@ async function outputsOf(session, found) {
   return new Map(layers.flatMap((layer) => layer.segments).map((segment) => [segment.id, segment.text]));
 }
 
-/** Which tool it was, and what it found where it searched the notes; a note's own lines begin with `>` there. */
+/** Which tool it was. */
 function output(text) {
   const tool = /^\s*<([A-Za-z][\w.-]*)/.exec(text)?.[1];
-  const notes = text.matchAll(/^\[\d+\] (.*)\npath: (.*)\n(?:heading: .*\n)?similarity: (\d\.\d\d)$/gm);
-  return {
-    name: tool === "localSearch" ? "found by a search of the notes" : `what ${tool ?? "a tool"} gave back`,
-    found: [...notes].map(([, title, path, score]) => ({ title, path, score })),
-  };
+  return { name: `what ${tool ?? "a tool"} gave back` };
 }
 
 /** Notes and pages, the three columns, and what was left out. */
@@ -131,14 +128,13 @@ function card(item, more = null) {
   return h("div.item", {}, h("div.item-head", {},
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
     item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.name),
-    h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent" }[item.include]),
+    h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent", tool: "Tool" }[item.include]),
     item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2)), more),
     item.server && h("p.server", {}, item.server), item.description && h("p.about", {}, item.description),
-    item.found?.length > 0 && h("ul.found", {}, item.found.map((note) => h("li", {}, h("button.plain", { type: "button", title: note.path, onclick: () => openNote(note.path) }, note.title), h("span.score", { title: "similarity to the question" }, note.score)))),
     h("p.where", {}, layer >= 0 && h("i", { class: layerClass(layer) }), layer >= 0 ? LAYERS[layer][1] : item.layer, ` · ${FORM[item.form] ?? item.form} · ${amount(item.tokens)} tokens`));
 }
 
-const FORM = { full: "full text", reference: "a reference to its text above", stub: "a line in its place", diff: "what changed" };
+const FORM = { full: "full text", reference: "a reference to its text above", stub: "a line in its place", diff: "what changed", passage: "the passage that was found" };
 
 function textView(layers, wanted) {
   return layers.map((layer, index) => {

@@ -1,26 +1,30 @@
 //! What a tool gives back.
 
+use foreword_core::passage::Passage;
+
 /// The most bytes that one output holds. It only keeps memory safe; how much of an output a prompt shows is the core's to decide.
 pub const MAX_OUTPUT: usize = 4 * 1024 * 1024;
 
 /// What a tool gives back. There always is something: what went wrong is said in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
     /// What the model reads.
     pub text: String,
     /// Whether it tells of a failure.
     pub failed: bool,
+    /// The notes that it found, where it is a search.
+    pub found: Vec<Passage>,
 }
 
 impl Output {
     /// It worked.
     pub fn done(text: impl Into<String>) -> Self {
-        Self { text: text.into(), failed: false }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// It did not, for the reason in the text, which the model can act on.
     pub fn failed(text: impl Into<String>) -> Self {
-        Self { text: text.into(), failed: true }
+        Self { text: text.into(), failed: true, ..Self::default() }
     }
 
     /// The same with at most [`MAX_OUTPUT`] bytes, and a last line that says so where something was cut.

@@ -196,7 +196,7 @@ impl<'a> Attaching<'a> {
     }
 
     fn whole(&mut self, path: &str, limits: Limits) {
-        if FileKind::of(path) == FileKind::Other {
+        if self.vault.kind(path) == FileKind::Other {
             self.problem(format!("`{path}` is neither a note nor a canvas, a PDF or an image"));
             return;
         }
@@ -228,7 +228,8 @@ impl<'a> Attaching<'a> {
             }
             room -= rendered.text.len();
             // What could not be read is no empty note.
-            let failed = rendered.text.is_empty() && !rendered.problems.is_empty();
+            let is_image = self.vault.kind(path) == FileKind::Image;
+            let failed = (rendered.text.is_empty() || (is_image && rendered.images.is_empty())) && !rendered.problems.is_empty();
             if !failed {
                 taken.push((*path, Version::note(path, Some(stem_of(path)), &rendered.text, rendered.images)));
             }

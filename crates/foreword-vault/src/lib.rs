@@ -16,6 +16,7 @@ pub mod folder;
 pub mod frontmatter;
 #[cfg(feature = "pdf")]
 pub mod helpers;
+pub mod images;
 pub mod index;
 pub mod links;
 pub mod markdown;

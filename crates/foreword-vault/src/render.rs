@@ -14,8 +14,8 @@
 //! note is put into a prompt. A quote needs no closing: nothing inside it can end it, because every line of it is marked, and a note that
 //! is cut to fit is still well formed.
 
-mod images;
 mod page;
+mod pictures;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,8 +27,8 @@ use crate::folder::{FileKind, Problem, stem_of};
 use crate::index::Vault;
 use crate::links::Resolved;
 use crate::note::{Link, Note, Part, QueryBlock};
-use crate::{markdown, own};
-use images::Images;
+use crate::{images, markdown, own};
+use pictures::Images;
 
 /// Of one embedded file, no more is shown.
 pub const MOST_EMBED_BYTES: usize = 100_000;
@@ -97,7 +97,7 @@ impl Vault {
     /// The file at `path` as a model sees it: a note, a canvas, a PDF or an image.
     pub fn render(&self, path: &str, helpers: &dyn Helpers) -> Rendered {
         let mut rendering = Rendering::new(self, path, helpers);
-        match FileKind::of(path) {
+        match self.kind(path) {
             FileKind::Note => match self.read_note(path) {
                 Ok((text, note)) => rendering.note(&text, &note, 0..text.len()),
                 Err(error) => rendering.problem(error.to_string()),
@@ -112,6 +112,16 @@ impl Vault {
             },
         }
         rendering.finish()
+    }
+
+    /// What a file is: what its name does not tell may be an image by its first bytes.
+    pub(crate) fn kind(&self, path: &str) -> FileKind {
+        let kind = FileKind::of(path);
+        let is_image = || {
+            let bytes = self.folder().read_bytes(path, images::MOST_FILE_BYTES);
+            bytes.is_ok_and(|bytes| images::media_type(&bytes).is_some())
+        };
+        if kind == FileKind::Other && is_image() { FileKind::Image } else { kind }
     }
 
     /// A part of a note as a model sees it. `text` and `note` are as [`Vault::read_note`] gave them.

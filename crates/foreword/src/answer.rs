@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Event, Kept, PaidFor, Payment, Question, TurnError, Usage, payments};
+use foreword_engine::session::{Event, FoundNote, Kept, PaidFor, Payment, Question, Size, TurnError, Usage, payments};
 use serde_json::json;
 
 use crate::kept::now_ms;
@@ -29,19 +29,27 @@ struct Screen {
     markdown: Option<Markdown>,
     /// Whether the last line has no end yet.
     open: bool,
+    /// What a small model says is less worth than what it read: that is shown first.
+    size: Size,
+    /// What was found in the notes.
+    found: Vec<FoundNote>,
 }
 
 impl Screen {
-    fn new(shown: Shown) -> Self {
+    fn new(shown: Shown, size: Size) -> Self {
         let markdown = Stream::Stdout.is_terminal().then(|| Markdown::new(width(Stream::Stdout), Paint::stdout().is_on()));
-        Self { shown, markdown, open: false }
+        Self { shown, markdown, open: false, size, found: Vec::new() }
     }
 
     fn event(&mut self, event: &Event<'_>) {
+        if let Event::Found(found) = event {
+            self.found.extend_from_slice(found);
+        }
         if self.shown == Shown::Json {
             return;
         }
         match event {
+            Event::Found(found) if self.size == Size::Small => self.passages(found),
             Event::Part(part) => {
                 let text = self.markdown.as_mut().map_or_else(|| (*part).to_owned(), |markdown| markdown.push(part));
                 self.write(&text);
@@ -53,7 +61,38 @@ impl Screen {
                 let arguments = one_line(&call.arguments.to_string(), 200);
                 eprintln!("{}", Paint::stderr().with("2", format!("→ {}({arguments})", shown(&call.name))));
             }
-            Event::Stored | Event::Result(..) => {}
+            Event::Stored | Event::Result(..) | Event::Found(_) => {}
+        }
+    }
+
+    /// Shows what fits the question best, word for word, above what a small model makes of it.
+    fn passages(&mut self, found: &[FoundNote]) {
+        let paint = Paint::stdout();
+        let mut out = String::new();
+        for note in found {
+            out.push_str(&paint.with("1", &source_line(note)));
+            out.push('\n');
+            for line in note.text.lines() {
+                out.push_str(&format_args!("> {}\n", shown(line)).to_string());
+            }
+            out.push('\n');
+        }
+        if found.is_empty() {
+            out.push_str("No note fits the question.\n\n");
+        }
+        out.push_str(&paint.with("2", "Answer of the small model, often wrong; the notes above are what it read:"));
+        out.push('\n');
+        self.write(&out);
+    }
+
+    /// The notes that were found, below the answer of any other model.
+    fn sources(&self) {
+        if self.shown == Shown::Json || self.size == Size::Small || self.found.is_empty() {
+            return;
+        }
+        aside("sources:");
+        for note in &self.found {
+            aside(&format!("  {}", source_line(note)));
         }
     }
 
@@ -78,10 +117,16 @@ impl Screen {
     }
 }
 
+/// The number, the place and the fit of a passage.
+fn source_line(note: &FoundNote) -> String {
+    let place = [note.path.as_str(), &note.heading].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" > ");
+    format!("[{}] {} ({:.2})", note.number, shown(&place), note.score)
+}
+
 /// Carries a turn, or the rest of one, and shows it.
 pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut Answering, as_json: Shown) -> Result<ExitCode> {
     let paint = Paint::stderr();
-    let mut screen = Screen::new(as_json);
+    let mut screen = Screen::new(as_json, kept.setup().size());
     let mut each = |event: Event<'_>| screen.event(&event);
     let (speaker, hands) = (&mut *answering.speaker, &mut answering.hands);
     let began_ms = now_ms();
@@ -116,12 +161,13 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
         let report = json!({
             "session": kept.id(), "turn": kept.session().turns(), "requests": said.requests, "text": said.text,
             "tokens": status.tokens, "cached": status.cached, "first_token_ms": status.first_token_ms,
-            "cost": status.turn_cost, "stored": kept.is_stored(),
+            "cost": status.turn_cost, "stored": kept.is_stored(), "sources": screen.found,
         });
         writeln!(terminal::stdout(), "{report}")?;
     } else if said.requests == 0 {
         note("there was nothing to answer");
     } else {
+        screen.sources();
         aside(&status.line(kept));
         if let Some(hint) = status.reuse() {
             aside(&hint);

@@ -1,5 +1,6 @@
 //! `foreword ask`: one question.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,14 +8,14 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::Layout;
-use foreword_engine::attach::{Pages, gather};
+use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::manager::{DEFAULT_TEMPLATE, policy};
 use foreword_engine::prepare::{Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
     Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
-use foreword_engine::vault::Vault;
+use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
 use jiff::tz::TimeZone;
 
@@ -63,7 +64,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     session: SessionArgs,
     /// Answer a question that was kept without an answer
-    #[arg(long, requires = "session", conflicts_with_all = ["words", "attach"])]
+    #[arg(long, requires = "session", conflicts_with_all = ["words", "attach", "active"])]
     resume: bool,
     /// Take what comes in on stdin as part of the question
     #[arg(long)]
@@ -97,6 +98,9 @@ pub(crate) struct SessionArgs {
     /// Attach a note, a folder, a tag, lines, a page (see `foreword attach --help`)
     #[arg(long, value_name = "WHAT")]
     pub(crate) attach: Vec<String>,
+    /// The note that is open in front of you: its images are sent along
+    #[arg(long, value_name = "NOTE")]
+    pub(crate) active: Option<String>,
     /// The layout of a new session; else the configured one, else log
     #[arg(long, value_parser = ["log", "library"])]
     layout: Option<String>,
@@ -258,10 +262,12 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     }
     trust::before_session(&vault)?;
     // What is wrong with the arguments is said before a session begins.
-    let attached = attached(&vault, &args.session.attach)?;
+    let mut warned = Warned::default();
+    let attached = attached(&vault, &args.session.attach, &mut warned)?;
+    let active = args.session.active.as_deref().map(|name| active(&vault, name, &mut warned)).transpose()?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
-    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached)?) };
+    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached, active)?) };
     if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
@@ -277,25 +283,53 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// What a person asks in a session.
-pub(crate) fn question(kept: &Kept, vault: &Vault, words: &str, attached: Vec<Version>) -> Result<Question> {
+pub(crate) fn question(
+    kept: &Kept,
+    vault: &Vault,
+    words: &str,
+    mut attached: Vec<Version>,
+    active: Option<Version>,
+) -> Result<Question> {
     let library = library_of(kept, vault, &foreword_engine::clock::zoned())?;
-    Ok(Question { turn: TurnInput { words: words.to_owned(), attached, ..TurnInput::default() }, library })
+    let active_note = active.as_ref().map(|version| version.id.clone());
+    attached.extend(active);
+    Ok(Question { turn: TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() }, library })
+}
+
+/// The note that is open in front of the user.
+pub(crate) fn active(vault: &Vault, name: &str, warned: &mut Warned) -> Result<Version> {
+    let found = active_note(vault, name, &foreword_engine::clock::zoned())?;
+    warned.tell(found.problems);
+    Ok(found.version)
+}
+
+/// What the user was told of their notes: each thing once, however often a note is read.
+#[derive(Default)]
+pub(crate) struct Warned(BTreeSet<Problem>);
+
+impl Warned {
+    fn tell(&mut self, problems: Vec<Problem>) {
+        for problem in problems {
+            let text = shown(&problem.to_string());
+            if self.0.insert(problem) {
+                note(text);
+            }
+        }
+    }
 }
 
 /// More than this is no question.
 const MOST_STDIN: u64 = 16 << 20;
 
 /// What attachments stand for.
-pub(crate) fn attached(vault: &Vault, wanted: &[String]) -> Result<Vec<Version>> {
+pub(crate) fn attached(vault: &Vault, wanted: &[String], warned: &mut Warned) -> Result<Vec<Version>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let wanted = wanted.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let gathered = runtime.block_on(gather(vault, &wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?;
-    for problem in &gathered.problems {
-        note(shown(&problem.to_string()));
-    }
+    warned.tell(gathered.problems);
     if gathered.empty > 0 {
         bail!("an attachment brought nothing, so nothing was sent; `foreword attach --help` tells what can be attached");
     }

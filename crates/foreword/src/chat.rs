@@ -17,7 +17,7 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Editor};
 
 use crate::answer::{self, Shown, Status};
-use crate::ask::{self, Keep, Opened, SessionArgs};
+use crate::ask::{self, Keep, Opened, SessionArgs, Warned};
 use crate::config::{self, is_set};
 use crate::equip;
 use crate::inspect as request;
@@ -61,6 +61,7 @@ const SESSION: &str = "The session";
 
 const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
+    command(INTO, "/active [NOTE]", "the note that is open in front of you: its images are sent along; `/active none` closes it"),
     command(INTO, "/add ITEM", "bring a rule or reference of the agent into the session"),
     command(INTO, "/remove ITEM", "take an item out: it is not sent again"),
     command(INTO, "/tools", "the tools of this session; `/tools ask always|tool|never` says when you are asked"),
@@ -99,7 +100,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let place = VaultArg { vault: args.vault.clone() };
     trust::before_session(&vault)?;
-    let waiting = ask::attached(&vault, &args.session.attach)?;
+    let mut warned = Warned::default();
+    let waiting = ask::attached(&vault, &args.session.attach, &mut warned)?;
+    args.session.active.as_deref().map(|name| ask::active(&vault, name, &mut warned)).transpose()?;
     let Opened { mut kept, bench, stop } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
     let answering = args.model.answering(&mut kept, bench, &stop)?;
     greet(&kept, &vault, &answering);
@@ -110,7 +113,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
-    let mut chat = Chat { kept, answering, vault, waiting, script: args.model.script.clone() };
+    let active = args.session.active.clone();
+    let mut chat = Chat { kept, answering, vault, waiting, active, warned, script: args.model.script.clone() };
     loop {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
@@ -158,6 +162,9 @@ struct Chat {
     vault: Vault,
     /// For the next question.
     waiting: Vec<Version>,
+    /// The note that is open in front of the user, by name: each question takes it as it is then.
+    active: Option<String>,
+    warned: Warned,
     /// What plays every model.
     script: Option<PathBuf>,
 }
@@ -169,6 +176,7 @@ impl Chat {
             "/quit" | "/exit" => return Ok(Next::End),
             "/help" => help(),
             "/attach" => self.attach(rest),
+            "/active" => self.open_note(rest),
             "/context" => match rest.split_once(' ').unwrap_or((rest, "")) {
                 ("", _) => self.context()?,
                 ("next", words) if !words.trim().is_empty() => self.next(words.trim())?,
@@ -308,7 +316,7 @@ impl Chat {
     }
 
     fn attach(&mut self, what: &str) {
-        match ask::attached(&self.vault, &[what.to_owned()]) {
+        match ask::attached(&self.vault, &[what.to_owned()], &mut self.warned) {
             Ok(versions) => {
                 for version in versions {
                     println!("{} comes with the next question", shown(&version.id.to_string()));
@@ -317,6 +325,29 @@ impl Chat {
             }
             Err(error) => note(shown(&format!("{error:#}"))),
         }
+    }
+
+    fn open_note(&mut self, name: &str) {
+        match name {
+            "" => match &self.active {
+                Some(name) => println!("{} is open; `/active none` closes it", shown(name)),
+                None => println!("no note is open; `/active NOTE` opens one"),
+            },
+            "none" => self.active = None,
+            name => match ask::active(&self.vault, name, &mut self.warned) {
+                Ok(version) => {
+                    println!("{} is open: it comes with each question, and so do its images", shown(version.id.name()));
+                    self.active = Some(name.to_owned());
+                }
+                Err(error) => note(shown(&format!("{error:#}"))),
+            },
+        }
+    }
+
+    /// The note that is open, as it is now. One that is gone does not keep anybody from asking.
+    fn active(&mut self) -> Option<Version> {
+        let opened = ask::active(&self.vault, self.active.as_deref()?, &mut self.warned);
+        opened.inspect_err(|error| note(shown(&format!("{error:#}")))).ok()
     }
 
     fn context(&self) -> Result<()> {
@@ -333,8 +364,10 @@ impl Chat {
 
     /// Shows what would be sent; what waits for the next question goes on waiting.
     fn next(&mut self, words: &str) -> Result<()> {
-        let attached = self.waiting.iter().cloned().chain(self.linked(words)).collect();
-        let question = ask::question(&self.kept, &self.vault, words, attached)?;
+        let linked = self.linked(words);
+        let attached = self.waiting.iter().cloned().chain(linked).collect();
+        let active = self.active();
+        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
         preview::run(&self.kept, question, &mut self.answering.hands, preview::Form::Table)?;
         Ok(())
     }
@@ -380,10 +413,10 @@ impl Chat {
     }
 
     /// The notes that a question links to. A link that leads nowhere stays what it is: words.
-    fn linked(&self, words: &str) -> Vec<Version> {
+    fn linked(&mut self, words: &str) -> Vec<Version> {
         let mut found = Vec::new();
         for link in links(words) {
-            match ask::attached(&self.vault, &[link]) {
+            match ask::attached(&self.vault, &[link], &mut self.warned) {
                 Ok(versions) => found.extend(versions),
                 Err(error) => note(shown(&format!("{error:#}"))),
             }
@@ -394,7 +427,8 @@ impl Chat {
     fn ask(&mut self, words: &str) -> Result<()> {
         let linked = self.linked(words);
         let attached = std::mem::take(&mut self.waiting).into_iter().chain(linked).collect();
-        let question = ask::question(&self.kept, &self.vault, words, attached)?;
+        let active = self.active();
+        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
         self.answering.stop.store(false, Ordering::Relaxed);
         answer::run(&mut self.kept, Some(question), &mut self.answering, Shown::Live)?;
         Ok(())

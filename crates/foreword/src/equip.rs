@@ -93,10 +93,9 @@ impl ToolArgs {
             Find::AsIs => Fetch::Never,
         };
         let meaning = Meaning::new(&places.models, fetch);
-        if find == Find::Fetched
-            && let Err(why) = meaning.load(&mut progress::fetching("the embedding model"))
-        {
-            note(format!("the notes are searched by words alone: {why}"));
+        if find == Find::Fetched {
+            // Where it cannot be had, the first search says so.
+            let _ = meaning.load(&mut progress::fetching("the embedding model"));
         }
         let AgentTools { agent, servers, asking } = wanted;
         let pins = Box::new(StoredPins::new(&places, vault.root(), agent.unwrap_or_default(), &servers));

@@ -155,7 +155,7 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
     for entry in &found.context {
         let score = entry.score.map_or("-".to_owned(), |score| format!("{score:.2}"));
         let layer = entry.layer.map_or("TOOLS", |layer| layer.as_str());
-        let (include, form) = (format!("{:?}", entry.include).to_lowercase(), format!("{:?}", entry.form).to_lowercase());
+        let (include, form) = (entry.include.as_str().to_owned(), format!("{:?}", entry.form).to_lowercase());
         writeln!(
             out,
             "{:<33}  {include:<7}  {score:>5}  {layer:<10}  {form:<9}  {:>6}",

@@ -6,11 +6,11 @@ use super::draft::{Draft, JOIN};
 use super::{Session, Turn, Wanted, push_message};
 use crate::budget::{Candidate, Limit, Mandatory, Share, plan};
 use crate::catalog::Include;
-use crate::envelope::{ContextEntry, FoldReason, Form, LeftOut};
+use crate::envelope::{ContextEntry, FoldReason, Form, Inclusion, LeftOut};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::{Place, Standing};
-use crate::message::{Message, Origin, Role};
+use crate::message::{Image, Message, Origin, Role};
 use crate::prompt::ToolStyle;
 use crate::select::Reason;
 use crate::settings::Layout;
@@ -23,9 +23,6 @@ use crate::version::{Dress, Version};
 const RESULTS_HEADING: &str = "# Additional context:";
 const REFERENCES_HEADING: &str = "Context attached to this message:";
 const QUERY_HEADING: &str = "---\n\n[User query]:\n";
-
-/// What an image costs where the provider has no public rule for it.
-const IMAGE_TOKENS: Tokens = Tokens(1100);
 
 /// Where the model finds what a line refers to.
 fn find_them(layout: Layout) -> &'static str {
@@ -128,7 +125,7 @@ impl Session {
         let frames = self.turn_frames(turn, placed);
         let item = |placed: &Placed| (placed.tokens, matches!(placed.how, How::Text { form: Form::Full, .. }));
         let (attached, chosen) = placed.split_at(turn.attached.len());
-        let results = turn.results.iter().map(|block| (block.tokens, false));
+        let results = turn.results.iter().map(|block| (block.tokens(), false));
         let asked = attached.iter().map(item).chain(results).chain(chosen.iter().map(item));
         let candidate = |((tokens, cuttable), frame): ((Tokens, bool), &Tokens)| Candidate {
             layer: LayerId::L3,
@@ -170,12 +167,25 @@ impl Session {
         let directive = turn.directive.as_ref().map(|directive| self.count(directive) + join);
         let query = if turn.has_frame() { self.count(QUERY_HEADING) + join } else { Tokens::ZERO };
         let notices: Tokens = turn.notices.iter().map(|notice| notice.tokens + join).sum();
-        let images = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
         Mandatory {
-            l5: self.count(&turn.words) + query + notices + images,
+            l5: self.count(&turn.words) + query + notices,
             directive: directive.unwrap_or_default(),
             ..Mandatory::default()
         }
+    }
+
+    /// The turn's images that do not stand in an earlier message of the prompt, each with its size.
+    fn new_images<'a>(&'a self, turn: &'a Turn) -> impl Iterator<Item = (&'a Image, Tokens)> {
+        let sized = turn.images.iter().filter_map(|image| Some((image, self.settings.images.of(image)?)));
+        sized.filter(|(image, _)| {
+            let mut standing = self.epoch.messages.iter().flat_map(|message| &message.images);
+            standing.all(|standing| standing.data != image.data)
+        })
+    }
+
+    /// What all images of a turn take; a fold leaves those of earlier turns out.
+    pub(super) fn image_tokens(&self, turn: &Turn) -> Tokens {
+        turn.images.iter().filter_map(|image| self.settings.images.of(image)).sum()
     }
 
     /// Shows the turn behind what stands. Gives back why that cannot be done without a fold.
@@ -185,7 +195,9 @@ impl Session {
         let mut placed = self.place_items(&turn);
         let candidates = self.turn_candidates(&turn, &placed);
         self.epoch.tools = Some(self.tool_plan(&chosen_tools(&turn)));
-        let mandatory = Mandatory { standing: self.total(), ..self.turn_mandatory(&turn) };
+        let images: Tokens = self.new_images(&turn).map(|(_, tokens)| tokens).sum();
+        let words = self.turn_mandatory(&turn);
+        let mandatory = Mandatory { standing: self.total(), l5: words.l5 + images, ..words };
         if self.lacks_a_tool() {
             return Some(FoldReason::ToolsChanged);
         }
@@ -259,10 +271,21 @@ impl Session {
             self.enter(&mut turn, placed, before);
         }
         for (block, _) in turn.results.iter().zip(&results).filter(|(_, shown)| **shown) {
-            turn.context.push(in_turn(&block.id, Form::Full, block.tokens));
+            if block.found().next().is_none() {
+                let entry = in_turn(&block.id, Form::Full, block.tokens());
+                turn.context.push(ContextEntry { include: Inclusion::Tool, ..entry });
+            }
+            for (item, score, tokens) in block.found() {
+                // What is attached as well is sent once.
+                if turn.context.iter().all(|entry| entry.item != *item) {
+                    let entry = in_turn(item, Form::Passage, tokens);
+                    turn.context.push(ContextEntry { include: Inclusion::Agent, score: Some(score), ..entry });
+                }
+            }
         }
         for image in &message.images {
-            turn.context.push(in_turn(&image.id, Form::Full, IMAGE_TOKENS));
+            let tokens = self.settings.images.of(image).unwrap_or_default();
+            turn.context.push(in_turn(&image.id, Form::Full, tokens));
         }
         turn.message = Some(Arc::clone(&message));
         self.turn = Some(turn);
@@ -276,7 +299,12 @@ impl Session {
         let results = turn.results.len();
         let of_results: Vec<bool> = shares[attached..attached + results].iter().map(|share| *share == Share::Full).collect();
         for (block, _) in turn.results.iter().zip(&of_results).filter(|(_, shown)| !**shown) {
-            turn.left_out_for_room.push(LeftOut { item: block.id.clone(), reason: Reason::OverBudget, score: None });
+            if block.found().next().is_none() {
+                turn.left_out_for_room.push(LeftOut { item: block.id.clone(), reason: Reason::OverBudget, score: None });
+            }
+            let found = block.found().map(|(item, score, _)| (item.clone(), Some(score)));
+            let out = found.map(|(item, score)| LeftOut { item, reason: Reason::OverBudget, score });
+            turn.left_out_for_room.extend(out);
         }
         let of_items = shares[..attached].iter().chain(&shares[attached + results..]);
         let frames = frames[..attached].iter().chain(&frames[attached + results..]);
@@ -318,7 +346,19 @@ impl Session {
             draft.part(LayerId::L3, Origin::Engine("heading"), RESULTS_HEADING);
         }
         for block in results {
-            draft.part(LayerId::L3, Origin::Item(block.id.clone()), Arc::clone(&block.block));
+            let search = block.found().next().is_some();
+            for (at, part) in block.parts.iter().enumerate() {
+                let origin = match &part.found {
+                    Some((item, _)) => Origin::Item(item.clone()),
+                    None if search => Origin::Engine("search"),
+                    None => Origin::Item(block.id.clone()),
+                };
+                if at == 0 {
+                    draft.part(LayerId::L3, origin, Arc::clone(&part.text));
+                } else {
+                    draft.push(LayerId::L3, origin, Arc::clone(&part.text));
+                }
+            }
         }
         let lines = shown.iter().filter_map(|placed| match &placed.how {
             How::Reference(line) => Some((placed.wanted.version.id.clone(), line)),
@@ -348,12 +388,9 @@ impl Session {
             draft.push(LayerId::L5, Origin::User, Arc::clone(&turn.words));
         }
         let mut message = Message::text(Role::User, draft.pieces);
-        // Where a line refers to the active note, its images stand with its text.
-        let is_new =
-            |placed: &Placed| turn.active.as_ref() == Some(&placed.wanted.version.id) && matches!(placed.how, How::Text { .. });
-        if shown.iter().any(is_new) {
-            message.images.clone_from(&turn.images);
-            message.extra_tokens = Tokens(IMAGE_TOKENS.0 * turn.images.len() as u64);
+        for (image, tokens) in self.new_images(turn) {
+            message.images.push(image.clone());
+            message.extra_tokens += tokens;
         }
         message
     }
@@ -364,7 +401,7 @@ impl Session {
         let id = wanted.version.id.clone();
         self.seen.insert(id.clone());
         let entry =
-            |layer, form| ContextEntry { item: id.clone(), include: wanted.include, score: wanted.score, layer, form, tokens };
+            |layer, form| ContextEntry { item: id.clone(), include: wanted.include.into(), score: wanted.score, layer, form, tokens };
         match how {
             How::Reference(_) => {
                 self.library.touch(&id, wanted.version.hash, turn.number);
@@ -428,7 +465,7 @@ impl Session {
 
 /// Something the user brought, on the record of a turn.
 fn in_turn(item: &ItemId, form: Form, tokens: Tokens) -> ContextEntry {
-    ContextEntry { item: item.clone(), include: Include::Manual, score: None, layer: Some(LayerId::L3), form, tokens }
+    ContextEntry { item: item.clone(), include: Inclusion::Manual, score: None, layer: Some(LayerId::L3), form, tokens }
 }
 
 /// The tools the search chose for a turn.

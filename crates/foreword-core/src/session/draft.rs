@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Hands the whole output to the caller, once.
-    fn keep_whole(&mut self, id: &ItemId, output: &str) {
+    pub(super) fn keep_whole(&mut self, id: &ItemId, output: &str) {
         if self.outbox.last().is_none_or(|(last, _)| last != id) {
             self.outbox.push((id.clone(), Arc::from(output)));
         }

@@ -226,6 +226,7 @@ impl Session {
     fn fold_mandatory(&mut self, turn: Option<&Turn>, tools: &ToolPlan, has_residents: bool) -> Mandatory {
         let l1 = self.l1_tokens();
         let words = turn.map(|turn| self.turn_mandatory(turn)).unwrap_or_default();
+        let images = turn.map(|turn| self.image_tokens(turn)).unwrap_or_default();
         let plan_unit = self.history.plan.as_ref().and_then(|(_, unit)| self.history.units.get(*unit));
         let step = self.history.plan.as_ref().map_or(Tokens::ZERO, |(plan, _)| self.count(&plan.directive()));
         let join = self.count(JOIN);
@@ -235,6 +236,7 @@ impl Session {
             open_calls: self.newest_calls().map_or(Tokens::ZERO, |(_, tokens)| tokens),
             directive: words.directive + step + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
             standing: self.pinned_tokens() + if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
+            l5: words.l5 + images,
             ..words
         }
     }

@@ -8,11 +8,12 @@ use crate::history::MessageId;
 use crate::item::ItemId;
 use crate::message::{Opaque, ToolCall};
 use crate::pairing::CallOutput;
+use crate::passage::Passage;
 use crate::tokens::Tokens;
 use crate::version::Version;
 
 /// A tool's output that comes with a turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnResult {
     /// The tool.
     pub tool: String,
@@ -20,6 +21,9 @@ pub struct TurnResult {
     pub attributes: Vec<(String, String)>,
     /// What it gave back.
     pub output: String,
+    /// The notes that it found, where it is a search.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Passage>,
 }
 
 /// What the user sends.
@@ -79,6 +83,9 @@ pub enum Input {
         /// Whether it failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failed: bool,
+        /// The notes that it found, where it is a search.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        found: Vec<Passage>,
     },
     /// The user adds an item.
     Add(ItemId),

@@ -28,9 +28,10 @@ pub use self::managed::{Aside, FoldPreview, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};
-use crate::envelope::{ContextEntry, Envelope, FoldReason, LayerSum, LeftOut, Note};
+use crate::envelope::{ContextEntry, Envelope, FoldReason, Form, LayerSum, LeftOut, Note};
 use crate::hash::Hash;
 use crate::history::{History, MessageId, Shown, Unit};
+use crate::image_tokens::ImageTokens;
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
 use crate::library::Library;
@@ -57,7 +58,25 @@ struct Wanted {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ResultBlock {
     id: ItemId,
-    block: Arc<str>,
+    parts: Vec<ResultPart>,
+}
+
+impl ResultBlock {
+    fn tokens(&self) -> Tokens {
+        self.parts.iter().map(|part| part.tokens).sum()
+    }
+
+    /// The items that a search found, with their scores.
+    fn found(&self) -> impl Iterator<Item = (&ItemId, f64, Tokens)> {
+        self.parts.iter().filter_map(|part| part.found.as_ref().map(|(item, score)| (item, *score, part.tokens)))
+    }
+}
+
+/// A stretch of a tool output: what a search found, or what stands around it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ResultPart {
+    found: Option<(ItemId, f64)>,
+    text: Arc<str>,
     tokens: Tokens,
 }
 
@@ -84,6 +103,8 @@ struct Turn {
     /// The step the plan was on when the turn began.
     directive: Option<String>,
     images: Vec<Image>,
+    /// What searches found that the model asked for: the output it stands in, and its entry in the record.
+    found: Vec<(ItemId, ContextEntry)>,
     left_out: Vec<LeftOut>,
     /// The user message as it was sent; none before the first request of the turn.
     message: Option<Arc<Message>>,
@@ -224,7 +245,10 @@ impl Session {
                 Due::Request
             }
             Input::Assistant { text, calls, opaque } => self.assistant(&text, &calls, opaque),
-            Input::ToolResult { id, output, failed } => self.tool_result(&id, CallOutput { text: output, failed }),
+            Input::ToolResult { id, output, failed, found } => {
+                self.found(&output, &found);
+                self.tool_result(&id, CallOutput { text: output, failed })
+            }
             Input::Plan { steps, answered } => self.plan(&steps, answered),
             Input::TaskComplete { answered } => self.task_complete(answered),
             Input::ActionPrompt => self.action_prompt(),
@@ -369,7 +393,7 @@ impl Session {
         l3.add_frame(message.as_ref().map_or(Tokens::ZERO, |message| message.extra_tokens));
         let layers = [&self.epoch.l1, &self.epoch.l2, &l3, &self.epoch.now, &l5].map(LayerSum::record);
         let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[]));
-        let turn_context = self.turn.as_ref().map(|turn| turn.context.clone()).unwrap_or_default();
+        let turn_context = self.turn_context();
         let left_out = self.left_out();
         let envelope = Envelope {
             index: self.requests,
@@ -393,6 +417,25 @@ impl Session {
         envelope
     }
 
+    /// The items of the turn, and what the model's own searches found.
+    fn turn_context(&self) -> Vec<ContextEntry> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let mut context = turn.context.clone();
+        for (output, entry) in &turn.found {
+            if let Some(known) = context.iter_mut().find(|known| known.item == entry.item) {
+                known.score = known.score.or(entry.score);
+                continue;
+            }
+            let mut messages = self.epoch.messages.iter().rev();
+            let shown = messages.find(|message| view::output_of(message) == Some(output));
+            if let Some(message) = shown.filter(|_| entry.tokens > Tokens::ZERO) {
+                let form = if view::is_stub(message) { Form::Stub } else { entry.form };
+                context.push(ContextEntry { form, ..entry.clone() });
+            }
+        }
+        context
+    }
+
     /// What is not in this request: what the search or the budget left out, and what belongs to the session but has no room.
     fn left_out(&mut self) -> Vec<LeftOut> {
         let dropped = std::mem::take(&mut self.dropped);
@@ -401,6 +444,11 @@ impl Session {
         let announced = self.pending_notices.iter().filter(|notice| notice.version.is_some()).map(|notice| &notice.item);
         let waiting = self.pending_members.iter().chain(announced);
         left_out.extend(waiting.map(|item| LeftOut { item: item.clone(), reason: Reason::NextTurn, score: None }));
+        if self.settings.images == ImageTokens::None {
+            let images = turn.into_iter().flat_map(|turn| &turn.images);
+            let out = |image: &Image| LeftOut { item: image.id.clone(), reason: Reason::ImagesNotTaken, score: None };
+            left_out.extend(images.map(out));
+        }
         let roomless =
             self.members.iter().map(|(id, _)| id).filter(|id| self.stands_in_library(id) && !self.library.contains(id));
         let roomless = roomless.map(|item| LeftOut { item: item.clone(), reason: Reason::OverBudget, score: None });

@@ -21,6 +21,7 @@ impl Session {
         self.settings.prices = settings.prices;
         self.settings.budget = settings.budget.clone();
         self.settings.tools = settings.tools;
+        self.settings.images = settings.images;
         if self.settings.tools != ToolStyle::UseTool {
             self.library.retain(|entry| entry.version.id.kind() != Kind::Tool);
         }
@@ -72,8 +73,8 @@ impl Session {
             for notice in &mut turn.notices {
                 notice.tokens = tokenizer.count(&notice.text);
             }
-            for result in &mut turn.results {
-                result.tokens = tokenizer.count(&result.block);
+            for part in turn.results.iter_mut().flat_map(|result| &mut result.parts) {
+                part.tokens = tokenizer.count(&part.text);
             }
         }
     }

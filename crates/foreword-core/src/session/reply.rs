@@ -1,18 +1,21 @@
 //! What comes in: the user's turns, the model's answers, the tools' results, plans.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::draft::Draft;
 use super::input::{Due, TurnInput, TurnResult};
-use super::{ResultBlock, Session, Turn, Wanted};
+use super::{ResultBlock, ResultPart, Session, Turn, Wanted};
 use crate::catalog::Include;
-use crate::envelope::LeftOut;
+use crate::envelope::{ContextEntry, Form, Inclusion, LeftOut};
+use crate::hash::Hash;
 use crate::history::{MessageId, Output, Unit};
 use crate::item::{ItemId, Kind};
 use crate::layer::LayerId;
-use crate::message::{Message, Opaque, Origin, Role, ToolCall};
+use crate::message::{Image, Message, Opaque, Origin, Role, ToolCall};
 use crate::pairing::{Answer, CallOutput, OpenCalls};
+use crate::passage::Passage;
 use crate::plan::{ACTION_PROMPT, Plan};
 use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
@@ -46,18 +49,23 @@ impl Session {
         self.history.current_user = Some(self.push_unit_from(Unit::User(message), id));
         self.history.directive = None;
 
-        let (chosen, mut left_out) = self.choose(&input);
-        let attached = self.attached(input.attached);
+        let (mut chosen, mut left_out) = self.choose(&input);
+        let mut attached = self.attached(input.attached);
         for wanted in &attached {
             self.removed.remove(&wanted.version.id);
             self.pending_notices.retain(|notice| notice.version.is_some() || notice.item != wanted.version.id);
         }
-        let mut images = Vec::new();
+        let mut images: Vec<Image> = Vec::new();
         for version in attached.iter().map(|wanted| &wanted.version) {
-            if input.active_note.as_ref() == Some(&version.id) {
-                images.extend(version.images.iter().cloned());
+            if input.active_note.as_ref() == Some(&version.id) || version.is_image() {
+                for image in &version.images {
+                    // The same picture may have several names.
+                    if images.iter().all(|known| known.data != image.data) {
+                        images.push(image.clone());
+                    }
+                }
             } else {
-                let out = |image: &crate::message::Image| LeftOut {
+                let out = |image: &Image| LeftOut {
                     item: image.id.clone(),
                     reason: Reason::ImageNotActive,
                     score: None,
@@ -65,7 +73,15 @@ impl Session {
                 left_out.extend(version.images.iter().map(out));
             }
         }
-        let results = input.results.iter().map(|result| self.result_block(result)).collect();
+        for passage in input.results.iter().flat_map(|result| &result.found) {
+            if let Some(wanted) = attached.iter_mut().find(|wanted| wanted.version.id == passage.item) {
+                wanted.score = Some(passage.score);
+            } else if let Some(entry) = self.library.newest(&passage.item).filter(|_| passage.stands) {
+                let version = Arc::clone(&entry.version);
+                chosen.push(Wanted { version, include: Include::Agent, score: Some(passage.score) });
+            }
+        }
+        let results = input.results.iter().map(|result| self.result_block(result, &mut left_out)).collect();
         if self.settings.tools == ToolStyle::UseTool {
             // A tool that is chosen at once is shown as such.
             self.pending_notices.retain(|notice| !chosen.iter().any(|wanted| wanted.version.id == notice.item));
@@ -80,6 +96,7 @@ impl Session {
             notices: std::mem::take(&mut self.pending_notices),
             directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()),
             images,
+            found: Vec::new(),
             left_out,
             message: None,
             context: Vec::new(),
@@ -162,10 +179,77 @@ impl Session {
         (chosen.collect(), left_out.chain(removed).collect())
     }
 
-    fn result_block(&mut self, result: &TurnResult) -> ResultBlock {
-        let (id, output) = self.settle_output(&result.tool, &result.output);
+    fn result_block(&mut self, result: &TurnResult, left_out: &mut Vec<LeftOut>) -> ResultBlock {
+        let part = |session: &Self, found, text: &str| ResultPart { found, tokens: session.count(text), text: text.into() };
+        if result.found.is_empty() {
+            let (id, output) = self.settle_output(&result.tool, &result.output);
+            let block = tool_result_block(&mut self.fence, &result.tool, &result.attributes, &output);
+            return ResultBlock { id, parts: vec![part(self, None, &block)] };
+        }
+        let (output, found) = self.fitted(result, left_out);
         let block = tool_result_block(&mut self.fence, &result.tool, &result.attributes, &output);
-        ResultBlock { id, tokens: self.count(&block), block: block.into() }
+        let mut parts = Vec::new();
+        let mut rest = block.as_str();
+        for passage in found {
+            let text = self.fence.escape(passage.block(&result.output)).into_owned();
+            // Passages stand in the order in which they were found.
+            let Some(at) = rest.find(&text).filter(|_| !text.is_empty()) else { continue };
+            if at > 0 {
+                parts.push(part(self, None, &rest[..at]));
+            }
+            parts.push(part(self, Some((passage.item.clone(), passage.score)), &text));
+            rest = &rest[at + text.len()..];
+        }
+        if !rest.is_empty() {
+            parts.push(part(self, None, rest));
+        }
+        ResultBlock { id: ItemId::output(Hash::of(&result.output)), parts }
+    }
+
+    /// What there is room for of a search's output: whole passages, the best first.
+    fn fitted<'a>(&mut self, result: &'a TurnResult, left_out: &mut Vec<LeftOut>) -> (Cow<'a, str>, &'a [Passage]) {
+        let limit = self.settings.budget.output_cap(&result.tool);
+        let mut output = Cow::Borrowed(result.output.as_str());
+        let mut found = &result.found[..];
+        while let [before @ .., last] = found
+            && self.fence.escape(&output).chars().count() > limit
+        {
+            let out = last.start..last.end;
+            if output.get(out.clone()).is_none() {
+                break;
+            }
+            output.to_mut().replace_range(out, "");
+            left_out.push(LeftOut { item: last.item.clone(), reason: Reason::OverBudget, score: Some(last.score) });
+            found = before;
+        }
+        if found.len() < result.found.len() {
+            self.keep_whole(&ItemId::output(Hash::of(&result.output)), &result.output);
+        }
+        (output, found)
+    }
+
+    /// A tool of the running turn found notes.
+    pub(super) fn found(&mut self, output: &str, found: &[Passage]) {
+        let id = ItemId::output(Hash::of(output));
+        let entries = found.iter().map(|passage| {
+            let tokens = if passage.stands { Tokens::ZERO } else { self.count(passage.block(output)) };
+            let (item, score) = (passage.item.clone(), Some(passage.score));
+            let entry =
+                ContextEntry { item, include: Inclusion::Agent, score, layer: Some(LayerId::L4), form: Form::Passage, tokens };
+            (id.clone(), entry)
+        });
+        let entries: Vec<_> = entries.collect();
+        if let Some(turn) = &mut self.turn {
+            turn.found.extend(entries);
+        }
+    }
+
+    /// Whether the prompt holds this passage of a note anyway, once `attached` is in it.
+    pub fn holds(&self, note: &ItemId, attached: &[Version], passage: &str) -> bool {
+        match attached.iter().find(|version| version.id == *note) {
+            Some(version) => self.count(&version.content) <= self.item_cap(),
+            None => self.library.newest(note).is_some_and(|entry| !entry.cut && entry.version.content.contains(passage)),
+        }
     }
 
     /// The model answers.

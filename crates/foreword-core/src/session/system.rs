@@ -182,7 +182,7 @@ impl Session {
             };
             if let Origin::Item(item) = &origin {
                 let entry =
-                    ContextEntry { item: item.clone(), include, score: None, layer: Some(LayerId::L1), form: Form::Full, tokens };
+                    ContextEntry { item: item.clone(), include: include.into(), score: None, layer: Some(LayerId::L1), form: Form::Full, tokens };
                 self.epoch.l1_context.push(entry);
             }
             self.epoch.l1_segments.push(SegmentView { id, hash: Hash::of(text.as_bytes()), tokens, form: Form::Full });

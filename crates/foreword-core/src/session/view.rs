@@ -93,13 +93,13 @@ impl Session {
     /// Every item of the last request: how it came in, where it stands, in which form.
     pub fn context(&self, envelope: &Envelope) -> Vec<ContextEntry> {
         let mut entries = self.epoch.l1_context.clone();
-        let is_new = |item: &crate::item::ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
+        let is_new = |item: &ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
         // What the search chose for an earlier turn is not part of this request, even where its text still stands.
         for entry in self.library.current_versions().into_iter().filter(|entry| entry.include != Include::Agent) {
             if !is_new(&entry.version.id) {
                 entries.push(ContextEntry {
                     item: entry.version.id.clone(),
-                    include: entry.include,
+                    include: entry.include.into(),
                     score: None,
                     layer: Some(if entry.place == Place::Library { LayerId::L2 } else { LayerId::L4 }),
                     form: entry.form,
@@ -116,7 +116,7 @@ impl Session {
                     let tokens = self.spec_tokens(spec);
                     entries.push(ContextEntry {
                         item: id.clone(),
-                        include: *include,
+                        include: (*include).into(),
                         score: None,
                         layer: None,
                         form: Form::Full,
@@ -130,15 +130,26 @@ impl Session {
     }
 }
 
+/// The output that a tool message tells.
+pub(super) fn output_of(message: &Message) -> Option<&ItemId> {
+    match message.pieces.first().map(|piece| &piece.origin) {
+        Some(Origin::Item(id)) if message.role == Role::Tool => Some(id),
+        _ => None,
+    }
+}
+
+/// Whether a tool message only says where its output is.
+pub(super) fn is_stub(message: &Message) -> bool {
+    message.content().starts_with("[Output of ")
+}
+
 fn is_summary(message: &Message) -> bool {
     message.pieces.first().is_some_and(|piece| piece.origin == Origin::Engine("summary"))
 }
 
 fn message_segment(at: usize, message: &Message) -> SegmentView {
     let (id, form) = match (&message.role, message.pieces.first().map(|piece| &piece.origin)) {
-        (Role::Tool, Some(Origin::Item(id))) => {
-            (id.to_string(), if message.content().starts_with("[Output of ") { Form::Stub } else { Form::Full })
-        }
+        (Role::Tool, Some(Origin::Item(id))) => (id.to_string(), if is_stub(message) { Form::Stub } else { Form::Full }),
         (_, Some(Origin::Engine(word))) if *word != "heading" => (format!("engine:{word}"), Form::Full),
         (role, _) => (format!("message:{at}/{}", role.as_str()), Form::Full),
     };

@@ -303,6 +303,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
                 tool: ["localSearch", "grep", "odd name>"][*tool].to_owned(),
                 attributes: vec![("timeRange".to_owned(), "last \"week\"\n".to_owned())],
                 output: output(*size),
+                ..TurnResult::default()
             });
             Input::Turn(TurnInput {
                 words: ["Hello.", "two\r\nlines\n\n @rule:b mentioned", "", "What now?", "@ref:y @rule:nobody"][*words]
@@ -324,7 +325,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
         },
         Event::Past(said_before) => Input::Past(said_before.iter().map(said).collect()),
         Event::Result { id, size, failed } => {
-            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed }
+            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed, found: Vec::new() }
         }
         Event::Plan(steps) => Input::Plan { steps: vec![STEP.to_owned(); *steps], answered: steps % 2 == 0 },
         Event::TaskComplete => Input::TaskComplete { answered: false },

@@ -94,6 +94,7 @@ impl Converter {
                     id: message.tool_call_id.unwrap_or_default(),
                     output: text,
                     failed: false,
+                    found: Vec::new(),
                 }),
                 _ => self.user(text),
             }
@@ -124,7 +125,7 @@ impl Converter {
     }
 
     fn observed(&mut self, output: String) {
-        self.told.push(Input::ToolResult { id: self.calls.to_string(), output, failed: false });
+        self.told.push(Input::ToolResult { id: self.calls.to_string(), output, failed: false, found: Vec::new() });
     }
 }
 

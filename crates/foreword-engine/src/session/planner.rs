@@ -11,10 +11,12 @@ use foreword_core::prompt::{ToolPlan, ToolStyle};
 use foreword_core::session::{TurnInput, TurnResult};
 use foreword_core::tokens::Tokens;
 use foreword_core::version::Version;
+use foreword_tools::Output;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::called::{Called, called};
+use super::found::found_notes;
 use super::kept::Kept;
 use super::own::Own;
 use super::speak::{Call, Hands};
@@ -112,7 +114,11 @@ fn run(name: &str, called: Called, party: &mut Party<'_>) -> TurnResult {
     let range = called.arguments.get("timeRange").and_then(Value::as_str).map(|range| ("timeRange".to_owned(), range.to_owned()));
     let output = party.hands.run(&Call { call: &call, tool: Ok(called) });
     (party.each)(Event::Result(&call, &output));
-    TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output: output.text }
+    let Output { text: output, found, .. } = output;
+    if !found.is_empty() {
+        (party.each)(Event::Found(&found_notes(&output, &found)));
+    }
+    TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output, found }
 }
 
 /// The planner's agent: its instructions, and the tools as material that it cannot take for instructions.

@@ -17,7 +17,7 @@ use super::inspect::{self, Inspection, Record, Stored, explain};
 use super::kept::Kept;
 use super::own::Joining;
 use super::speak::Hands;
-use super::turn::{Mode, Question, TurnError};
+use super::turn::{Mode, Question, TurnError, images_not_taken, once};
 use crate::simulate::report::BreakReport;
 
 /// A request that was not sent.
@@ -73,9 +73,10 @@ impl Kept {
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             tell(&mut session, Input::Idle(idle_s))?;
         }
-        let problems = self.look_for(&mut turn, session.agent(), hands);
+        let mut problems = self.look_for(&mut turn, session.agent(), hands);
         tell(&mut session, Input::Turn(turn))?;
         let envelope = session.request()?;
+        problems.extend(images_not_taken(&self.setup.model.name, &envelope));
         let messages = session.messages().to_vec();
         let options = self.options(&envelope, self.sent.as_ref(), &messages);
         let record = Record::new(&self.setup, &self.model, &session, &envelope, &options);
@@ -137,7 +138,7 @@ impl Kept {
         }
         match self.mode {
             Mode::Chat | Mode::Agent => {}
-            Mode::Qa => match hands.sources(&turn.words) {
+            Mode::Qa => match hands.sources(&turn.words, self.setup.size()) {
                 Ok(sources) => turn.results.push(sources.result),
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
@@ -145,6 +146,8 @@ impl Kept {
                 problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned());
             }
         }
+        once(&self.session, turn);
+        problems.extend(hands.take_warnings());
         problems
     }
 

@@ -183,7 +183,8 @@ impl Kept {
                 return Ok(());
             };
             reads += 1;
-            due = self.tell(Input::ToolResult { id: call.id, output: output.text, failed: output.failed }, now())?;
+            let Output { text: output, failed, found } = output;
+            due = self.tell(Input::ToolResult { id: call.id, output, failed, found }, now())?;
             Ok(())
         });
         self.waits = false;

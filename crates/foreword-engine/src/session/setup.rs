@@ -15,6 +15,8 @@ use foreword_provider::stream::Ttl;
 use foreword_provider::table::{ModelTable, TableError, UnknownModel};
 use serde::{Deserialize, Serialize};
 
+use super::speak::Size;
+
 /// Room for a reply where nothing else is said.
 pub(crate) const DEFAULT_REPLY: u64 = 4096;
 
@@ -62,7 +64,12 @@ pub enum SetupError {
 impl Setup {
     /// Whether the model is the one that runs in this process.
     pub fn is_embedded(&self) -> bool {
-        self.model.name == EMBEDDED.0
+        is_embedded(&self.model.name)
+    }
+
+    /// How much the model can take in.
+    pub fn size(&self) -> Size {
+        if self.is_embedded() { Size::Small } else { Size::Large }
     }
 
     /// A session with a model of the table; without a name, the one that comes with Foreword.
@@ -87,6 +94,7 @@ impl Setup {
             layout,
             budget,
             tools: dialect.tool_style(&model, false, tools),
+            images: model.image_tokens(),
             ..Settings::new(session, model.cache_prices())
         };
         let (embedded, its_own, _) = EMBEDDED;
@@ -119,6 +127,11 @@ impl Setup {
             self.tokenizer.parse().map_err(|error| SetupError::Tokenizer(self.tokenizer.clone(), format!("{error}")))?;
         Ok(Arc::new(name.tokenizer()))
     }
+}
+
+/// Whether a model of that name is the one that runs in this process.
+pub fn is_embedded(model: &str) -> bool {
+    model == EMBEDDED.0
 }
 
 /// The file of the embedded model, where it is there.

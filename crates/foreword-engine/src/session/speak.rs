@@ -79,9 +79,14 @@ pub trait Hands {
         Ok(())
     }
 
-    /// What the notes have on a question, as a block for the model, and what of it can be cited.
-    fn sources(&mut self, _words: &str) -> Result<Sources, String> {
+    /// What the notes have on a question, as a block for a model of that size, and what of it can be cited.
+    fn sources(&mut self, _words: &str, _size: Size) -> Result<Sources, String> {
         Err("there is nothing to search in".to_owned())
+    }
+
+    /// What the user should know of what ran since the last call.
+    fn take_warnings(&mut self) -> Vec<String> {
+        Vec::new()
     }
 
     /// How well the agent's items fit a question, by chunk.
@@ -98,8 +103,17 @@ pub trait Hands {
 /// How well items fit, by chunk.
 pub type Scores = BTreeMap<ItemId, Vec<f64>>;
 
+/// How much a model can take in: a small one loses its way in long instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// The model that runs in this process.
+    Small,
+    /// Any other.
+    Large,
+}
+
 /// What was found for a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Sources {
     /// As a tool's output that comes with the turn.
     pub result: TurnResult,

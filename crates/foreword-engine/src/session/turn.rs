@@ -5,8 +5,10 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
+use foreword_core::envelope::Envelope;
 use foreword_core::message::ToolCall;
-use foreword_core::session::{Due, Input, InputError, TurnInput};
+use foreword_core::select::Reason;
+use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::version::Version;
 use foreword_store::{Health, Usage};
 use foreword_tools::Output;
@@ -14,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
+use super::found::{FoundNote, found_notes, sent_once};
 use super::kept::Kept;
 use super::own::{Done, Own};
 use super::request::{Outgoing, Pending};
@@ -105,6 +108,8 @@ pub enum Event<'a> {
     Call(&'a ToolCall),
     /// The tool answers.
     Result(&'a ToolCall, &'a Output),
+    /// The notes were searched: what was found, the best first.
+    Found(&'a [FoundNote]),
 }
 
 /// How a turn ended.
@@ -211,16 +216,26 @@ impl Kept {
         let mut citable = Vec::new();
         match self.mode {
             Mode::Chat | Mode::Agent => {}
-            Mode::Qa => match party.hands.sources(&turn.words) {
+            Mode::Qa => match party.hands.sources(&turn.words, self.setup().size()) {
                 Ok(sources) => {
                     citable = sources.citable;
+                    (party.each)(Event::Found(&found_notes(&sources.result.output, &sources.result.found)));
                     turn.results.push(sources.result);
                 }
                 Err(why) => self.fail(format!("the notes were not searched: {why}")),
             },
             Mode::Plan => turn.results.extend(self.planned(turn, party)),
         }
+        once(self.session(), turn);
+        self.warn(party);
         Ok(citable)
+    }
+
+    /// Tells the user what the tools and the search want them to know.
+    fn warn(&mut self, party: &mut Party<'_>) {
+        for warning in party.hands.take_warnings() {
+            self.fail(warning);
+        }
     }
 
     /// Puts the sources under an answer that cites them.
@@ -260,6 +275,7 @@ impl Kept {
             let outgoing = self.request_with((party.now)(), &mut |model, prompt| speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
+            images_not_taken(&outgoing.model.name, &outgoing.envelope).into_iter().for_each(|why| self.fail(why));
             let (reply, _) = self.hear(&outgoing, party)?;
             let spoke = !reply.text.is_empty();
             if spoke {
@@ -277,8 +293,9 @@ impl Kept {
                         said.text = result;
                     }
                 }
-                let Output { text: output, failed } = done.output;
-                let result = Input::ToolResult { id: call.id.clone(), output, failed };
+                let Output { text: output, failed, found } = done.output;
+                let (output, found) = sent_once(self.session(), &[], &output, found);
+                let result = Input::ToolResult { id: call.id.clone(), output, failed, found };
                 due = self.tell(result, (party.now)())?;
             }
             let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
@@ -308,8 +325,13 @@ impl Kept {
             None => Done { output: party.hands.run(&Call { call, tool }), finished: None },
         };
         (party.each)(Event::Result(call, &done.output));
+        if !done.output.found.is_empty() {
+            (party.each)(Event::Found(&found_notes(&done.output.text, &done.output.found)));
+        }
+        self.warn(party);
         Ok(done)
     }
+
 
     /// Takes in one reply, part by part.
     pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
@@ -365,6 +387,23 @@ impl Kept {
             self.save_transcript(now());
         }
         error.map_or(Ok((reply, usage)), |error| Err(error.into()))
+    }
+}
+
+/// What the user is told where the model takes no images.
+pub(super) fn images_not_taken(model: &str, envelope: &Envelope) -> Option<String> {
+    let left_out = envelope.left_out.iter().filter(|left_out| left_out.reason == Reason::ImagesNotTaken);
+    let names: Vec<&str> = left_out.map(|left_out| left_out.item.name()).collect();
+    let names = names.join(", ");
+    (!names.is_empty()).then(|| format!("the model {model} takes no images, so these were not sent: {names}. Choose another model for them"))
+}
+
+/// Leaves out of what was found for a turn what the prompt holds anyway.
+pub(super) fn once(session: &Session, turn: &mut TurnInput) {
+    let TurnInput { attached, results, .. } = turn;
+    for result in results {
+        let found = std::mem::take(&mut result.found);
+        (result.output, result.found) = sent_once(session, attached, &result.output, found);
     }
 }
 

@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
                 )
             }
             Event::ToolResult(event) => {
-                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone(), failed: false })
+                one("tool_result", Input::ToolResult { id: event.id.clone(), output: event.output.clone(), failed: false, found: Vec::new() })
             }
             Event::Session(event) => {
                 let add = event

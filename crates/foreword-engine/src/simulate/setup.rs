@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use foreword_core::budget::Budget;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::layer::LayerId;
@@ -17,6 +19,7 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
+use foreword_vault::images::pixels;
 
 use super::images::images_of;
 use super::load::{Loaded, ScenarioError};
@@ -82,6 +85,7 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
         keep_outputs: given.keep_outputs.unwrap_or(5),
         promote_selections: given.promote_selections,
         plan: given.plan,
+        images: model.image_tokens(),
         ..Settings::new(&loaded.scenario.name, model.cache_prices())
     };
     Ok(Setup { settings, tokenizer, dialect, model, ttl })
@@ -196,6 +200,7 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
         tool: result.tool.clone(),
         attributes: result.attributes.0.clone(),
         output: result.output.clone(),
+        found: Vec::new(),
     });
     let scores = event.scores.iter().map(|(id, scores)| (id.clone(), scores.clone().into_chunks()));
     Ok(TurnInput { words: event.user.clone(), attached, active_note, results: results.collect(), scores: scores.collect() })
@@ -236,6 +241,7 @@ fn attachment(loaded: &Loaded, place: &str, attach: &AttachEvent) -> Result<Vers
                 id: ItemId::new(Kind::Image, &image.name),
                 media_type: image.media_type.clone(),
                 data: Arc::from(image.data.as_str()),
+                pixels: STANDARD.decode(&image.data).ok().and_then(|bytes| pixels(&bytes)),
             });
             let images = given.chain(images_of(loaded, &path, &content));
             Ok(Version::note(&path, attach.title.as_deref(), &content, images.collect()))

@@ -31,6 +31,14 @@ pub struct Desk {
     places: Places,
     clock: Arc<dyn Fn() -> Zoned + Send + Sync>,
     page: usize,
+    searched: Arc<Mutex<Searched>>,
+}
+
+/// What the user is told of searches: once.
+#[derive(Default)]
+struct Searched {
+    told: bool,
+    warning: Option<String>,
 }
 
 impl Desk {
@@ -42,8 +50,14 @@ impl Desk {
         places: Places,
         clock: impl Fn() -> Zoned + Send + Sync + 'static,
     ) -> Self {
-        let desk = Self { corpus, meaning, places, clock: Arc::new(clock), page: 0 };
+        let desk = Self { corpus, meaning, places, clock: Arc::new(clock), page: 0, searched: Arc::default() };
         desk.with_output_chars(Budget::default().output_chars)
+    }
+
+    /// The same desk for one session: its user is told for themselves what they should know of searches.
+    #[must_use]
+    pub fn for_session(&self) -> Self {
+        Self { searched: Arc::default(), ..self.clone() }
     }
 
     /// With outputs of at most so many characters, up to 32 KiB: as many as the session's budget gives a tool. A longer one would lose its middle
@@ -96,6 +110,18 @@ impl Desk {
         &self.meaning
     }
 
+    fn warn(&self, warning: &str) {
+        let mut searched = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut searched.told, true) {
+            searched.warning = Some(warning.to_owned());
+        }
+    }
+
+    /// What the user should know of the searches so far, where they were not told yet.
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.searched.lock().unwrap_or_else(PoisonError::into_inner).warning.take()
+    }
+
     /// Finds sources in the vault as it is now. Without the embedding model it goes by words and says so.
     pub fn find(&self, query: &Query<'_>) -> Found {
         let mut corpus = self.corpus();
@@ -103,7 +129,11 @@ impl Desk {
         corpus.refresh();
         // Notes come first: at least half of the time is theirs.
         corpus.read_files(Some(started + PREPARING / 2), &mut |_, _| {});
-        let model = self.meaning.load(&mut |_| ControlFlow::Continue(())).ok();
+        let loaded = self.meaning.load(&mut |_| ControlFlow::Continue(()));
+        if let Err(why) = &loaded {
+            self.warn(&format!("the notes are searched by words alone: {why}"));
+        }
+        let model = loaded.ok();
         let extent = corpus.extent();
         if let Some(model) = model
             && extent.embedded < extent.chunks

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use foreword_core::hash::Hash;
-use foreword_core::item::Kind;
+use foreword_core::item::{ItemId, Kind};
+use foreword_core::passage::Passage;
 use foreword_core::text::fence::is_line_end;
 use foreword_search::Embedder;
 use foreword_search::index::{self, Answer, Hit};
@@ -68,6 +69,8 @@ pub struct Source {
     pub text: String,
     /// How well it fits, from 0 to 1.
     pub score: f64,
+    /// The item that it is a part of.
+    pub item: ItemId,
 }
 
 /// What was found.
@@ -77,6 +80,8 @@ pub struct Found {
     pub sources: Vec<Source>,
     /// What should be known about the search, a clause each.
     pub remarks: Vec<String>,
+    /// Why it went by words alone, where it did.
+    pub words_only: Option<String>,
 }
 
 /// Finds sources in what `corpus` holds, with `model` by meaning too.
@@ -111,8 +116,9 @@ pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) ->
         None => remarks.extend(without_noise(&mut answer)),
     }
     remarks.extend(how_far(&answer));
+    let words_only = answer.keyword_only.as_ref().map(ToString::to_string);
     let sources = (1..).zip(&answer.hits).map(|(number, hit)| source(corpus, query.source_bytes, number, hit)).collect();
-    Found { sources, remarks }
+    Found { sources, remarks, words_only }
 }
 
 /// Leaves what is good enough, else what comes nearest, which is said.
@@ -153,7 +159,7 @@ fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit) -> Source {
     let heading = hit.chunk.context.strip_prefix(&title).and_then(|rest| rest.strip_prefix(" > ")).unwrap_or_default().to_owned();
     let around = listed.and_then(|listed| around(corpus, most, listed, &hit.chunk.range));
     let text = around.unwrap_or_else(|| cut(&hit.chunk.text, most).to_owned());
-    Source { number, title, path, heading, text, score: hit.score }
+    Source { number, title, path, heading, text, score: hit.score, item: hit.id.clone() }
 }
 
 /// What stands around a chunk of a note that is still as it was when it was indexed.
@@ -166,7 +172,8 @@ fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -
     let sections = listed.note.headings.iter().map(|heading| heading.section.clone());
     let holds = |part: &Range<usize>| part.start <= chunk.start && chunk.end <= part.end;
     let fits = |part: &Range<usize>| part.len() <= most && holds(part);
-    let whole = [body].into_iter().chain(sections).filter(fits).max_by_key(ExactSizeIterator::len);
+    // Properties are facts too, where there is room for all of the note.
+    let whole = [0..text.len(), body].into_iter().chain(sections).filter(fits).max_by_key(ExactSizeIterator::len);
     let shown = match whole {
         Some(part) => text.get(part)?,
         None => cut(text.get(chunk.start..)?, most),
@@ -183,31 +190,54 @@ fn cut(text: &str, most: usize) -> &str {
     start.rfind('\n').filter(|end| *end > most / 2).map_or(start, |end| &start[..end])
 }
 
-/// Sources as a model reads them, in at most `most` bytes, and how many had no room. Every line of a source is marked as a quote: no note can
-/// end its own, or begin another source.
-pub fn render(sources: &[Source], most: usize) -> (String, usize) {
-    let mut out = String::new();
-    for (shown, source) in sources.iter().enumerate() {
-        let block = block(source);
-        if out.len() + block.len() > most && shown > 0 {
-            return (out, sources.len() - shown);
-        }
-        out.push_str(&block);
-    }
-    (out, 0)
+/// How much a model is told of a source beside its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Title, path, heading and similarity.
+    All,
+    /// What it is called: a small model loses the text among more.
+    Name,
 }
 
-fn block(source: &Source) -> String {
-    let Source { number, title, path, heading, text, score } = source;
+/// Appends sources as a model reads them, in at most `most` bytes, and tells where each one stands; those behind the last had no room. Every
+/// line of a source is marked as a quote: no note can end its own, or begin another source.
+pub fn render(out: &mut String, sources: &[Source], detail: Detail, most: usize) -> Vec<Passage> {
+    let begin = out.len();
+    let mut found = Vec::new();
+    for source in sources {
+        let block = block(source, detail);
+        if out.len() - begin + block.len() > most && !found.is_empty() {
+            break;
+        }
+        let start = out.len();
+        out.push_str(&block);
+        let Source { number, title, heading, score, item, .. } = source.clone();
+        found.push(Passage { item, number, title, heading, score, start, end: out.len(), stands: false });
+    }
+    found
+}
+
+fn block(source: &Source, detail: Detail) -> String {
+    let Source { number, title, path, heading, text, score, .. } = source;
+    if detail == Detail::Name {
+        let mut out = format!("[{number}] {}\n", brief(title));
+        push_quote(&mut out, text);
+        return out;
+    }
     let mut out = format!("[{number}] {}\npath: {}\n", brief(title), one_line(path));
     if !heading.is_empty() {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "heading: {}", brief(heading));
     }
     let _ = writeln!(out, "similarity: {score:.2}");
+    push_quote(&mut out, text);
+    out
+}
+
+fn push_quote(out: &mut String, text: &str) {
     for line in text.replace("\r\n", "\n").split(is_line_end) {
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "> {line}");
     }
     out.push('\n');
-    out
 }

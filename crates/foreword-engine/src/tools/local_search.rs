@@ -8,7 +8,7 @@ use foreword_tools::{Builtin, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::find::{DEFAULT_LIMIT, Found, MOST_SOURCES, Query, SOURCE_BYTES, render};
+use super::find::{DEFAULT_LIMIT, Detail, Found, MOST_SOURCES, Query, SOURCE_BYTES, render};
 use super::{Desk, Reach, brief, described, output, read, said, time_range};
 
 /// About what a result takes beside its text.
@@ -54,7 +54,7 @@ impl LocalSearch {
         Self { desk }
     }
 
-    fn answer(&self, arguments: &Value) -> Result<String, String> {
+    fn answer(&self, arguments: &Value) -> Result<Output, String> {
         let Arguments { query, time_range, limit, kinds } = read(arguments)?;
         let query = said(Some(&query)).ok_or("The query is empty. Say what to look for.")?;
         let today = self.desk.now().date();
@@ -109,12 +109,12 @@ impl Builtin for LocalSearch {
     }
 
     fn run(&mut self, arguments: &Value) -> Output {
-        output(self.answer(arguments))
+        self.answer(arguments).unwrap_or_else(|fault| output(Err(fault)))
     }
 }
 
 /// An answer for a model: the sources, what should be known about them, and how to go on.
-fn shown(query: &str, found: &Found, page: usize) -> String {
+fn shown(query: &str, found: &Found, page: usize) -> Output {
     let mut out = String::new();
     let query = brief(query);
     // Writing to a string cannot fail.
@@ -123,8 +123,9 @@ fn shown(query: &str, found: &Found, page: usize) -> String {
         1 => writeln!(out, "One result for \"{query}\":"),
         count => writeln!(out, "{count} results for \"{query}\", the best first:"),
     };
-    let (sources, left_out) = render(&found.sources, page);
-    let _ = write!(out, "\n{sources}");
+    out.push('\n');
+    let passages = render(&mut out, &found.sources, Detail::All, page);
+    let left_out = found.sources.len() - passages.len();
     if left_out > 0 {
         let _ = writeln!(out, "({left_out} further results had no room; a narrower query or a timeRange brings others up.)\n");
     }
@@ -138,5 +139,5 @@ fn shown(query: &str, found: &Found, page: usize) -> String {
          part of its note: readNote with its path reads the whole, with its heading too that section. To narrow down, search with other words \
          or a timeRange."
     });
-    out
+    Output { text: out, failed: false, found: passages }
 }

@@ -81,13 +81,13 @@ impl Session {
     }
 
     fn done(&mut self, name: &str, arguments: &Value) -> String {
-        let Output { text, failed } = self.run(name, arguments);
+        let Output { text, failed, .. } = self.run(name, arguments);
         assert!(!failed, "{name} {arguments}: {text}");
         text
     }
 
     fn failed(&mut self, name: &str, arguments: &Value) -> String {
-        let Output { text, failed } = self.run(name, arguments);
+        let Output { text, failed, .. } = self.run(name, arguments);
         assert!(failed, "{name} {arguments}: {text}");
         text
     }

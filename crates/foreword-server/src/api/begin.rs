@@ -27,6 +27,9 @@ pub(crate) struct FirstMessage {
     /// What else is attached: a note, a folder, a tag, lines, an address.
     #[serde(default)]
     attach: Vec<String>,
+    /// The note that is open in front of the user: it is attached, and its images are sent along.
+    #[serde(default)]
+    active_note: Option<String>,
     /// How the session would begin.
     #[serde(default)]
     session: NewSession,
@@ -47,7 +50,7 @@ async fn apart<T: Send + 'static>(
 pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<FirstMessage>) -> Answer<Preview> {
     super::messages::check(&first.words, &first.attach)?;
     let begin = first.session.read(&app)?;
-    apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach)).await.map(Json)
+    apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach, first.active_note.as_deref())).await.map(Json)
 }
 
 /// Whose tools.

@@ -31,6 +31,9 @@ pub(crate) struct NewMessage {
     /// What else is attached: a note, a folder, a tag, lines, an address.
     #[serde(default)]
     attach: Vec<String>,
+    /// The note that is open in front of the user: it is attached, and its images are sent along.
+    #[serde(default)]
+    active_note: Option<String>,
 }
 
 /// Other words.
@@ -82,7 +85,7 @@ pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
 #[utoipa::path(post, path = "/sessions/{session}/messages", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 202, body = Begun), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
     check(&new.words, &new.attach)?;
-    begin(&app, session, Turn::New(new.words, new.attach)).await
+    begin(&app, session, Turn::New(new.words, new.attach, new.active_note)).await
 }
 
 /// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
@@ -94,7 +97,7 @@ pub(crate) async fn preview(
 ) -> Answer<Preview> {
     check(&new.words, &new.attach)?;
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach)).await.map(Json)
+    app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach, new.active_note.as_deref())).await.map(Json)
 }
 
 /// Says something else in an earlier turn and answers it anew; what came after it is no longer part of the session.
@@ -163,7 +166,7 @@ pub(crate) async fn approvals(State(app): State<Arc<App>>, Path(session): Path<S
     Ok(Json(app.hub.known(&session).map(|line| line.approvals.waiting()).unwrap_or_default()))
 }
 
-/// What happens in a session, as server-sent events: `turn`, `request`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
+/// What happens in a session, as server-sent events: `turn`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
 /// tells that some can no longer be told; then the session is to be read again. A stream begins with what happens next, or behind the event
 /// that `Last-Event-ID` names.
 #[utoipa::path(get, path = "/sessions/{session}/events", tag = "messages", params(("session" = String, Path), ("last-event-id" = Option<String>, Header)), responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Problem)))]

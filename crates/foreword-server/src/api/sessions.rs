@@ -11,14 +11,16 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use foreword_engine::Layout;
 use foreword_engine::chats::Role;
-use foreword_engine::session::{Point, SessionRow, Shared, Store, named_messages, new_session_id};
+use foreword_engine::session::{
+    FoundNote, Point, SessionRow, Shared, Store, found_by_turn, is_embedded, named_messages, new_session_id,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
 use super::given::{Asked, Given, Path, next_page};
-use super::settings;
+use super::{settings, shapes};
 use crate::actor::{Begin, Desk};
 use crate::app::App;
 use crate::hub::Line;
@@ -44,6 +46,8 @@ pub(crate) struct SessionView {
     model: Option<String>,
     /// How it is spoken to.
     provider: Option<String>,
+    /// Whether its model is the small one that runs in this process: what it read is worth more than what it says.
+    small: bool,
     /// `log` or `library`.
     layout: Option<String>,
     /// How many requests it made.
@@ -68,6 +72,7 @@ impl SessionView {
             forked_from: row.forked_from.clone(),
             model: text("/model/name"),
             provider: text("/dialect"),
+            small: text("/model/name").is_some_and(|name| is_embedded(&name)),
             layout: text("/settings/layout"),
             requests: row.counts.requests,
             client: is_of_client(row),
@@ -113,6 +118,9 @@ pub(crate) struct MessageView {
     calls: Vec<CallView>,
     /// Whether it ended before it was whole.
     cut_off: bool,
+    /// What was found in the notes for an answer, the best first; with its last message.
+    #[schema(value_type = [shapes::FoundNote])]
+    sources: Vec<FoundNote>,
 }
 
 /// A tool call.
@@ -308,9 +316,15 @@ fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Proble
             attached: entry.context.notes.into_iter().chain(entry.context.urls).collect(),
             calls: calls.collect(),
             cut_off: entry.cut_off,
+            sources: Vec::new(),
         }
     });
-    Ok(entries.collect())
+    let mut messages: Vec<MessageView> = entries.collect();
+    let mut found = found_by_turn(store, &row.id)?;
+    for message in messages.iter_mut().rev().filter(|message| message.role == Role::Assistant) {
+        message.sources = found.remove(&message.turn).unwrap_or_default();
+    }
+    Ok(messages)
 }
 
 /// What to change.

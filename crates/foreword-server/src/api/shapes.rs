@@ -99,6 +99,25 @@ pub(crate) struct Inspection {
     verified: bool,
 }
 
+/// A passage that was found in the notes.
+#[derive(ToSchema)]
+pub(crate) struct FoundNote {
+    /// The number that an answer cites it by.
+    number: usize,
+    /// The note.
+    item: String,
+    /// Its path in the vault.
+    path: String,
+    /// Its title.
+    title: String,
+    /// The headings above the passage, joined by ` > `.
+    heading: String,
+    /// How well it fits the question, from 0 to 1.
+    score: f64,
+    /// The passage; empty where the note is attached anyway.
+    text: String,
+}
+
 /// A layer, and how much of it the provider's cache served.
 #[derive(ToSchema)]
 pub(crate) struct CachedLayer {
@@ -130,13 +149,13 @@ pub(crate) struct Segment {
 pub(crate) struct ContextEntry {
     /// Which.
     item: String,
-    /// How it came in: `always`, `manual`, `agent`.
+    /// How it came in: `always`, `manual`, `agent` (a search chose it), `tool` (a tool gave it back).
     include: String,
     /// What the search gave it.
     score: Option<f64>,
     /// Where it stands: `TOOLS`, `L1_SYSTEM` …
     layer: String,
-    /// `full`, `reference`, `stub` or `diff`.
+    /// `full`, `reference`, `stub`, `diff` or `passage`.
     form: String,
     /// Its size there, in tokens.
     tokens: u64,

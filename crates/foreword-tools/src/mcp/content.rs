@@ -28,7 +28,7 @@ pub(super) fn output(result: &CallToolResult) -> Output {
     if text.is_empty() {
         text.push_str("(The tool gave nothing back.)");
     }
-    Output { text, failed: result.is_error == Some(true) }
+    Output { text, failed: result.is_error == Some(true), ..Output::default() }
 }
 
 fn append(text: &mut String, piece: &str) {

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use foreword_core::envelope::{Form, Inclusion};
 use foreword_core::item::ItemId;
+use foreword_core::layer::LayerId;
+use foreword_core::passage::Passage;
 
 use super::*;
 use crate::session::turn::MAX_CALLS_PER_REPLY;
@@ -20,6 +23,10 @@ impl Hands for Tools {
             Err(why) => Output::failed(why.clone()),
             Ok(called) => {
                 self.calls.push(format!("{} {}", called.tool, called.arguments));
+                if called.arguments.get("path").is_some_and(|path| path == "a search") {
+                    let (text, found) = searched("Beans.");
+                    return Output { text, found, ..Output::default() };
+                }
                 Output::done("the note says 42")
             }
         }
@@ -30,12 +37,12 @@ impl Hands for Tools {
         if path { Ok(()) } else { Err("path is missing; it must be a text.".to_owned()) }
     }
 
-    fn sources(&mut self, words: &str) -> Result<Sources, String> {
+    fn sources(&mut self, words: &str, _: Size) -> Result<Sources, String> {
         if self.nothing_to_search {
             return Err("the index is broken".to_owned());
         }
-        let output = format!("[1] Kitchen/Bread.md\nSalt.\n[2] Garden/Beds.md\n{words}");
-        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output };
+        let (output, found) = searched(words);
+        let result = TurnResult { tool: "localSearch".to_owned(), output, found, ..TurnResult::default() };
         let source = |number, path: &str| Citable { number, path: path.to_owned() };
         Ok(Sources { result, citable: vec![source(1, "Kitchen/Bread.md"), source(2, "Garden/Beds.md")] })
     }
@@ -44,6 +51,20 @@ impl Hands for Tools {
         let found = agent.rules.iter().map(|rule| (ItemId::new(foreword_core::item::Kind::Rule, &rule.name), vec![0.9]));
         Ok(found.collect())
     }
+}
+
+/// What a search for `words` gives back: two notes, of which one says the words.
+fn searched(words: &str) -> (String, Vec<Passage>) {
+    let mut text = "Two results:\n\n".to_owned();
+    let notes = [("Bread", "Kitchen/Bread.md", "Salt."), ("Beds", "Garden/Beds.md", words)];
+    let found = (1..).zip(notes).map(|(number, (title, path, says))| {
+        let start = text.len();
+        text.push_str(&format!("[{number}] {title}\npath: {path}\nsimilarity: 0.50\n> {says}\n\n"));
+        let (item, title, heading) = (ItemId::note(path), title.to_owned(), String::new());
+        Passage { item, number, title, heading, score: 0.5, start, end: text.len(), stands: false }
+    });
+    let found = found.collect();
+    (text + "Cite them.", found)
 }
 
 impl Place {
@@ -102,6 +123,101 @@ fn qa_searches_cites_and_lists_what_was_cited() {
     assert!(kept.take_failures()[0].0.contains("[^7]"));
     assert_eq!(kinds(&kept)[..5], ["mode", "asked", "turn", "assistant", "cited"]);
     clean(kept.store());
+}
+
+/// An item of a request: how it came in, its score, its layer and its form.
+fn item(kept: &Kept, request: u64, name: &str) -> Option<(Inclusion, Option<f64>, Option<LayerId>, Form)> {
+    let context = inspect(kept.store(), kept.id(), request).unwrap().context;
+    let entry = context.into_iter().find(|entry| entry.item.to_string() == name);
+    entry.map(|entry| (entry.include, entry.score, entry.layer, entry.form))
+}
+
+#[test]
+fn what_is_found_is_on_record_as_notes() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Qa);
+    place.ask(&mut kept, "Why was it flat?", &json!([{"text": "No salt [^1]."}]), &mut Tools::default());
+    let expect = Some((Inclusion::Agent, Some(0.5), Some(LayerId::L3), Form::Passage));
+    assert_eq!(item(&kept, 0, "note:Kitchen/Bread.md"), expect);
+    assert_eq!(item(&kept, 0, "note:Garden/Beds.md"), expect);
+    let shown = inspect(kept.store(), kept.id(), 0).unwrap();
+    assert!(shown.context.iter().all(|entry| !entry.item.to_string().starts_with("output:")), "{:?}", shown.context);
+    let segments: Vec<_> = shown.layers[3].segments.iter().map(|segment| segment.id.as_str()).collect();
+    assert_eq!(segments[1..4], ["engine:search", "note:Kitchen/Bread.md", "note:Garden/Beds.md"]);
+    let found = found_by_turn(kept.store(), kept.id()).unwrap();
+    let texts: Vec<_> = found[&1].iter().map(|note| (note.number, note.path.as_str(), note.text.as_str())).collect();
+    assert_eq!(texts, [(1, "Kitchen/Bread.md", "Salt."), (2, "Garden/Beds.md", "Why was it flat?")]);
+    clean(kept.store());
+}
+
+#[test]
+fn what_a_model_finds_is_on_record_as_notes() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Chat);
+    let replies =
+        json!([{"calls": [{"id": "a", "name": "read", "arguments": {"path": "a search"}}]}, {"text": "Beans."}]);
+    let mut found = Vec::new();
+    let turn = TurnInput { words: "What grows there?".to_owned(), ..TurnInput::default() };
+    let mut each = |event: Event<'_>| {
+        if let Event::Found(notes) = event {
+            found.extend(notes.iter().map(|note| note.path.clone()));
+        }
+    };
+    let question = Question { turn, ..Question::default() };
+    kept.send(question, &mut script(&replies), &mut Tools::default(), &|| place.tick(), &mut each).unwrap();
+    assert_eq!(found, ["Kitchen/Bread.md", "Garden/Beds.md"]);
+    let expect = Some((Inclusion::Agent, Some(0.5), Some(LayerId::L4), Form::Passage));
+    assert_eq!((item(&kept, 0, "note:Garden/Beds.md"), item(&kept, 1, "note:Garden/Beds.md")), (None, expect));
+    clean(kept.store());
+}
+
+#[test]
+fn a_note_that_is_attached_and_found_is_sent_once() {
+    let place = Place::new();
+    let mut kept = place.at_work(Mode::Qa);
+    let mut hands = Tools::default();
+    let attached = vec![Version::note("Kitchen/Bread.md", None, "# Bread\n\nSalt.", Vec::new())];
+    let turn = TurnInput { words: "Why was it flat?".to_owned(), attached, ..TurnInput::default() };
+    let question = Question { turn, ..Question::default() };
+    let mut speaker = script(&json!([{"text": "No salt."}]));
+    kept.send(question, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
+    assert_eq!(sent(&kept, 0).matches("Salt.").count(), 1);
+    assert_eq!(
+        item(&kept, 0, "note:Kitchen/Bread.md"),
+        Some((Inclusion::Manual, Some(0.5), Some(LayerId::L3), Form::Full))
+    );
+    // It stands above when it is found again.
+    place.ask(&mut kept, "And now?", &json!([{"text": "Still none."}]), &mut hands);
+    assert_eq!(sent(&kept, 1).matches("Salt.").count(), 1);
+    let again = item(&kept, 1, "note:Kitchen/Bread.md");
+    assert_eq!(again, Some((Inclusion::Agent, Some(0.5), Some(LayerId::L3), Form::Reference)));
+    clean(kept.store());
+}
+
+#[test]
+fn images_that_a_model_does_not_take_are_told() {
+    let check = |model: &str, told: bool| {
+        let place = Place::new();
+        let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
+        let mut kept =
+            Kept::begin(Box::new(place.store()), "s", &Agent::default(), &setup, None, None, place.tick()).unwrap();
+        let (id, media_type) = (ItemId::new(foreword_core::item::Kind::Image, "a.png"), "image/png".to_owned());
+        let image = foreword_core::message::Image { id, media_type, data: "iVBORw0KGgo=".into(), pixels: Some((2, 2)) };
+        let attached = vec![Version::note("a.png", None, "![[a.png]]", vec![image])];
+        let turn = TurnInput { words: "What is it?".to_owned(), attached, ..TurnInput::default() };
+        let question = Question { turn, ..Question::default() };
+        let preview = kept.preview(question.clone(), &mut NoHands, place.tick()).unwrap();
+        assert_eq!(preview.problems.len(), usize::from(told), "{model}: {:?}", preview.problems);
+        kept.send(question, &mut script(&json!([{"text": "A dot."}])), &mut NoHands, &|| place.tick(), &mut |_| {}).unwrap();
+        let failures = kept.take_failures();
+        assert_eq!(failures.len(), usize::from(told), "{model}: {failures:?}");
+        assert!(failures.iter().all(|failure| failure.0.contains("takes no images") && failure.0.contains("a.png")));
+        assert_eq!(sent(&kept, 0).contains("iVBORw0KGgo="), !told, "{model}");
+    };
+    for model in ["gpt-6.1-sol", "gpt-5.4", "claude-sonnet-5", "gemini-3.8-flash", "llama.cpp"] {
+        check(model, false);
+    }
+    check("deepseek-chat", true);
 }
 
 #[test]

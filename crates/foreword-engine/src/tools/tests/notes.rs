@@ -165,7 +165,7 @@ fn a_note_is_written_as_it_was_shown() {
         let preview = tool.preview(&arguments).unwrap().unwrap();
         assert!(preview.contains(diff), "{preview}");
         assert_eq!(text(path), before, "a preview changes nothing");
-        let Output { text: said, failed } = tool.run(&arguments);
+        let Output { text: said, failed, .. } = tool.run(&arguments);
         assert!(!failed && said.contains(path), "{said}");
         assert_eq!(text(path).as_deref(), expect);
     };

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::find::{Query, SOURCE_BYTES, find, render};
+use super::super::find::{Detail, Query, SOURCE_BYTES, find, render};
 use super::super::own_tools;
 use super::{Session, models};
 use crate::meaning::{Fetch, Meaning};
@@ -19,6 +19,9 @@ fn a_search_shows_where_and_what() {
 path: Kitchen/Bread.md
 heading: Bread > When it fails
 similarity: 0.62
+> ---
+> tags: [kitchen]
+> ---
 > # Bread
 > 
 > Flour and water.
@@ -146,7 +149,11 @@ fn by_meaning_where_the_model_is() {
     let found = find(&corpus, Some(model), &query);
     let weak = "nothing fits well; this comes nearest and may be beside the question";
     assert_eq!((found.sources[0].path.as_str(), found.remarks.as_slice()), ("Kitchen/Bread.md", &[weak.to_owned()][..]));
-    assert_eq!(render(&found.sources, 9_000), render(&find(&corpus, Some(model), &query).sources, 9_000));
+    let read = |sources| {
+        let mut text = String::new();
+        (render(&mut text, sources, Detail::All, 9_000), text)
+    };
+    assert_eq!(read(&found.sources), read(&find(&corpus, Some(model), &query).sources));
     let found = find(&corpus, Some(model), &Query { text: "how do I keep slugs away from my seedlings", ..query });
     assert_eq!((found.sources[0].path.as_str(), found.remarks.as_slice()), ("Garden/Slugs.md", &[][..]));
 }

@@ -1,6 +1,4 @@
-//! Images that go with a note: read safely, told by their first bytes and not by their names, within what providers take.
-
-use std::sync::Arc;
+//! Images that go with a note, each once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,9 +7,7 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::Image;
 
 use crate::folder::Folder;
-
-/// A larger image is not sent.
-const MOST_BYTES: u64 = 5 << 20;
+use crate::images::{self, MOST_FILE_BYTES};
 
 /// Images beyond so many are not sent.
 const MOST_IMAGES: usize = 20;
@@ -29,15 +25,15 @@ impl Images {
         if self.has(&id)? {
             return Ok(());
         }
-        let bytes = folder.read_bytes(path, MOST_BYTES).map_err(|error| format!("image left out: {error}"))?;
+        let bytes = folder.read_bytes(path, MOST_FILE_BYTES).map_err(|error| format!("image left out: {error}"))?;
         self.take(id, &bytes)
     }
 
     /// Takes an image that is written into a note, given what follows `data:`, and gives its name.
     pub(super) fn written_in(&mut self, uri: &str) -> Result<String, String> {
         let (_, data) = uri.split_once(";base64,").ok_or("an image in a data URI was left out: it is not in base64")?;
-        if data.len() as u64 > MOST_BYTES / 3 * 4 + 4 {
-            return Err(format!("an image in a data URI was left out: it has more than {MOST_BYTES} bytes"));
+        if data.len() as u64 > MOST_FILE_BYTES / 3 * 4 + 4 {
+            return Err(format!("an image in a data URI was left out: it has more than {MOST_FILE_BYTES} bytes"));
         }
         let name = format!("data-{}", Hash::of(data).short());
         let id = ItemId::new(Kind::Image, &name);
@@ -57,19 +53,7 @@ impl Images {
     }
 
     fn take(&mut self, id: ItemId, bytes: &[u8]) -> Result<(), String> {
-        let media_type = media_type(bytes).ok_or("image left out: it is no PNG, JPEG, GIF or WebP, which models take")?;
-        self.found.push(Image { id, media_type: media_type.to_owned(), data: Arc::from(STANDARD.encode(bytes)) });
+        self.found.push(images::image(id, bytes)?);
         Ok(())
-    }
-}
-
-/// What the bytes are, if it is something that models take.
-fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
-        _ => None,
     }
 }

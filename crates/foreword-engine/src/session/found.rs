@@ -1,0 +1,150 @@
+//! What a search found: as a person reads it, and each note once in a prompt.
+
+use std::collections::BTreeMap;
+
+use foreword_core::item::{ItemId, Kind};
+use foreword_core::passage::Passage;
+use foreword_core::session::Session;
+use foreword_core::version::Version;
+use foreword_store::{Store, StoreError};
+use serde::Serialize;
+use serde_json::Value;
+
+/// What stands in place of a passage of a note that the prompt holds whole.
+const STANDS: &str = "The whole note is attached.\n\n";
+
+/// A passage as a person reads it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FoundNote {
+    /// The number that an answer cites it by.
+    pub number: usize,
+    /// The note.
+    pub item: ItemId,
+    /// Its path in the vault; of what is no file, its id.
+    pub path: String,
+    /// Its title.
+    pub title: String,
+    /// The headings above the passage, joined by ` > `.
+    pub heading: String,
+    /// How well it fits the question, from 0 to 1.
+    pub score: f64,
+    /// The passage; empty where the note is attached anyway.
+    pub text: String,
+}
+
+/// The passages of a search's output.
+pub(super) fn found_notes(output: &str, found: &[Passage]) -> Vec<FoundNote> {
+    let view = |passage: &Passage| FoundNote {
+        number: passage.number,
+        item: passage.item.clone(),
+        path: if passage.item.kind() == Kind::Note { passage.item.name().to_owned() } else { passage.item.to_string() },
+        title: passage.title.clone(),
+        heading: below(&passage.heading, &passage.title).to_owned(),
+        score: passage.score,
+        text: quoted(passage.block(output)),
+    };
+    found.iter().map(view).collect()
+}
+
+/// What searches found in a session, by turn, from 1. Of an output that is not read, nothing is unpacked.
+pub fn found_by_turn(store: &dyn Store, session: &str) -> Result<BTreeMap<u64, Vec<FoundNote>>, StoreError> {
+    let mut all: BTreeMap<u64, Vec<FoundNote>> = BTreeMap::new();
+    for logged in store.log_packed(session, 0)? {
+        let results = match logged.kind.as_str() {
+            "turn" => logged.body.get("results").and_then(Value::as_array).cloned().unwrap_or_default(),
+            "tool_result" => vec![logged.body],
+            _ => continue,
+        };
+        for result in results.into_iter().filter(|result| result.get("found").is_some()) {
+            let mut result = store.unpack(result)?;
+            let found = result.get_mut("found").map(Value::take).unwrap_or_default();
+            // What another version wrote is not shown.
+            let found: Vec<Passage> = serde_json::from_value(found).unwrap_or_default();
+            let output = result.get("output").and_then(Value::as_str).unwrap_or_default();
+            all.entry(logged.run + 1).or_default().extend(found_notes(output, &found));
+        }
+    }
+    Ok(all)
+}
+
+/// Headings without the first one where that is the title again.
+fn below<'a>(heading: &'a str, title: &str) -> &'a str {
+    match heading.strip_prefix(title) {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix(" > ").unwrap_or(heading),
+        None => heading,
+    }
+}
+
+/// The lines of a block that are marked as a quote.
+fn quoted(block: &str) -> String {
+    let lines = block.lines().filter_map(|line| line.strip_prefix("> ").or_else(|| line.strip_prefix('>')));
+    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// The output of a search without the passages of notes that the prompt holds anyway, once `attached` is in it.
+pub(super) fn sent_once(
+    session: &Session,
+    attached: &[Version],
+    output: &str,
+    found: Vec<Passage>,
+) -> (String, Vec<Passage>) {
+    let mut text = String::with_capacity(output.len());
+    let mut at = 0;
+    let mut all = Vec::with_capacity(found.len());
+    for passage in found {
+        let block = passage.block(output);
+        text.push_str(output.get(at..passage.start).unwrap_or_default());
+        let start = text.len();
+        let stands = session.holds(&passage.item, attached, &quoted(block));
+        if stands {
+            block.split_inclusive('\n').take_while(|line| !line.starts_with('>')).for_each(|line| text.push_str(line));
+            text.push_str(STANDS);
+        } else {
+            text.push_str(block);
+        }
+        at = passage.end.max(at);
+        all.push(Passage { start, end: text.len(), stands, ..passage });
+    }
+    text.push_str(output.get(at..).unwrap_or_default());
+    (text, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use foreword_core::catalog::Agent;
+    use foreword_core::prompt::CachePrices;
+    use foreword_core::settings::Settings;
+    use foreword_core::tokens::Chars;
+
+    use super::*;
+
+    fn passages(output: &str) -> Vec<Passage> {
+        let starts: Vec<usize> = output.match_indices('[').map(|(at, _)| at).collect();
+        let ends = starts.iter().skip(1).copied().chain([output.find("End").unwrap_or(output.len())]);
+        let passage = |(number, (start, end)): (usize, (&usize, usize))| {
+            let path = output[*start..].lines().nth(1).and_then(|line| line.strip_prefix("path: ")).unwrap().to_owned();
+            let item = ItemId::note(&path);
+            Passage { item, number, title: String::new(), heading: String::new(), score: 0.5, start: *start, end, stands: false }
+        };
+        (1..).zip(starts.iter().zip(ends)).map(passage).collect()
+    }
+
+    #[test]
+    fn an_attached_note_is_only_named() {
+        let prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };
+        let session = Session::new(Agent::default(), Settings::new("s", prices), Arc::new(Chars::FOUR)).unwrap();
+        let output = "Two.\n\n[1] Bread\npath: Bread.md\n> Salt.\n> \n> Flour.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
+        let attached = [Version::note("Bread.md", None, "Salt.\n\nFlour.", Vec::new())];
+        let (text, found) = sent_once(&session, &attached, output, passages(output));
+        let expect = "Two.\n\n[1] Bread\npath: Bread.md\nThe whole note is attached.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
+        assert_eq!(text, expect);
+        assert_eq!(found.iter().map(|passage| passage.stands).collect::<Vec<_>>(), [true, false]);
+        assert_eq!(found[1].block(&text), "[2] Beds\npath: Beds.md\n> Beans.\n\n");
+        assert_eq!(sent_once(&session, &[], output, passages(output)).0, output);
+        let shown = found_notes(output, &passages(output));
+        assert_eq!(shown.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["Salt.\n\nFlour.", "Beans."]);
+    }
+}
