@@ -19,8 +19,8 @@ use crate::vectors;
 const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \
                     Where they do not say, say that the notes do not. Do not list the sources at the end.";
 
-/// The same for a small model, which follows one short sentence.
-const ANSWER: &str = "Answer the question with the sentence above that fits it.";
+/// The same for a small model: with it, replies are short and stay with the notes.
+const ANSWER: &str = "Answer in one short sentence, with words from the notes above.";
 
 /// So many sources a small model is given, and so many bytes of each: all of them are read before it begins to answer.
 const SMALL: (usize, usize) = (3, 700);

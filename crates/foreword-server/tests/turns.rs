@@ -6,8 +6,8 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{Running, SCRIPT};
-use foreword_server::Limits;
+use common::{Running, SCRIPT, loopback};
+use foreword_server::{GatewayMode, Limits};
 use serde_json::{Value, json};
 
 fn text_of(events: &[(String, Value)]) -> String {
@@ -50,6 +50,54 @@ fn a_turn_streams_and_is_kept() {
     assert_eq!(bars[0]["tokens"], request["tokens"]);
     let ledger = server.get("/api/v1/ledger");
     assert_eq!(ledger["all"]["requests"], 1);
+}
+
+#[test]
+fn what_was_found_is_told_and_kept() {
+    let server = Running::start();
+    let id = server.post("/api/v1/sessions", json!({"mode": "qa"}))["id"].as_str().unwrap().to_owned();
+    let events = server.say(&id, "How fast does the starter double?", &[]);
+    assert_eq!(names(&events)[..3], ["sources", "request", "part"]);
+    let first = |sources: &Value| (sources[0]["number"].clone(), sources[0]["path"].clone(), sources[0]["text"].clone());
+    let expect = (json!(1), json!("Kitchen/Bread.md"), json!("# Bread\n\nThe starter doubles in four hours. #baking"));
+    assert_eq!(first(&events[0].1["sources"]), expect);
+    // Without the embedding model the search goes by words alone: the user hears of it.
+    let told = |(name, data): &(String, Value)| name == "note" && data["text"].as_str().unwrap().contains("by words alone");
+    assert_eq!(events.iter().filter(|event| told(event)).count(), 1);
+    let session = server.get(&format!("/api/v1/sessions/{id}"));
+    assert_eq!(first(&session["messages"][1]["sources"]), expect);
+    assert_eq!((&session["small"], &session["messages"][0]["sources"]), (&json!(true), &json!([])));
+    let request = server.get(&format!("/api/v1/sessions/{id}/requests/0"));
+    let context = request["context"].as_array().unwrap();
+    let found = context.iter().find(|entry| entry["item"] == "note:Kitchen/Bread.md").unwrap();
+    assert_eq!((&found["include"], &found["form"]), (&json!("agent"), &json!("passage")));
+    assert!(found["score"].as_f64().unwrap() > 0.2 && !request.to_string().contains("output:"), "{request}");
+}
+
+#[test]
+fn the_images_of_the_open_note_are_sent() {
+    let config = "model = 'claude-sonnet-5'\n";
+    let server = Running::made(Some(SCRIPT), config, loopback(), Limits::default(), GatewayMode::Session);
+    let vault = server.folder.path().join("vault");
+    fs::write(vault.join("pic.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    fs::write(vault.join("Open.md"), "# Open\n\n![[pic.png]]\n").unwrap();
+    let new = json!({"mode": "chat", "model": "claude-sonnet-5"});
+    let id = server.post("/api/v1/sessions", new)["id"].as_str().unwrap().to_owned();
+    let message = json!({"words": "What is it?", "active_note": "Open"});
+    let preview = server.post(&format!("/api/v1/sessions/{id}/preview"), message.clone());
+    let has_image = |request: &Value| {
+        let context = request["context"].as_array().unwrap();
+        context.iter().any(|entry| entry["item"] == "image:pic.png") && context.iter().any(|entry| entry["item"] == "note:Open.md")
+    };
+    assert!(has_image(&preview), "{preview}");
+    let begun = server.post(&format!("/api/v1/sessions/{id}/messages"), message);
+    server.events(&id, begun["event"].as_str(), |name| name == "done");
+    assert!(has_image(&server.get(&format!("/api/v1/sessions/{id}/requests/0"))));
+    let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire")).to_string();
+    assert!(wire.contains("iVBORw0KGgo=") && wire.contains("image/png"), "{wire}");
+    let wrong = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": "x", "active_note": "#garden"})));
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.body.contains("one whole note"), "{}", wrong.body);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// What stands in place of a passage of a note that the prompt holds whole.
-const STANDS: &str = "The whole note is attached.\n\n";
+const STANDS: &str = "\nThe whole note is attached.\n\n";
 
 /// A passage as a person reads it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,7 +41,7 @@ pub(super) fn found_notes(output: &str, found: &[Passage]) -> Vec<FoundNote> {
         title: passage.title.clone(),
         heading: below(&passage.heading, &passage.title).to_owned(),
         score: passage.score,
-        text: quoted(passage.block(output)),
+        text: parts(passage.block(output)).1,
     };
     found.iter().map(view).collect()
 }
@@ -76,10 +76,14 @@ fn below<'a>(heading: &'a str, title: &str) -> &'a str {
     }
 }
 
-/// The lines of a block that are marked as a quote.
-fn quoted(block: &str) -> String {
-    let lines = block.lines().filter_map(|line| line.strip_prefix("> ").or_else(|| line.strip_prefix('>')));
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+/// The lines of a block above its text, and the text. The text is marked as a quote, or all below the first line.
+fn parts(block: &str) -> (&str, String) {
+    let Some(quote) = block.find("\n>") else {
+        let (title, text) = block.split_once('\n').unwrap_or((block, ""));
+        return (title, text.trim().to_owned());
+    };
+    let lines = block[quote..].lines().filter_map(|line| line.strip_prefix("> ").or_else(|| line.strip_prefix('>')));
+    (&block[..quote], lines.collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
 /// The output of a search without the passages of notes that the prompt holds anyway, once `attached` is in it.
@@ -96,9 +100,10 @@ pub(super) fn sent_once(
         let block = passage.block(output);
         text.push_str(output.get(at..passage.start).unwrap_or_default());
         let start = text.len();
-        let stands = session.holds(&passage.item, attached, &quoted(block));
+        let (head, passage_text) = parts(block);
+        let stands = session.holds(&passage.item, attached, &passage_text);
         if stands {
-            block.split_inclusive('\n').take_while(|line| !line.starts_with('>')).for_each(|line| text.push_str(line));
+            text.push_str(head);
             text.push_str(STANDS);
         } else {
             text.push_str(block);
@@ -144,6 +149,8 @@ mod tests {
         assert_eq!(found.iter().map(|passage| passage.stands).collect::<Vec<_>>(), [true, false]);
         assert_eq!(found[1].block(&text), "[2] Beds\npath: Beds.md\n> Beans.\n\n");
         assert_eq!(sent_once(&session, &[], output, passages(output)).0, output);
+        let plain = "[1] Bread\npath: Bread.md";
+        assert_eq!(parts(plain), ("[1] Bread", "path: Bread.md".to_owned()));
         let shown = found_notes(output, &passages(output));
         assert_eq!(shown.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(), ["Salt.\n\nFlour.", "Beans."]);
     }

@@ -195,12 +195,12 @@ fn cut(text: &str, most: usize) -> &str {
 pub enum Detail {
     /// Title, path, heading and similarity.
     All,
-    /// What it is called: a small model loses the text among more.
+    /// What it is called, above the text as it is: a small model loses the text among more, and goes on writing quote marks.
     Name,
 }
 
 /// Appends sources as a model reads them, in at most `most` bytes, and tells where each one stands; those behind the last had no room. Every
-/// line of a source is marked as a quote: no note can end its own, or begin another source.
+/// line of a source is marked as a quote where all is told of it: no note can end its own, or begin another source.
 pub fn render(out: &mut String, sources: &[Source], detail: Detail, most: usize) -> Vec<Passage> {
     let begin = out.len();
     let mut found = Vec::new();
@@ -220,9 +220,7 @@ pub fn render(out: &mut String, sources: &[Source], detail: Detail, most: usize)
 fn block(source: &Source, detail: Detail) -> String {
     let Source { number, title, path, heading, text, score, .. } = source;
     if detail == Detail::Name {
-        let mut out = format!("[{number}] {}\n", brief(title));
-        push_quote(&mut out, text);
-        return out;
+        return format!("{}\n{}\n\n", brief(title), text.replace("\r\n", "\n"));
     }
     let mut out = format!("[{number}] {}\npath: {}\n", brief(title), one_line(path));
     if !heading.is_empty() {

@@ -9,7 +9,7 @@ use foreword_core::tokens::Tokens;
 use super::cache::Cache;
 use super::layers::{Machine, Want};
 use super::pace::{Crew, Pace};
-use super::sampling::{Sampler, Sampling};
+use super::sampling::{Sampler, Sampling, goes_round};
 use super::stream::Characters;
 use super::{ChatModel, Prompt};
 
@@ -24,6 +24,8 @@ pub enum End {
     Done,
     /// It has as many tokens as were asked for.
     Length,
+    /// It went round in circles.
+    Circle,
     /// The caller stopped it.
     Stopped,
     /// The model's context is full.
@@ -104,10 +106,13 @@ impl Chat {
                 on_text(text);
             }
         };
-        let mut tokens = 0;
+        let mut said = Vec::new();
         answer.end = loop {
-            if tokens == sampling.max_tokens {
+            if said.len() == sampling.max_tokens {
                 break End::Length;
+            }
+            if goes_round(&said) {
+                break End::Circle;
             }
             if stop.load(Ordering::Relaxed) {
                 break End::Stopped;
@@ -117,7 +122,7 @@ impl Chat {
             if self.model.template.ends(token) {
                 break End::Done;
             }
-            tokens += 1;
+            said.push(token);
             tell(&characters.push(self.model.bpe.bytes_of(token)));
             if self.evaluated.len() == self.model.shape.context {
                 break End::Context;
@@ -125,7 +130,7 @@ impl Chat {
             scores = self.go_on(token);
         };
         tell(characters.finish());
-        answer.output_tokens = Tokens(tokens as u64);
+        answer.output_tokens = Tokens(said.len() as u64);
         answer
     }
 
