@@ -332,8 +332,8 @@ fn endless(page: &Page) {
     // Now the notes are searched before an answer, and its context tells what was found.
     page.ask("Where do the beans stand, in the south bed?");
     page.run("[...document.querySelectorAll('.view-context')].at(-1).click(); return 1");
-    page.wait("what was found", "return document.querySelector('dialog .found .score')?.innerText.match(/^\\d\\.\\d\\d$/)");
-    page.shows("dialog", &["found by a search of the notes", "Beds"]);
+    page.wait("what was found", "return document.querySelector('dialog .item .score')?.innerText.match(/^\\d\\.\\d\\d$/)");
+    page.shows("dialog", &["the passage that was found", "Beds"]);
     page.seen("found");
     page.close_sheet();
     // A new one that is endless from the start, with a template of the vault that summarises at once.
