@@ -1,11 +1,10 @@
 //! `cargo xtask lint`: what the compiler does not insist on, but the project does.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::cargo::Cargo;
+use crate::setup;
 use crate::step::Steps;
-
-const INSTALL: &str = "install it with `cargo install cargo-deny --locked`";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -14,21 +13,15 @@ pub(crate) struct Args {
     advisories: bool,
 }
 
-/// Checks formatting and lints, and the dependencies where cargo-deny is there to do it.
+/// Checks the formatting, the lints, the documentation and the dependencies.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
-    let deny = cargo.has("deny");
-    if args.advisories && !deny {
-        bail!("--advisories needs cargo-deny, which is not installed: {INSTALL}");
-    }
     steps.run(&mut cargo.command(["fmt", "--all", "--check"]))?;
     steps.run(&mut cargo.command(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    if deny {
-        steps.run(&mut cargo.command(["deny", "--workspace", "check", "bans", "licenses", "sources"]))?;
-    } else {
-        steps.note(&format!("the dependencies were not checked, because cargo-deny is not installed: {INSTALL}"))?;
-    }
-    if args.advisories {
-        steps.run(&mut cargo.command(["deny", "--workspace", "check", "advisories"]))?;
+    steps
+        .run(cargo.command(["doc", "--workspace", "--no-deps", "--document-private-items"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let deny = setup::cargo_deny(cargo, steps)?;
+    for checked in [&["bans", "licenses", "sources"][..], &["advisories"]].into_iter().take(1 + usize::from(args.advisories)) {
+        steps.run(std::process::Command::new(&deny).current_dir(cargo.root()).args(["--workspace", "check"]).args(checked))?;
     }
     Ok(())
 }

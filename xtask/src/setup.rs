@@ -16,6 +16,9 @@ use crate::step::Steps;
 const SERVERS: [&str; 2] = ["@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"];
 const SERVERS_VERSION: &str = "2026.8.31";
 
+/// The version of cargo-deny that `deny.toml` is written for.
+const DENY_VERSION: &str = "0.20.2";
+
 /// The environment variables that the tests run with, beside those that are set already.
 ///
 /// Without a number of cases the property tests go the same way every time, so that a red run means a changed program. Who asks
@@ -53,6 +56,20 @@ pub(crate) fn tool_servers(steps: &mut Steps) -> Result<PathBuf> {
         steps.run(npm.args(SERVERS.map(|package| format!("{package}@{SERVERS_VERSION}"))))?;
     }
     Ok(folder)
+}
+
+/// The program that checks the dependencies, installed beside what cargo builds where it is not here yet.
+pub(crate) fn cargo_deny(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot tell where this program is")?;
+    let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
+    let folder = target.join("tools");
+    let program = folder.join("bin").join(if cfg!(windows) { "cargo-deny.exe" } else { "cargo-deny" });
+    if !program.exists() {
+        // It runs for seconds, so it is not worth the minutes that an optimised build takes.
+        let mut install = cargo.command(["install", "cargo-deny", "--locked", "--debug", "--version", DENY_VERSION, "--root"]);
+        steps.run(install.arg(&folder).env("CARGO_PROFILE_DEV_DEBUG", "false"))?;
+    }
+    Ok(program)
 }
 
 /// Installs what the tests need from the system's packages where it is not here yet (Debian's packages; elsewhere a person has to):

@@ -39,7 +39,7 @@ impl Default for Budget {
             output_chars: 8000,
             output_chars_by_tool: BTreeMap::new(),
             layers: BTreeMap::new(),
-            low_water: 0.6,
+            low_water: 2.0 / 3.0,
         }
     }
 }
@@ -77,6 +77,8 @@ impl Budget {
 pub enum Limit {
     /// All of the budget: what this turn needs.
     Budget,
+    /// All of the budget, and it does not count against the low-water mark: what is kept of earlier turns does not depend on it.
+    Beyond,
     /// The low-water mark: what is kept of earlier turns, so that the next fold is some way off.
     LowWater,
 }
@@ -123,21 +125,38 @@ pub struct Mandatory {
     pub open_calls: Tokens,
     /// What stands already and is not up for a decision now.
     pub standing: Tokens,
+    /// Headings and the room that is kept free for seams. They do not count against the low-water mark.
+    pub frames: Tokens,
 }
 
 impl Mandatory {
     /// All together.
     pub fn total(&self) -> Tokens {
-        self.tools + self.l1 + self.l5 + self.directive + self.open_calls + self.standing
+        self.tools + self.l1 + self.l5 + self.directive + self.open_calls + self.standing + self.frames
+    }
+
+    /// What there is of it, with its sizes, the largest first.
+    fn parts(&self) -> String {
+        let mut parts = [
+            ("the message", self.l5),
+            ("system prompt and rules", self.l1),
+            ("list of tools", self.tools),
+            ("instructions for this step", self.directive),
+            ("tool calls without results", self.open_calls),
+            ("text that is in the prompt already", self.standing),
+        ];
+        parts.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
+        let shown = parts.iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
+        shown.map(|(name, tokens)| format!("{name} {tokens}")).collect::<Vec<_>>().join(", ")
     }
 }
 
 /// What may not be given up does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request does not fit its budget: {} tokens may not be dropped (tools {}, L1 {}, L5 {}, directive {}, open tool calls {}), \
-     the budget is {budget}; nothing was sent. Raise the prompt budget, or shorten the largest of these",
-    mandatory.total(), mandatory.tools, mandatory.l1, mandatory.l5, mandatory.directive, mandatory.open_calls
+    "the request does not fit, so nothing was sent: {} tokens cannot be left out ({}), and there is room for {budget}. Shorten the largest \
+     of these, or choose a model with a larger window",
+    mandatory.total(), mandatory.parts()
 )]
 pub struct OverBudget {
     /// What was asked to fit.
@@ -152,6 +171,7 @@ pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> 
     if used > budget.prompt {
         return Err(OverBudget { mandatory, budget: budget.prompt });
     }
+    let mut beyond = mandatory.frames;
     let mut used_by_layer: BTreeMap<LayerId, Tokens> = BTreeMap::new();
     let mut closed = false;
     let mut closed_layers: Vec<LayerId> = Vec::new();
@@ -163,11 +183,11 @@ pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> 
         }
         let of_layer = used_by_layer.entry(candidate.layer).or_default();
         let global = match candidate.limit {
-            Limit::Budget => budget.prompt - used,
-            Limit::LowWater => budget.low_water_mark() - used,
+            Limit::Budget | Limit::Beyond => budget.prompt - used,
+            Limit::LowWater => (budget.low_water_mark() + beyond).min(budget.prompt) - used,
         };
         let layer = budget.layers.get(&candidate.layer).map(|cap| match candidate.limit {
-            Limit::Budget => *cap - *of_layer,
+            Limit::Budget | Limit::Beyond => *cap - *of_layer,
             Limit::LowWater => budget.low_water_of(*cap) - *of_layer,
         });
         let room = layer.map_or(global, |layer| layer.min(global));
@@ -191,6 +211,9 @@ pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> 
             Share::Out => Tokens::ZERO,
         };
         used += taken;
+        if candidate.limit == Limit::Beyond {
+            beyond += taken;
+        }
         *of_layer += taken;
         shares.push(share);
     }
@@ -227,6 +250,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_does_not_depend_on_what_goes_beyond_the_mark() {
+        let (kept, beyond) = (Candidate { limit: Limit::LowWater, ..fixed(60) }, Candidate { limit: Limit::Beyond, ..fixed(30) });
+        let shares = plan(&budget(100), Mandatory::default(), &[beyond, kept]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Full]);
+        let shares = plan(&budget(100), Mandatory { frames: Tokens(11), ..Mandatory::default() }, &[beyond, kept]).unwrap();
+        assert_eq!(shares, [Share::Full, Share::Out], "never more than the budget");
+    }
+
+    #[test]
     fn a_full_layer_closes_that_layer_only() {
         let mut budget = budget(100);
         budget.layers.insert(LayerId::L3, Tokens(20));
@@ -239,15 +271,15 @@ mod tests {
     fn what_may_not_be_dropped_is_named() {
         let mandatory = Mandatory { l1: Tokens(90), l5: Tokens(20), ..Mandatory::default() };
         let error = plan(&budget(100), mandatory, &[]).unwrap_err().to_string();
-        assert!(error.contains("L1 90") && error.contains("L5 20") && error.contains("budget is 100"), "{error}");
+        assert!(error.contains("(system prompt and rules 90, the message 20)") && error.contains("room for 100"), "{error}");
     }
 
     fn candidates() -> impl proptest::strategy::Strategy<Value = Vec<Candidate>> {
-        let one = (0..3_usize, 0..200_u64, any::<bool>(), any::<bool>()).prop_map(|(layer, tokens, cuttable, kept)| Candidate {
+        let one = (0..3_usize, 0..200_u64, any::<bool>(), 0..3_usize).prop_map(|(layer, tokens, cuttable, limit)| Candidate {
             layer: LayerId::ALL[layer + 1],
             tokens: Tokens(tokens),
             cuttable,
-            limit: if kept { Limit::LowWater } else { Limit::Budget },
+            limit: [Limit::Budget, Limit::Beyond, Limit::LowWater][limit],
         });
         proptest::collection::vec(one, 0..20)
     }

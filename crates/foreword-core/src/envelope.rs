@@ -152,11 +152,15 @@ pub enum FoldReason {
     Forked,
     /// Another model answers from here on.
     ModelChanged,
+    /// A summary by a template stands for older messages from here on.
+    Managed,
+    /// The session has another layout from here on.
+    LayoutChanged,
 }
 
 impl FoldReason {
     /// All of them.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Budget,
         Self::Window,
         Self::Asked,
@@ -169,6 +173,8 @@ impl FoldReason {
         Self::ToolsChanged,
         Self::Forked,
         Self::ModelChanged,
+        Self::Managed,
+        Self::LayoutChanged,
     ];
 
     /// The reason that a word on the record stands for.
@@ -179,14 +185,15 @@ impl FoldReason {
     /// Whether the prompt was rewritten in order to be smaller. Else something else in it had to change, and the epoch began for that.
     pub fn is_for_room(self) -> bool {
         match self {
-            Self::Budget | Self::Window | Self::Asked | Self::CacheCold | Self::Pays => true,
+            Self::Budget | Self::Window | Self::Asked | Self::CacheCold | Self::Pays | Self::Managed => true,
             Self::ItemRemoved
             | Self::Undone
             | Self::AgentChanged
             | Self::RulesChanged
             | Self::ToolsChanged
             | Self::Forked
-            | Self::ModelChanged => false,
+            | Self::ModelChanged
+            | Self::LayoutChanged => false,
         }
     }
 
@@ -205,6 +212,8 @@ impl FoldReason {
             Self::ToolsChanged => "tools_changed",
             Self::Forked => "forked",
             Self::ModelChanged => "model_changed",
+            Self::Managed => "history_managed",
+            Self::LayoutChanged => "layout_changed",
         }
     }
 }

@@ -96,7 +96,10 @@ mod tests {
             let id = ItemId::new(Kind::Image, "a.png");
             let image = Image { id, media_type: "image/png".to_owned(), data: "".into(), pixels: Some(pixels) };
             assert_eq!(rule.of(&image), Some(Tokens(expect)), "{rule:?} {pixels:?}");
-            assert_eq!(rule.of(&Image { pixels: None, ..image }), if let ImageTokens::Flat(flat) = rule { Some(Tokens(flat)) } else { Some(UNKNOWN) });
+            assert_eq!(
+                rule.of(&Image { pixels: None, ..image }),
+                if let ImageTokens::Flat(flat) = rule { Some(Tokens(flat)) } else { Some(UNKNOWN) }
+            );
         }
         check(ImageTokens::Flat(1120), (10, 10), 1120);
         let claude = ImageTokens::Patches { side: 28, most: 1568, hundred: 100 };

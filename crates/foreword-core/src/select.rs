@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::item::ItemId;
+use crate::tokens::Tokens;
 
 /// How items are chosen from their scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,11 @@ pub enum Strategy {
     #[default]
     Hybrid,
 }
+
+/// The room that one more item is worth.
+const ITEM_TOKENS: u64 = 256;
+/// The room that one more match is worth.
+const MATCH_TOKENS: u64 = 64;
 
 /// Settings of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -40,6 +46,15 @@ impl Default for Select {
 impl Select {
     /// Unrelated texts score up to about 0.15 with the embedding model in use, related ones 0.3 and more.
     const HYBRID_FLOOR: f64 = 0.2;
+
+    /// The same where only `room` is left for what is chosen: an item more than one for each 256 tokens, or a match more than one for each 64,
+    /// would only be cut or left out again.
+    #[must_use]
+    pub fn within(self, room: Tokens) -> Self {
+        let most = |tokens: u64| usize::try_from(room.0 / tokens).unwrap_or(usize::MAX).max(1);
+        let top_n = self.top_n.min(most(ITEM_TOKENS));
+        Self { top_n, top_k: self.top_k.min(most(MATCH_TOKENS)).max(top_n.min(self.top_k)), ..self }
+    }
 
     fn floor(&self) -> f64 {
         self.floor.unwrap_or(match self.strategy {
@@ -181,6 +196,22 @@ mod tests {
         check(Select::default(), scores, &["a"], &[("b", Reason::BelowFloor)]);
         check(semantic(), scores, &["a", "b"], &[]);
         check(Select { floor: Some(0.31), ..semantic() }, scores, &[], &[("a", Reason::BelowFloor), ("b", Reason::BelowFloor)]);
+    }
+
+    #[test]
+    fn less_room_takes_fewer_items() {
+        let check = |room: u64, expect: (usize, usize)| {
+            let select = Select::default().within(Tokens(room));
+            assert_eq!((select.top_k, select.top_n), expect, "{room}");
+        };
+        check(100_000, (20, 5));
+        check(1_280, (20, 5));
+        check(1_279, (19, 4));
+        check(600, (9, 2));
+        check(100, (1, 1));
+        check(0, (1, 1));
+        let none = Select { top_k: 0, top_n: 0, ..Select::default() }.within(Tokens(5000));
+        assert_eq!((none.top_k, none.top_n), (0, 0));
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub struct Settings {
     pub history: HistoryPolicy,
     /// How items are chosen.
     pub select: Select,
+    /// How tools are chosen, where they do not compete with rules and references for the same places.
+    #[serde(default)]
+    pub select_tools: Option<Select>,
     /// What tokens cost.
     pub prices: CachePrices,
     /// How many tool outputs stay whole through a fold.
@@ -109,6 +112,7 @@ impl Settings {
             budget: Budget::default(),
             history: HistoryPolicy::Full,
             select: Select::default(),
+            select_tools: None,
             prices,
             keep_outputs: 5,
             recent_runs: 2,

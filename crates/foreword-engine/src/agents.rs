@@ -7,12 +7,11 @@ mod tests;
 mod tools;
 
 use std::io;
-use std::path::{Path, PathBuf};
 
 use foreword_core::catalog::{Agent, CatalogBody, Entry};
 use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
-use foreword_tools::write::{Change as Written, WriteError, prepare, remove, replace_settings};
+use foreword_tools::write::{Change as Written, NoteFolder, WriteError, replace_settings};
 use foreword_vault::agents::{self, FOLDER, Files as _, Form, Found, Loaded, OnDisk};
 
 pub use file::Change;
@@ -76,31 +75,31 @@ impl From<WriteError> for EditError {
 
 /// An agent of a vault, to be changed.
 pub struct Catalog {
-    root: PathBuf,
+    notes: NoteFolder,
     files: OnDisk,
     found: Found,
     loaded: Loaded,
 }
 
 /// Begins an agent: a folder with what the model is told first.
-pub fn create_agent(root: &Path, name: &str, system_prompt: &str) -> Result<(), EditError> {
+pub fn create_agent(notes: &NoteFolder, name: &str, system_prompt: &str) -> Result<(), EditError> {
     let is_name = !name.contains('/') && name.trim() == name;
-    let taken = Catalog::open(root, name).is_ok() || root.join(FOLDER).join(name).exists();
+    let taken = Catalog::open(notes, name).is_ok() || notes.root().join(FOLDER).join(name).exists();
     match (is_name, taken) {
         (false, _) => Err(EditError::Name(name.to_owned())),
         (_, true) => Err(EditError::Exists(format!("an agent {name:?}"))),
-        _ => Ok(prepare(root, &format!("{FOLDER}/{name}/prompt.md"), &Written::Create(system_prompt.trim()))?.apply()?),
+        _ => Ok(notes.prepare(&format!("{FOLDER}/{name}/prompt.md"), &Written::Create(system_prompt.trim()))?.apply()?),
     }
 }
 
 impl Catalog {
     /// The agent of that name.
-    pub fn open(root: &Path, name: &str) -> Result<Self, EditError> {
+    pub fn open(notes: &NoteFolder, name: &str) -> Result<Self, EditError> {
         let none = || EditError::NoAgent(name.chars().filter(|c| !c.is_control()).take(80).collect());
-        let files = OnDisk::new(root).map_err(|_| none())?;
+        let files = OnDisk::new(notes.root()).map_err(|_| none())?;
         let found = agents::list(&files).into_iter().find(|found| found.name == name).ok_or_else(none)?;
         let loaded = agents::load(&files, &found);
-        Ok(Self { root: root.to_owned(), files, found, loaded })
+        Ok(Self { notes: notes.clone(), files, found, loaded })
     }
 
     /// What it brings.
@@ -157,8 +156,8 @@ impl Catalog {
         let end = if old.contains("\r\n") { "\r\n" } else { "\n" };
         let text = format!("{}{end}", meant.replace('\n', end));
         let draft = match self.files.read(path) {
-            Ok(_) => prepare(&self.root, path, &Written::Replace(&text))?,
-            Err(_) => prepare(&self.root, path, &Written::Create(&text))?,
+            Ok(_) => self.notes.prepare(path, &Written::Replace(&text))?,
+            Err(_) => self.notes.prepare(path, &Written::Create(&text))?,
         };
         if draft.before().unwrap_or_default() != old {
             return Err(EditError::Changed(path.clone()));
@@ -196,7 +195,7 @@ impl Catalog {
         if then.servers != meant || then.agent != self.loaded.agent {
             return Err(otherwise());
         }
-        replace_settings(&self.root, path, &old, &text)?;
+        replace_settings(self.notes.root(), path, &old, &text)?;
         Ok(Hash::of(&text))
     }
 
@@ -218,7 +217,7 @@ impl Catalog {
             include: Include::Manual,
         };
         let (text, meant) = edited("", &new, &bounded(change));
-        let draft = prepare(&self.root, &path, &Written::Create(&text))?;
+        let draft = self.notes.prepare(&path, &Written::Create(&text))?;
         self.check(id, &path, &text, &meant)?;
         draft.apply()?;
         Ok(Hash::of(&text))
@@ -237,7 +236,7 @@ impl Catalog {
         if text == old {
             return Ok(version);
         }
-        let draft = prepare(&self.root, path, &Written::Replace(&text))?;
+        let draft = self.notes.prepare(path, &Written::Replace(&text))?;
         if draft.before() != Some(old.as_str()) {
             return Err(EditError::Changed(path.to_owned()));
         }
@@ -249,7 +248,7 @@ impl Catalog {
     /// Removes an item whose file still has this hash.
     pub fn remove(&self, id: &ItemId, version: Hash) -> Result<(), EditError> {
         let (path, old) = self.read(id, version)?;
-        Ok(remove(&self.root, path, &old)?)
+        Ok(self.notes.remove(path, &old)?)
     }
 
     /// The file of an item, if it still has this hash.

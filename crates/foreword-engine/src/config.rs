@@ -4,6 +4,12 @@
 //! model = "ollama/qwen3:8b"
 //! layout = "log"
 //!
+//! [settings]
+//! budget = { prompt_tokens = 32000 }
+//!
+//! [search]
+//! preset = "conservative"
+//!
 //! [providers.work]
 //! base_url = "https://llm.example/v1"
 //! dialect = "openai-chat"
@@ -33,10 +39,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use foreword_core::settings::Layout;
 use foreword_provider::table::ModelTable;
 
 use crate::session::Mode;
+use crate::settings::SessionSettings;
 
 pub use choose::{ChooseError, Chosen, Listed, Server};
 pub use foreword_provider::client::{ClientConfig, KeySource};
@@ -51,8 +57,8 @@ pub use tools::ToolRules;
 pub struct Config {
     /// The model where none is named.
     pub model: Option<String>,
-    /// The layout of new sessions.
-    pub layout: Option<Layout>,
+    /// The settings of new sessions.
+    pub settings: SessionSettings,
     /// The mode of new sessions.
     pub mode: Option<Mode>,
     /// What the tool servers of vaults may do.

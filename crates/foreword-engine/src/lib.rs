@@ -18,6 +18,7 @@ pub mod prepare;
 pub mod private;
 pub mod projects;
 pub mod session;
+pub mod settings;
 pub mod simulate;
 pub mod templates;
 pub mod tools;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use foreword_tools::write::{Change, WriteError, prepare};
+use foreword_tools::write::{Change, NoteFolder, WriteError};
 use foreword_vault::index::Vault;
 
 /// Where it is, in a vault.
@@ -85,22 +85,22 @@ pub fn read(root: &Path) -> Vec<String> {
 }
 
 /// Remembers one thing more.
-pub fn remember(root: &Path, what: &str) -> Result<(), MemoryError> {
-    write(root, &with(&text(root), what)?)
+pub fn remember(notes: &NoteFolder, what: &str) -> Result<(), MemoryError> {
+    write(notes, &with(&text(notes.root()), what)?)
 }
 
 /// Forgets the thing of that number, counted from 1.
-pub fn forget(root: &Path, number: usize) -> Result<(), MemoryError> {
-    write(root, &without(&text(root), number)?)
+pub fn forget(notes: &NoteFolder, number: usize) -> Result<(), MemoryError> {
+    write(notes, &without(&text(notes.root()), number)?)
 }
 
 fn text(root: &Path) -> String {
     std::fs::read_to_string(root.join(FILE)).unwrap_or_default()
 }
 
-fn write(root: &Path, text: &str) -> Result<(), MemoryError> {
-    let change = if root.join(FILE).exists() { Change::Replace(text) } else { Change::Create(text) };
-    Ok(prepare(root, FILE, &change)?.apply()?)
+fn write(notes: &NoteFolder, text: &str) -> Result<(), MemoryError> {
+    let change = if notes.root().join(FILE).exists() { Change::Replace(text) } else { Change::Create(text) };
+    Ok(notes.prepare(FILE, &change)?.apply()?)
 }
 
 #[cfg(test)]

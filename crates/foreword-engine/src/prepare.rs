@@ -1,8 +1,11 @@
 //! What a session begins with: the agent with the user's memory and the project in it.
 
+use std::path::Path;
+
 use foreword_core::catalog::Agent;
-use foreword_core::select::Select;
+use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
+use foreword_provider::model::Model;
 use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::attach::Attachment;
 use foreword_vault::folder::Problem;
@@ -12,6 +15,9 @@ use jiff::Zoned;
 
 use crate::attach::{Pages, gather};
 use crate::places::Places;
+use crate::session::Setup;
+use crate::settings::{Layers, ReadError, SessionSettings, SettingError, agent_file};
+use crate::templates::{NoTemplate, Shelf};
 use crate::trust::VaultTrust;
 use crate::{memory, projects};
 
@@ -40,9 +46,9 @@ pub struct Prepared {
     pub servers: Vec<ServerSpec>,
     /// When the user is asked before a tool runs.
     pub asking: AgentAsking,
-    /// How items are chosen, where the agent says so.
-    pub search: Option<Select>,
-    /// The model it prefers.
+    /// The session settings that the agent's file asks for.
+    pub settings: SessionSettings,
+    /// The model it prefers. Nobody but the user decides where notes are sent, so it is only said.
     pub model: Option<String>,
     /// What a person should know.
     pub problems: Vec<Problem>,
@@ -67,9 +73,62 @@ pub enum PrepareError {
         /// Those there are.
         known: Vec<String>,
     },
+    /// The agent's settings cannot be used.
+    #[error(transparent)]
+    Settings(#[from] ReadError),
+    /// A setting does not fit.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The template of a managed history cannot be used.
+    #[error(transparent)]
+    Template(#[from] NoTemplate),
     /// The project's pages cannot be fetched at all.
     #[error(transparent)]
     Web(#[from] WebError),
+}
+
+/// What a session is begun with, beside what is in the vault.
+#[derive(Clone, Debug)]
+pub struct Begin<'a> {
+    /// Its name.
+    pub session: &'a str,
+    /// Its agent, by name.
+    pub agent: Option<&'a str>,
+    /// Its model.
+    pub model: Model,
+    /// What flags, or who asks the API, say about it.
+    pub flags: SessionSettings,
+    /// What the user's configuration says.
+    pub config: SessionSettings,
+    /// Where templates are.
+    pub shelf: &'a Shelf,
+    /// The folder of local models.
+    pub models: &'a Path,
+}
+
+impl Prepared {
+    /// The setup of a session, by the settings of all places; its agent is told what the template says about the conversation.
+    pub fn begin(&mut self, begin: Begin<'_>) -> Result<Setup, PrepareError> {
+        let Begin { session, agent, model, flags, config, shelf, models } = begin;
+        let file = || agent.map(|name| format!("{}/{name}", agents::FOLDER)).unwrap_or_default();
+        if let Some(preferred) = self.model.as_ref().filter(|preferred| **preferred != model.name) {
+            let what = format!(
+                "it prefers the model {preferred}, and {} answers: only you decide where your notes are sent; --model {preferred} uses it",
+                model.name
+            );
+            self.problems.push(Problem::new(file(), what));
+        }
+        let (settings, refused) = Layers { flags, agent: self.settings.clone(), config }.merged();
+        self.problems.extend(refused.into_iter().map(|what| Problem::new(file(), what)));
+        let template = settings.template().map(|name| shelf.find(name)).transpose()?;
+        let mut setup = Setup::of(session, model, Layout::Log, 0, Some(models));
+        setup.set(&settings, template.as_ref())?;
+        setup.agent = agent.map(str::to_owned);
+        if let Some(template) = &template {
+            template.instruct(&mut self.agent);
+        }
+        Ok(setup)
+    }
 }
 
 fn listed(known: &[String]) -> String {
@@ -78,8 +137,17 @@ fn listed(known: &[String]) -> String {
 
 /// Reads all of it.
 pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Zoned) -> Result<Prepared, PrepareError> {
-    let Loaded { mut agent, servers, asking, search, model, problems, .. } = load(vault, wanted.agent)?;
+    let Loaded { mut agent, servers, asking, settings, generation, model, problems, .. } = load(vault, wanted.agent)?;
+    let settings_file = settings.as_ref().map(|file| file.path.clone());
+    let mut settings = settings.map(|file| agent_file(&file.path, &file.text)).transpose()?.unwrap_or_default();
     let mut problems: Vec<Problem> = problems.into_iter().map(|problem| Problem::new(problem.file, problem.what)).collect();
+    let file = settings_file.unwrap_or_default();
+    let unused = [("temperature", generation.temperature.is_some()), ("top_p", generation.top_p.is_some())];
+    let unused = unused.into_iter().chain([("max_turns", generation.max_turns.is_some())]);
+    for (key, _) in unused.filter(|(_, is_given)| *is_given) {
+        problems.push(Problem::new(&file, format!("generation.{key} is not supported; it has no effect")));
+    }
+    settings.budget.reply_tokens = settings.budget.reply_tokens.or(generation.max_output_tokens);
     let trust = VaultTrust::open_or_restricted(places, vault.root());
     if trust.instructions(vault) {
         agent.memory = agent.memory.or_else(|| memory::of(vault));
@@ -100,7 +168,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
         agent.project = Some(project);
         problems.extend(written.problems.into_iter().chain(gathered.problems).chain(left_out));
     }
-    Ok(Prepared { agent, servers, asking, search, model, problems })
+    Ok(Prepared { agent, servers, asking, settings, model, problems })
 }
 
 fn load(vault: &Vault, name: Option<&str>) -> Result<Loaded, PrepareError> {

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use foreword_core::catalog::{Agent, Include};
 use foreword_core::item::{ItemId, Kind};
+use foreword_core::select::Select;
 use foreword_core::session::TurnResult;
+use foreword_core::settings::Settings;
 use foreword_core::tokens::Tokens;
 use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
@@ -12,7 +14,7 @@ use foreword_tools::{Output, Toolbox};
 use crate::corpus::agent_documents;
 use crate::session::{Call, Called, Citable, Hands, Outputs, Own, Scores, Size, Sources, Stop};
 use crate::tools::Desk;
-use crate::tools::find::{DEFAULT_LIMIT, Detail, Query, SOURCE_BYTES, render};
+use crate::tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
 use crate::vectors;
 
 /// What stands under the sources of a question.
@@ -53,7 +55,7 @@ impl Workbench {
     /// `stop` ends what is running. What is found for a question fills no more than a small part of the model's window.
     pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
         let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
-        let room = share.min(DEFAULT_LIMIT * SOURCE_BYTES);
+        let room = share.min(desk.select().top_n.clamp(1, MOST_SOURCES) * SOURCE_BYTES);
         Self { desk, toolbox, stop, room, waiting: Waiting::default(), played: None }
     }
 
@@ -112,13 +114,17 @@ impl Hands for Workbench {
         self.toolbox.check(&called.tool, &called.arguments)
     }
 
-    fn sources(&mut self, words: &str, size: Size) -> Result<Sources, String> {
+    fn sources(&mut self, words: &str, size: Size, room: Tokens) -> Result<Sources, String> {
         let today = self.desk.now().date();
-        let (limit, source_bytes, detail, guidance) = match size {
-            Size::Small => (SMALL.0, SMALL.1, Detail::Name, ANSWER),
-            Size::Large => (DEFAULT_LIMIT, self.room / DEFAULT_LIMIT, Detail::All, CITE),
+        let mut select = self.desk.select().within(room);
+        let (source_bytes, detail, guidance) = match size {
+            Size::Small => (SMALL.1, Detail::Name, ANSWER),
+            Size::Large => (self.room / select.top_n.clamp(1, MOST_SOURCES), Detail::All, CITE),
         };
-        let query = Query { text: words, period: None, today, limit, kinds: &[Kind::Note], source_bytes };
+        if size == Size::Small {
+            select.top_n = select.top_n.min(SMALL.0);
+        }
+        let query = Query { text: words, period: None, today, select, kinds: &[Kind::Note], source_bytes };
         let found = self.desk.find(&query);
         // What goes by words alone is told to the user: a small model makes nothing of it.
         let remarks = found.remarks.iter().filter(|_| size == Size::Large);
@@ -135,7 +141,7 @@ impl Hands for Workbench {
         self.desk.take_warning().into_iter().collect()
     }
 
-    fn scores(&mut self, words: &str, agent: &Agent) -> Result<Scores, String> {
+    fn scores(&mut self, words: &str, agent: &Agent, settings: &Settings) -> Result<Scores, String> {
         self.waiting.follow(agent);
         let index = &mut self.waiting.index;
         let (chunks, embedded) = index.chunks();
@@ -146,9 +152,19 @@ impl Hands for Workbench {
         if let Some(model) = model.filter(|_| embedded < chunks) {
             vectors::embed(index, &self.desk.places().embeddings(), model, &mut |_, _| ControlFlow::Continue(()));
         }
-        // The core chooses; here everything is scored.
-        let search = Search { embedder: model, top_n: chunks, top_k: chunks, floor: Some(0.0), ..Search::new(words) };
-        Ok(index.search(&search).hits.into_iter().map(|hit| (hit.id, vec![hit.score])).collect())
+        // The core chooses; here everything is scored. Where tools are chosen apart, they are also scored apart: how sure a score is depends
+        // on what it competes with.
+        let all = [Kind::Rule, Kind::Reference, Kind::Tool];
+        let domains: Vec<(Select, &[Kind])> = match settings.select_tools {
+            Some(tools) => vec![(settings.select, &all[..2]), (tools, &all[2..])],
+            None => vec![(settings.select, &all)],
+        };
+        let scores = domains.into_iter().flat_map(|(select, kinds)| {
+            let strategy = strategy(select.strategy);
+            let search = Search { embedder: model, strategy, kinds, top_n: chunks, top_k: chunks, ..Search::new(words) };
+            index.scores(&search)
+        });
+        Ok(scores.collect())
     }
 
     fn stopped(&self) -> bool {

@@ -110,7 +110,15 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
     assert_eq!(send(&mut kept, "c").unwrap().text, "Whole.");
     let log = kept.store().log("s", 0).unwrap();
     let kinds: Vec<_> = log.iter().map(|entry| (entry.kind.as_str(), entry.cut_off)).collect();
-    assert_eq!(kinds, [("turn", false), ("turn", false), ("assistant", true), ("turn", false), ("assistant", false)]);
+    assert_eq!(kinds, [
+        ("turn", false),
+        ("ending", false),
+        ("turn", false),
+        ("assistant", true),
+        ("ending", false),
+        ("turn", false),
+        ("assistant", false)
+    ]);
     assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
 }
 
@@ -158,5 +166,7 @@ fn a_stopped_answer_keeps_what_was_shown() {
     };
     let said = kept.send(question("count"), &mut speaker, &mut NoHands, &|| 0, &mut each).unwrap();
     assert!(said.text.starts_with("one") && !said.text.contains("eight"), "{}", said.text);
-    assert!(kept.store().log("s", 0).unwrap().last().unwrap().cut_off);
+    let log = kept.store().log("s", 0).unwrap();
+    assert!(log.iter().rev().find(|entry| entry.kind == "assistant").unwrap().cut_off);
+    assert_eq!(log.last().unwrap().kind, "ending");
 }

@@ -24,7 +24,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let prompt = model.prompt(&messages);
         let answer = chat.answer(&prompt, &Sampling::default(), &AtomicBool::new(false), &mut |_| {});
         let tokens = model.tokenizer().encode(&answer.text);
-        println!("{}", json!({"end": format!("{:?}", answer.end), "prompt": prompt.tokens(), "text": answer.text, "tokens": tokens}));
+        println!(
+            "{}",
+            json!({"end": format!("{:?}", answer.end), "prompt": prompt.tokens(), "text": answer.text, "tokens": tokens})
+        );
     }
     Ok(())
 }

@@ -7,29 +7,28 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
-use foreword_engine::manager::{Manager, policy};
-use foreword_engine::prepare::{Wanted, prepare, servers_of};
+use foreword_engine::manager::Manager;
+use foreword_engine::prepare::{self, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Setup, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, library_of,
+    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, library_of,
     replace_turn, rewind, turn_of,
 };
-use foreword_engine::templates::Template;
+use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::answer::{Tools, Voice, asking_of, voice, workbench};
+use crate::api::counted;
 use crate::app::Common;
 use crate::clock::now_ms;
 use crate::hub::{Line, Running};
 use crate::problem::{BAD_REQUEST, INTERNAL, Problem};
-use crate::settings::instruct;
 
 /// Something for a session's thread to do.
 pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
@@ -102,10 +101,8 @@ pub(crate) struct Begin {
     pub(crate) mode: Option<Mode>,
     /// Its model.
     pub(crate) chosen: Chosen,
-    /// Its layout.
-    pub(crate) layout: Layout,
-    /// The template by which its history is managed; else all of it is sent, as far as the budget goes.
-    pub(crate) template: Option<Template>,
+    /// Its settings, as far as they are asked for.
+    pub(crate) settings: SessionSettings,
     /// When the user is asked before a tool runs; else as the agent says.
     pub(crate) asking: Option<Asking>,
 }
@@ -127,6 +124,16 @@ pub(crate) enum Turn {
     Edit(u64, String),
     /// The last one again.
     Regenerate,
+}
+
+/// A turn that can begin.
+struct Ready {
+    /// Its question, where it is new.
+    question: Option<Question>,
+    /// Its number, from 1.
+    number: u64,
+    /// Why links in its words were not followed.
+    missing: Vec<String>,
 }
 
 impl Desk {
@@ -239,38 +246,38 @@ impl Desk {
         servers: Servers,
         new: Begin,
     ) -> Result<Vec<String>, Problem> {
-        let Begin { agent, project, mode, chosen, layout, template, asking } = new;
+        let Begin { agent, project, mode, chosen, settings, asking } = new;
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
         let window = chosen.model.window;
         // A project's material may fill half of the prompt.
         let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
         let vault = self.common.vault();
-        let prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &clock::zoned()))?;
+        let mut prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &clock::zoned()))?;
+        let is_embedded = chosen.client.is_none();
+        let mut setup = prepared.begin(prepare::Begin {
+            session: &self.id,
+            agent: agent.as_deref(),
+            model: chosen.model,
+            flags: settings.over(config.answers.settings.clone()),
+            config: config.answers.config.settings.clone(),
+            shelf: &self.common.shelf(),
+            models,
+        })?;
         self.asking = asking;
         let asking = asking.unwrap_or_else(|| asking_of(prepared.asking));
         let (servers, left_out) = match servers {
             Servers::Started => (prepared.servers, Vec::new()),
             Servers::LeftOut => (Vec::new(), prepared.servers.into_iter().map(|server| server.name).collect()),
         };
-        let hands = workbench(&self.common, &self.line, &self.id, agent.as_deref(), (servers, asking), window)?;
-        let is_embedded = chosen.client.is_none();
-        let mut setup = Setup::of(&self.id, chosen.model, layout, 0, Some(models));
-        setup.agent = agent;
-        if let Some(search) = prepared.search {
-            setup.settings.select = search;
-        }
-        let mut agent = prepared.agent;
-        if let Some(template) = template {
-            instruct(&mut agent, &template);
-            setup.settings.history = policy(Some(&template), setup.settings.budget.prompt);
-            setup.template = Some(template.name);
-        }
+        let hands = workbench(&self.common, &self.line, (servers, asking), &setup)?;
+        let agent = prepared.agent;
         // The small model cannot use tools: they would only fill its window.
         let agent = if is_embedded { agent } else { hands.equip(&agent) };
         setup.choose_tool_style(&agent);
         let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), chats, now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
+        kept.heed_end(Arc::clone(&self.common.ends));
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
         self.manage(&mut kept);
         (self.kept, self.hands) = (Some(kept), Some(hands));
@@ -294,6 +301,7 @@ impl Desk {
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
             let mut kept = Kept::open(store, &self.id, Some(&models), chats)?;
+            kept.heed_end(Arc::clone(&self.common.ends));
             self.manage(&mut kept);
             self.kept = Some(kept);
         }
@@ -382,14 +390,22 @@ impl Desk {
     }
 
     /// What is attached by name: what was named must be there, what the words link to may be.
-    fn attached(&self, words: &str, named: &[String]) -> Result<Vec<Version>, Problem> {
-        let vault = self.common.vault();
+    /// With that, why links were not followed.
+    fn attached(&self, words: &str, named: &[String]) -> Result<(Vec<Version>, Vec<String>), Problem> {
+        let links: Vec<String> = links(words).collect();
+        let vault = self.common.vault_with(&named.iter().chain(&links).map(String::as_str).collect::<Vec<_>>());
         let named = named.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>();
         let mut wanted = named.map_err(|error| Problem::new(BAD_REQUEST, error))?;
         let must = wanted.len();
-        wanted.extend(links(words).filter_map(|link| vault.attachment(&link).ok()));
+        let mut missing = Vec::new();
+        for link in &links {
+            match vault.attachment(link) {
+                Ok(linked) => wanted.push(linked),
+                Err(error) => missing.push(format!("{link} attaches nothing: {error}")),
+            }
+        }
         if wanted.is_empty() {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), missing));
         }
         let places = &self.common.config.places;
         let gather = |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &clock::zoned(), Pages::Kept));
@@ -402,19 +418,20 @@ impl Desk {
             ));
         }
         let mut versions = found.versions;
-        let linked = gather(&wanted[must..])?.versions;
-        for version in linked {
+        let linked = gather(&wanted[must..])?;
+        missing.extend(linked.problems.iter().map(|problem| format!("[[{}]] attaches nothing: {}", problem.path, problem.what)));
+        for version in linked.versions {
             if !versions.iter().any(|known| known.id == version.id) {
                 versions.push(version);
             }
         }
-        Ok(versions)
+        Ok((versions, missing))
     }
 
-    /// What would be sent, as a question.
-    fn question(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Question, Problem> {
-        let mut attached = self.attached(&words, named)?;
-        let vault = self.common.vault();
+    /// What would be sent, as a question, and why links in it were not followed.
+    fn question(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<(Question, Vec<String>), Problem> {
+        let (mut attached, missing) = self.attached(&words, named)?;
+        let vault = self.common.vault_with(active.as_slice());
         let active = active.map(|name| active_note(&vault, name, &clock::zoned())).transpose();
         let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;
         for problem in active.iter().flat_map(|active| &active.problems) {
@@ -425,14 +442,15 @@ impl Desk {
         attached.extend(active);
         let kept = self.kept()?;
         let library = library_of(kept, &vault, &clock::zoned())?;
-        Ok(Question { turn: TurnInput { words, attached, active_note, ..TurnInput::default() }, library })
+        let turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
+        Ok((Question { turn, library }, missing))
     }
 
     /// What would be sent; nothing is sent or kept.
     pub(crate) fn preview(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Preview, Problem> {
-        let question = self.question(words, named, active)?;
+        let (question, missing) = self.question(words, named, active)?;
         self.answering()?;
-        self.previewed(question)
+        self.previewed(question, missing)
     }
 
     /// The same of a session that has not begun. Nobody has to be there who would answer.
@@ -444,8 +462,8 @@ impl Desk {
         active: Option<&str>,
     ) -> Result<Preview, Problem> {
         let servers = self.sketch(new)?;
-        let question = self.question(words, named, active)?;
-        let mut preview = self.previewed(question)?;
+        let (question, missing) = self.question(words, named, active)?;
+        let mut preview = self.previewed(question, missing)?;
         if !servers.is_empty() {
             let servers = servers.join(", ");
             preview.problems.push(format!("the tools of {servers} are not counted: tool servers start with the session"));
@@ -453,18 +471,21 @@ impl Desk {
         Ok(preview)
     }
 
-    fn previewed(&mut self, question: Question) -> Result<Preview, Problem> {
+    fn previewed(&mut self, question: Question, missing: Vec<String>) -> Result<Preview, Problem> {
         let (Some(kept), Some(hands)) = (self.kept.as_ref(), self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
         };
-        Ok(kept.preview(question, &mut hands.bench, now_ms())?)
+        let mut preview = kept.preview(question, &mut hands.bench, now_ms())?;
+        counted(&mut preview.request);
+        preview.problems.splice(0..0, missing);
+        Ok(preview)
     }
 
     /// Runs a turn. `accepted` is told as soon as the words are stored and nothing but the model can go wrong; the rest is told to the feed.
     pub(crate) fn turn(&mut self, turn: Turn, running: Running, accepted: oneshot::Sender<Result<u64, Problem>>) {
         self.line.stop.store(false, Ordering::Relaxed);
         let ready = self.writable().and_then(|()| self.ready(turn));
-        let (question, number) = match ready.and_then(|ready| self.stored().map(|()| ready)) {
+        let Ready { question, number, missing } = match ready.and_then(|ready| self.stored().map(|()| ready)) {
             Ok(ready) => ready,
             Err(problem) => {
                 drop(running);
@@ -480,6 +501,9 @@ impl Desk {
                 let after = line.feed.tell("turn", &json!({"turn": number, "words": words}));
                 line.began.store(after, Ordering::Release);
                 let _ = accepted.send(Ok(after));
+                for text in &missing {
+                    line.feed.tell("note", &json!({"text": text}));
+                }
             }
         };
         let ended = self.run(question, number, &mut begin);
@@ -501,17 +525,18 @@ impl Desk {
         };
     }
 
-    /// Gets everything ready that can be wrong before a turn begins; its question, where it is new, and its number.
-    fn ready(&mut self, turn: Turn) -> Result<(Option<Question>, u64), Problem> {
+    /// Gets everything ready that can be wrong before a turn begins.
+    fn ready(&mut self, turn: Turn) -> Result<Ready, Problem> {
+        let mut missing = Vec::new();
         let (number, words) = match turn {
             Turn::New(words, named, active) => {
-                let question = self.question(words, &named, active.as_deref())?;
+                let (question, missing) = self.question(words, &named, active.as_deref())?;
                 self.answering()?;
-                return Ok((Some(question), self.turns()? + 1));
+                return Ok(Ready { question: Some(question), number: self.turns()? + 1, missing });
             }
             Turn::GoOn => {
                 self.answering()?;
-                return Ok((None, self.turns()?));
+                return Ok(Ready { question: None, number: self.turns()?, missing });
             }
             Turn::Edit(number, words) => (number, Some(words)),
             Turn::Regenerate => (self.turns()?, None),
@@ -524,7 +549,9 @@ impl Desk {
             None => before,
             Some(words) => {
                 let mut attached = before.attached;
-                for version in self.attached(&words, &[])? {
+                let (linked, unlinked) = self.attached(&words, &[])?;
+                missing = unlinked;
+                for version in linked {
                     if !attached.iter().any(|known| known.id == version.id) {
                         attached.push(version);
                     }
@@ -535,7 +562,7 @@ impl Desk {
         self.close();
         replace_turn(&mut store, &self.id, number, input, now_ms())?;
         self.answering()?;
-        Ok((None, number))
+        Ok(Ready { question: None, number, missing })
     }
 
     fn turns(&mut self) -> Result<u64, Problem> {
@@ -553,12 +580,12 @@ impl Desk {
     pub(crate) fn equipped(&mut self) -> Result<(&mut Kept, &mut Tools), Problem> {
         let (asking, common, line) = (self.asking, Arc::clone(&self.common), self.line.clone());
         let kept = self.kept()?;
-        let (agent, id, window) = (kept.setup().agent.clone(), kept.id().to_owned(), kept.setup().model.window);
+        let setup = kept.setup().clone();
         if self.hands.is_none() {
             // An agent that is gone leaves its session without its tool servers.
-            let (servers, usual) = servers_of(&common.vault(), agent.as_deref()).unwrap_or_default();
+            let (servers, usual) = servers_of(&common.vault(), setup.agent.as_deref()).unwrap_or_default();
             let asking = asking.unwrap_or_else(|| asking_of(usual));
-            self.hands = Some(workbench(&common, &line, &id, agent.as_deref(), (servers, asking), window)?);
+            self.hands = Some(workbench(&common, &line, (servers, asking), &setup)?);
         }
         let open = self.kept.as_mut().zip(self.hands.as_mut());
         open.ok_or_else(|| Problem::new(INTERNAL, "the session is not open"))

@@ -7,7 +7,7 @@ use foreword_engine::audit::AuditedApprove;
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, Script, Speaker, Stop, Store as _, embedded_file,
+    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, Script, Setup, Speaker, Stop, Store as _, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, own_tools};
 use foreword_engine::trust::StoredPins;
@@ -34,12 +34,11 @@ pub(crate) struct Tools {
 pub(crate) fn workbench(
     common: &Common,
     line: &Line,
-    session: &str,
-    agent: Option<&str>,
     (servers, asking): (Vec<ServerSpec>, Asking),
-    window: foreword_engine::session::Tokens,
+    setup: &Setup,
 ) -> Result<Tools, Problem> {
-    let notes = common.notes()?.for_session();
+    let (session, agent) = (&setup.settings.session, setup.agent.as_deref());
+    let notes = common.notes()?.for_session(setup);
     let store = common.store();
     let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
@@ -52,7 +51,7 @@ pub(crate) fn workbench(
     let pins = Box::new(StoredPins::new(&common.config.places, &common.root, agent.unwrap_or_default(), &servers));
     let toolbox = Toolbox::new(own, configs, asking, asker, pins);
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
-    let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), window).played(outputs);
+    let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), setup.room_for_sources()).played(outputs);
     let mut tools = Tools { bench, asking, servers, withheld };
     for (server, message) in tools.problems() {
         line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use foreword_engine::audit::Audit;
 use foreword_engine::clock;
 use foreword_engine::corpus::Corpus;
-use foreword_engine::meaning::{Fetch, Meaning};
-use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite};
+use foreword_engine::meaning::Meaning;
+use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite, Stop};
 use foreword_engine::templates::Shelf;
-use foreword_engine::tools::Desk as Notes;
+use foreword_engine::tools::{Desk as Notes, NoteFolder};
 use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::{Vault, open};
 use jiff::tz::TimeZone;
@@ -63,12 +63,14 @@ impl App {
             root,
             audit: Audit::new(&config.places.state),
             store_file: state.store(),
+            note_folder: trust.note_folder()?,
             vault: Mutex::new((Arc::new(vault), Instant::now())),
             store: Shared::new(store)?,
             notes: Mutex::default(),
             embedded: Mutex::default(),
             clients: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
+            ends: Stop::default(),
         });
         watch_store(&common)?;
         let hub = Hub::new(Arc::clone(&common), config.limits.sessions, config.limits.rest)?;
@@ -117,6 +119,8 @@ pub(crate) struct Common {
     pub(crate) audit: Audit,
     /// The database of the vault's sessions.
     pub(crate) store_file: PathBuf,
+    /// The notes of the vault, to be changed.
+    pub(crate) note_folder: NoteFolder,
     vault: Mutex<(Arc<Vault>, Instant)>,
     store: Shared,
     /// The notes and what finds them, once a session needed them.
@@ -126,14 +130,27 @@ pub(crate) struct Common {
     /// Providers that were spoken to, each with its connections.
     clients: Mutex<Vec<(ClientConfig, Arc<Client>)>>,
     pub(crate) runtime: tokio::runtime::Handle,
+    /// Set when the server is about to end, before the turns that run are stopped.
+    pub(crate) ends: Stop,
 }
 
 impl Common {
     /// The vault, looked at again where that was some time ago and nobody is reading it.
     pub(crate) fn vault(&self) -> Arc<Vault> {
+        self.vault_once(|_, looked| looked.elapsed() > FRESH)
+    }
+
+    /// The same, looked through again where one of these notes is not in it: a note can be newer than the list of notes.
+    pub(crate) fn vault_with(&self, wanted: &[&str]) -> Arc<Vault> {
+        self.vault_once(|vault, looked| {
+            looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err())
+        })
+    }
+
+    fn vault_once(&self, is_stale: impl FnOnce(&Vault, Instant) -> bool) -> Arc<Vault> {
         let mut held = self.vault.lock().unwrap_or_else(PoisonError::into_inner);
         let (vault, looked) = &mut *held;
-        if looked.elapsed() > FRESH
+        if is_stale(vault, *looked)
             && let Some(vault) = Arc::get_mut(vault)
         {
             vault.refresh();
@@ -160,7 +177,7 @@ impl Common {
         }
         let places = self.config.places.clone();
         let corpus = Corpus::open(&self.root, &places, TimeZone::system()).map_err(|error| Problem::new(INTERNAL, error))?;
-        let meaning = Meaning::new(&places.models, Fetch::Never);
+        let meaning = Meaning::new(&places.models, self.config.weights.clone());
         let notes = Notes::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned);
         *held = Some(notes.clone());
         Ok(notes)

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreword_engine::config::{Chosen, Server};
+use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
+use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;
 
@@ -20,6 +22,8 @@ pub struct Config {
     pub vault: PathBuf,
     /// Where things are kept outside of it.
     pub places: Places,
+    /// Whether the weights for searching by meaning may be fetched. A request should not wait for them: in the background, or never.
+    pub weights: Fetch,
     /// Templates of the user's own.
     pub templates: Option<PathBuf>,
     /// Who answers.
@@ -59,6 +63,8 @@ pub struct Answers {
     pub window: Option<u64>,
     /// A file with answers, to try things out.
     pub script: Option<PathBuf>,
+    /// The settings of new sessions, where who begins one does not say: they count more than an agent's and the configured ones.
+    pub settings: SessionSettings,
 }
 
 impl Answers {

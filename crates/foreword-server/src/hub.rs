@@ -290,6 +290,7 @@ impl Hub {
 
     /// Ends all turns that run.
     pub(crate) fn stop_all(&self) {
+        self.common.ends.store(true, Ordering::Relaxed);
         for open in self.open().values() {
             open.line.stop.store(true, Ordering::Relaxed);
         }

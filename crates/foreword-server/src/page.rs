@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 29] = [
+const FILES: [(&str, &str, &str); 31] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -23,6 +23,7 @@ const FILES: [(&str, &str, &str); 29] = [
     ("/context.js", SCRIPT, include_str!("../web/context.js")),
     ("/dom.js", SCRIPT, include_str!("../web/dom.js")),
     ("/figures.js", SCRIPT, include_str!("../web/figures.js")),
+    ("/ending.js", SCRIPT, include_str!("../web/ending.js")),
     ("/fold.js", SCRIPT, include_str!("../web/fold.js")),
     ("/layers.js", SCRIPT, include_str!("../web/layers.js")),
     ("/ledger.js", SCRIPT, include_str!("../web/ledger.js")),
@@ -41,6 +42,7 @@ const FILES: [(&str, &str, &str); 29] = [
     ("/theme.js", SCRIPT, include_str!("../web/theme.js")),
     ("/trust.js", SCRIPT, include_str!("../web/trust.js")),
     ("/tryit.js", SCRIPT, include_str!("../web/tryit.js")),
+    ("/vendor/markdown-it.esm.min.mjs", SCRIPT, include_str!("../web/vendor/markdown-it.esm.min.mjs")),
 ];
 
 /// Whether a path is one of the page's files.
@@ -68,4 +70,24 @@ pub(crate) async fn missing(uri: Uri, headers: HeaderMap) -> Response {
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let detail = format!("{:?} takes no {method}; the Allow header tells what it takes", uri.path());
     Hearer::of(&uri, &headers).told(Problem::new(WRONG_METHOD, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use foreword_engine::session::Hash;
+
+    use super::*;
+
+    #[test]
+    fn code_of_others_is_what_was_published() {
+        let on_record = include_str!("../web/vendor/README.md");
+        let vendored: Vec<_> = FILES.iter().filter(|(path, ..)| path.starts_with("/vendor/")).collect();
+        assert!(!vendored.is_empty());
+        for (path, _, text) in vendored {
+            let hash = Hash::of(text).to_string();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            let is_on_record = on_record.lines().any(|line| line.contains(name) && line.contains(&hash));
+            assert!(is_on_record, "{name} has the SHA-256 {hash}, which web/vendor/README.md does not name");
+        }
+    }
 }

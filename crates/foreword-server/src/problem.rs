@@ -9,7 +9,7 @@ use foreword_engine::attach::WebError;
 use foreword_engine::gateway::Front;
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{
-    DiffError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError,
+    ChangeError, DiffError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError,
 };
 use foreword_engine::templates::NoTemplate;
 use serde::{Deserialize, Serialize};
@@ -155,6 +155,17 @@ impl From<InputError> for Problem {
     }
 }
 
+impl From<ChangeError> for Problem {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Setting(error) => Self::new(BAD_REQUEST, error),
+            ChangeError::Template(error) => error.into(),
+            ChangeError::Setup(error) => error.into(),
+            ChangeError::Input(error) => error.into(),
+        }
+    }
+}
+
 impl From<PinError> for Problem {
     fn from(error: PinError) -> Self {
         match error {
@@ -225,6 +236,8 @@ impl From<PrepareError> for Problem {
     fn from(error: PrepareError) -> Self {
         match error {
             PrepareError::Web(error) => error.into(),
+            PrepareError::Template(error) => error.into(),
+            error @ (PrepareError::Settings(_) | PrepareError::Setting(_)) => Self::new(BAD_REQUEST, error),
             error => Self::new(NOT_FOUND, error),
         }
     }

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use foreword_engine::config::Chosen;
-use foreword_engine::manager::policy;
 use foreword_engine::prepare::servers_of;
 use foreword_engine::session::{Agent, HistoryPolicy, Input, ItemId, Mode, Setup, embedded_file};
-use foreword_engine::templates::Template;
+use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
 use foreword_engine::vault::{Include, agent as load};
 
@@ -14,14 +13,6 @@ use crate::actor::Desk;
 use crate::answer::{Tools, asking_of};
 use crate::clock::now_ms;
 use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
-
-/// An agent that is also told what a template says about the conversation.
-pub(crate) fn instruct(agent: &mut Agent, template: &Template) {
-    if let Some(instructions) = &template.parsed.chat_instructions {
-        let both = [agent.system_prompt.trim(), instructions.trim()].join("\n\n");
-        agent.system_prompt = both.trim().into();
-    }
-}
 
 impl Desk {
     /// Carries the turns in another way from here on.
@@ -47,16 +38,13 @@ impl Desk {
         Ok(self.hands.as_ref().map(Tools::asking).or(self.asking).unwrap_or_else(usual))
     }
 
-    /// Sends older messages by a template from here on, or all of them.
-    pub(crate) fn set_history(&mut self, template: Option<Template>) -> Result<(), Problem> {
-        let kept = self.kept()?;
-        let now = kept.setup().template.as_deref().filter(|_| is_managed(kept.setup()));
-        if now != template.as_ref().map(|template| template.name.as_str()) {
-            let prompt = kept.setup().settings.budget.prompt;
-            let history = template.as_ref().map_or(HistoryPolicy::Full, |template| policy(Some(template), prompt));
-            kept.change_history(history, template.map(|template| template.name), now_ms());
-            // Who manages it is found anew when the session is opened again.
+    /// Puts its requests together in another way from here on. What is not said stays as it is.
+    pub(crate) fn set_settings(&mut self, settings: &SessionSettings) -> Result<(), Problem> {
+        let shelf = self.common.shelf();
+        if self.kept()?.change_settings(settings, &shelf, now_ms())? {
+            // Who manages the history, and what the tools work with, is found anew.
             self.close();
+            self.hands = None;
         }
         Ok(())
     }
@@ -69,19 +57,10 @@ impl Desk {
             return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
         }
         let kept = self.kept()?;
-        let old = kept.setup();
-        if old.model.name == chosen.model.name {
+        if kept.setup().model.name == chosen.model.name {
             return Ok(());
         }
-        let setup = Setup::of(kept.id(), chosen.model, old.settings.layout, 0, Some(models));
-        let mut setup = Setup { agent: old.agent.clone(), template: old.template.clone(), ttl: old.ttl, ..setup };
-        setup.choose_tool_style(kept.session().agent());
-        kept.change_model(setup, Some(models), now_ms())?;
-        if kept.setup().is_embedded() {
-            // The small model cannot use tools: they would only fill its window.
-            let agent = Agent { servers: Vec::new(), tools: Vec::new(), ..kept.session().agent().clone() };
-            kept.change_agent(agent, now_ms())?;
-        }
+        kept.use_model(chosen.model, Some(models), now_ms())?;
         self.voice = None;
         Ok(())
     }
@@ -97,7 +76,7 @@ impl Desk {
             return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault any more")));
         };
         if let Some(template) = kept.setup().template.as_deref().and_then(|name| common.shelf().find(name).ok()) {
-            instruct(&mut agent, &template);
+            template.instruct(&mut agent);
         }
         let old = kept.session().agent().clone();
         let taken = old.clone();

@@ -33,6 +33,7 @@ const CITING: &str = r#"{"replies": [
 const ENTER: &str = "\u{e007}";
 const ESCAPE: &str = "\u{e00c}";
 const RIGHT: &str = "\u{e014}";
+const DOWN: &str = "\u{e015}";
 const SPACE: &str = "\u{e00d}";
 const IDLE: &str = "return document.querySelector('.send[aria-label=Send]') && !document.querySelector('.running')";
 
@@ -97,6 +98,18 @@ impl Page {
             self.look(width, height, theme);
             self.picture(&format!("{name}-{width}-{theme}"));
         }
+    }
+
+    /// What a checker of accessibility would find, as far as it was ever found here.
+    fn accessible(&self, what: &str) {
+        let found = self.run(
+            "const wrong = { 'a control in a summary': 'summary button, summary a, summary input', 'a role that a textarea cannot have': 'textarea[role]', \
+             'a box without a label': 'input[type=checkbox]:not([aria-label]):not(label input)', 'a message without its speaker': '.message:not(:has(> h2))', \
+             'a label that hides the words on a button': 'button.model[aria-label]', 'a second stop in a session': '.session .icon-button:not([tabindex=\"-1\"])' }; \
+             const found = Object.entries(wrong).filter(([, css]) => document.querySelector(css)).map(([name]) => name); \
+             if (document.querySelectorAll('h1').length !== 1) found.push('not one main heading'); return found.join(', ')",
+        );
+        assert_eq!(found, "", "{what}");
     }
 
     fn fits(&self, what: &str) {
@@ -169,6 +182,7 @@ fn asking(page: &Page) {
     page.wait("the end", IDLE);
     page.wait("the picture", "return document.querySelectorAll('.chart .bar-group').length === 3");
     page.seen("answer");
+    page.accessible("a session");
 }
 
 fn what_the_model_was_given(page: &Page) {
@@ -219,7 +233,7 @@ fn stopping_and_saying_it_otherwise(page: &Page) {
     page.picture("streaming");
     page.click(".send.stop");
     page.wait("the end", IDLE);
-    page.shows(".log", &["This answer was stopped before its end."]);
+    page.shows(".log", &["You stopped this answer."]);
     page.run("[...document.querySelectorAll('.message.user')].at(-1).querySelector('[aria-label=Edit]').click(); return 1");
     page.type_into("textarea.edit", " again");
     page.type_into("textarea.edit", ENTER);
@@ -246,9 +260,9 @@ fn approving(page: &Page) {
     assert_eq!(page.run("return document.querySelector('.code code').textContent"), "echo <b>hi</b>");
     let note = page.server.folder.path().join("vault/Garden/Beans 2027.md");
     assert_eq!(fs::read_to_string(note).unwrap(), "Sow in mid May.\n");
-    // Answer anew, then a fork.
+    // Regenerate, then a fork.
     page.run("document.querySelector('.message:last-child').dataset.old = 'yes'; return 1");
-    page.click(".message:last-child [aria-label='Answer anew']");
+    page.click(".message:last-child [aria-label='Regenerate']");
     page.wait("it is gone", "return !document.querySelector('[data-old]')");
     page.wait("the answer", "return document.querySelector('.log').innerText.includes('I wrote it down')");
     page.wait("the end", IDLE);
@@ -264,6 +278,7 @@ fn items_and_the_catalog(page: &Page) {
     page.wait("the items", "return document.querySelector('.context [aria-label=\"Add bed-sizes\"]')");
     page.shows(".context", &["units", "010", "Always", "frost-dates", "Agent", "writeNote", "asks", "foreword"]);
     page.seen("items");
+    page.accessible("the items of a session");
     // Three columns where there is room.
     let columns = "return getComputedStyle(document.querySelector('.context .columns')).gridTemplateColumns.split(' ').length";
     assert_eq!(page.run(columns), 1);
@@ -313,9 +328,9 @@ fn keeping_and_folding(page: &Page) {
     page.wait("the pins", "return document.querySelectorAll('.pins li').length === 2");
     page.press(".fold button", "Fold…");
     page.wait("what would leave", "return document.querySelector('dialog .sums')");
-    page.shows("dialog", &["prompt now", "behind the fold", "messages leave"]);
+    page.shows("dialog", &["prompt now", "after folding", "messages leave"]);
     page.seen("fold");
-    page.press("dialog button", "Fold with the next question");
+    page.press("dialog button", "Fold with the next message");
     page.wait("it is closed", "return !document.querySelector('dialog[open]')");
     page.press(".fold button", "Undo the last fold");
     page.click(".pins .icon-button");
@@ -495,4 +510,182 @@ fn citing_and_typing(page: &Page) {
     };
     assert_eq!((press("querySelector('p').",), press("")), (json!(true), json!(false)));
     page.forget_log("/preview");
+}
+
+/// A question without an answer, half an answer, one that is as long as it may be, and one that comes slowly.
+const FAILING: &str = r#"{"replies": [
+    {"error": "asking llm.example: 500 Internal Server Error: overloaded"},
+    {"text": "The beans go in ", "error": "asking llm.example: the connection was lost"},
+    {"text": "The beans go in in mid May and", "length": true},
+    {"text": "then the frost is over."},
+    {"text": "one two three four five six seven eight nine ten eleven twelve one two three four five six seven eight", "delay_ms": 150},
+    {"text": "Done."}
+]}"#;
+
+#[test]
+fn what_went_wrong_stays_in_the_conversation() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
+    let page = Page { server: Running::over(&examples, FAILING, Some("claude-sonnet-5")), browser: Browser::open((1400, 900)) };
+    page.go(&page.server.page());
+    page.wait("the page", "return document.querySelector('.try')");
+    page.look(1400, 900, "light");
+    let card = "return document.querySelector('.error-card')?.innerText";
+    page.say("When do the beans go in?");
+    page.wait("the reason", card);
+    page.shows(".error-card", &["There is no answer", "500 Internal Server Error", "Retry", "Change model"]);
+    page.seen("no-answer");
+    // It is on record: a reload tells it again, and nothing of it follows into another session.
+    page.run("location.reload(); return 1");
+    page.wait("the reason again", card);
+    page.click("[aria-label='New session (Alt+N)']");
+    page.wait("a new one", "return document.querySelector('.welcome') && !document.querySelector('.error-card, .toast')");
+    page.run("history.back(); return 1");
+    page.wait("the session that was left", card);
+    page.press(".error-card button", "Retry");
+    page.wait("half an answer", "return document.querySelector('.error-card')?.innerText.includes('The answer broke off')");
+    page.shows(".log", &["The beans go in", "the connection was lost", "Continue"]);
+    page.seen("broke-off");
+    // A script takes its replies by requests, and the one that was retried counts once: it breaks off once more.
+    page.press(".error-card button", "Continue");
+    page.wait("the next question", "return document.querySelectorAll('.bubble').length === 2");
+    page.wait("half an answer again", card);
+    page.press(".error-card button", "Continue");
+    page.wait("the limit", "return document.querySelector('.early-end[data-why=length]')?.innerText.includes('length limit')");
+    assert_eq!(page.run("return document.querySelectorAll('.error-card').length"), 0);
+    page.seen("length");
+    page.press(".early-end button", "Continue");
+    page.wait("the rest", "return document.querySelector('.log').innerText.includes('then the frost is over.')");
+    page.wait("the end", IDLE);
+    // What was selected stays selected while an answer comes, and when it is whole.
+    page.run("const words = document.querySelector('.bubble'); getSelection().selectAllChildren(words); return 1");
+    page.run("const field = document.querySelector('#composer'); field.value = 'Count'; field.dispatchEvent(new Event('input')); document.querySelector('.send').click(); return 1");
+    page.wait("some words", "return document.querySelector('.running .words')?.innerText.includes('two')");
+    page.run("const text = document.querySelector('.running .words p').firstChild; getSelection().setBaseAndExtent(text, 0, text, 7); return 1");
+    page.wait("more words", "return document.querySelector('.running .words')?.innerText.includes('nine')");
+    assert_eq!(page.run("return getSelection().toString()"), "one two");
+    page.wait("the end", IDLE);
+    page.wait("its context", "return document.querySelectorAll('.view-context').length === 5");
+    assert_eq!(page.run("return getSelection().toString()"), "one two");
+    // What is asked of a session that answers again already is refused, which a browser writes down.
+    page.forget_log("409");
+    page.say("Again");
+    page.wait("the last answer", "return document.querySelector('.log').innerText.includes('Done.')");
+    page.wait("the end", IDLE);
+}
+
+#[test]
+fn the_way_back_leads_back() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
+    let server = Running::over(&examples, r#"{"replies": [{"text": "Sow the beans in **mid May**."}]}"#, Some("claude-sonnet-5"));
+    let page = Page { server, browser: Browser::open((1400, 900)) };
+    page.go(&page.server.page());
+    page.wait("the page", "return document.querySelector('.try')");
+    page.accessible("the first screen");
+    // What is completed stays in the sentence.
+    page.type_into("#composer", "What about @Garden/Bed");
+    page.wait("the note", "return document.querySelector('.completions:not([hidden]) .label')?.textContent === 'Garden/Beds'");
+    page.type_into("#composer", ENTER);
+    page.type_into("#composer", " and #garden/see");
+    page.wait("the tag", "return document.querySelector('.completions:not([hidden]) .label')?.textContent === '#garden/seeds'");
+    page.type_into("#composer", ENTER);
+    let typed = "return document.querySelector('#composer').value";
+    assert_eq!(page.run(typed), "What about [[Garden/Beds]] and #garden/seeds ");
+    page.shows(".chips", &["#garden/seeds"]);
+    // A link that leads nowhere is told before it is sent.
+    page.type_into("#composer", "or [[No Such Note]] ");
+    page.wait(
+        "the remark",
+        "return document.querySelector('.next-words:not([hidden])')?.innerText.includes('[[No Such Note]] attaches nothing')",
+    );
+    // A draft survives a reload.
+    page.run("location.reload(); return 1");
+    page.wait("the page", "return document.querySelector('.try')");
+    assert_eq!(page.run(typed), "What about [[Garden/Beds]] and #garden/seeds or [[No Such Note]] ");
+    page.shows(".chips", &["#garden/seeds"]);
+    page.ask("?");
+    let first = page.run("return location.hash");
+    page.click("[aria-label='New session (Alt+N)']");
+    page.wait("a new one", "return document.querySelector('.welcome') && location.hash === ''");
+    page.run("history.back(); return 1");
+    page.wait("the session", "return document.querySelector('.assistant strong')?.textContent === 'mid May'");
+    assert_eq!(page.run("return location.hash"), first);
+    page.run("history.forward(); return 1");
+    page.wait("the new one", "return document.querySelector('.welcome')");
+    page.run(&format!("location.hash = {first}; return 1"));
+    page.wait("the session by its address", "return document.querySelector('.assistant strong')");
+    // A renamed session is found by its title, and by keys alone.
+    let id = first.as_str().unwrap().trim_start_matches("#/").to_owned();
+    page.server.call("PATCH", &format!("/api/v1/sessions/{id}"), Some(&json!({"title": "Planting out"})));
+    page.run("document.querySelector('.side-search input').focus(); return 1");
+    page.type_into(".side-search input", "plan");
+    page.wait("the title", "return document.querySelector('.found-session .session-title mark')?.textContent === 'Plan'");
+    page.accessible("what was found");
+    page.type_into(".side-search input", DOWN);
+    page.wait("the first hit", "return document.activeElement.innerText === 'Planting out'");
+    page.type_into(".session-open:focus", ESCAPE);
+    page.wait(
+        "the list",
+        "return document.querySelector('.session') && document.activeElement.type === 'search' && !document.activeElement.value",
+    );
+    // Escape while writing leaves the panel open.
+    page.type_into("#composer", ESCAPE);
+    assert_eq!(page.run("return document.querySelector('.panel').hidden"), false);
+    page.no_errors();
+}
+
+/// A text as the page shows it: its markup without attributes that only say how it looks or behaves.
+const MARKDOWN: &[(&str, &str)] = &[
+    ("**A** and **5**", "<p><strong>A</strong> and <strong>5</strong></p>"),
+    ("snake_case and __bold__ and ***x***", "<p>snake_case and <strong>bold</strong> and <em><strong>x</strong></em></p>"),
+    (r"\*no\* &amp; &lt;b&gt;", "<p>*no* &amp; &lt;b&gt;</p>"),
+    ("[t](https://e.org/a \"title\")", "<p><a>t</a></p>"),
+    ("[a][r]\n\n[r]: https://x.org", "<p><a>a</a></p>"),
+    (
+        "a | b\n--|:-:\n1 | 2",
+        "<div><table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td>2</td></tr></tbody></table></div>",
+    ),
+    ("see https://e.org/x, or https://e.org/y.", "<p>see <a>https://e.org/x</a>, or <a>https://e.org/y</a>.</p>"),
+    ("![a leaf](https://x.org/p.png)", "<p><a>Image: a leaf</a></p>"),
+    ("> [!warning] Mind *it*\n> body", "<blockquote><p>Mind <em>it</em></p><p>body</p></blockquote>"),
+    ("> a\n\n> b", "<blockquote><p>a</p></blockquote><blockquote><p>b</p></blockquote>"),
+    ("- [x] done\n- [ ] open", "<ul><li><input>done</li><li><input>open</li></ul>"),
+    ("1. a\n   - b\n2. c", "<ol><li>a<ul><li>b</li></ul></li><li>c</li></ol>"),
+    ("See [[Garden/Beds|the beds]].", "<p>See <button>the beds</button>.</p>"),
+    (
+        "It is so [^1].\n\n[^1]: [[Garden/Beds]]",
+        "<p>It is so <sup><button>1</button></sup>.</p><ul><li><span>1</span><span><button>Garden/Beds</button></span></li></ul>",
+    ),
+    ("<img src=x onerror=alert(1)>", "<p>&lt;img src=x onerror=alert(1)&gt;</p>"),
+    ("[j](javascript:alert(1)) [d](data:text/html,x)", "<p>[j](javascript:alert(1)) [d](data:text/html,x)</p>"),
+    ("<https://e.org/\"onclick=x>", "<p><a>https://e.org/\"onclick=x</a></p>"),
+    (
+        "`<b>` and\n\n    <i>\n",
+        "<p><code>&lt;b&gt;</code> and</p><figure><figcaption><span>text</span><button>Copy</button></figcaption><pre><code>&lt;i&gt;</code></pre></figure>",
+    ),
+    ("a\nb", "<p>a<br>b</p>"),
+];
+
+#[test]
+fn markdown_is_read_as_commonmark() {
+    let page = Page::open();
+    page.run("import('/markdown.js').then((module) => { window.reading = module; }); return 1");
+    page.wait("the module", "return window.reading && 1");
+    for (text, expect) in MARKDOWN {
+        let shown = format!(
+            "const node = document.createElement('div'); node.append(...window.reading.markdown({}, () => {{}})); return node.innerHTML.replace(/<(\\w+)[^>]*>/g, '<$1>')",
+            json!(text)
+        );
+        assert_eq!(page.run(&shown), *expect, "{text}");
+    }
+    // Read as it grows, it is the same in the end.
+    let all = MARKDOWN.iter().map(|(text, _)| *text).collect::<Vec<_>>().join("\n\n");
+    let same = format!(
+        "const [text, whole, grown] = [{}, document.createElement('div'), document.createElement('div')]; whole.append(...window.reading.markdown(text, () => {{}})); \
+         const growing = new window.reading.GrowingMarkdown(grown, () => {{}}); for (let end = 1; end < text.length; end += 3) growing.grow(text.slice(0, end)); \
+         growing.finish(text); return whole.isEqualNode(grown)",
+        json!(all)
+    );
+    assert_eq!(page.run(&same), true);
+    assert_eq!(page.run("return document.querySelectorAll('img[src=x]').length"), 0);
+    page.no_errors();
 }

@@ -28,7 +28,7 @@ fn a_turn_streams_and_is_kept() {
     assert_eq!(names(&events), ["request", "part", "done"]);
     assert_eq!(text_of(&events), "The starter was **too young**.");
     let session = server.get(&format!("/api/v1/sessions/{id}"));
-    assert_eq!(session["title"], "Why was the loaf flat");
+    assert_eq!(session["title"], "Why was the loaf flat?");
     let messages = session["messages"].as_array().unwrap();
     assert_eq!(messages.len(), 2);
     assert_eq!(messages[0]["attached"], json!(["Kitchen/Bread.md"]));
@@ -87,7 +87,8 @@ fn the_images_of_the_open_note_are_sent() {
     let preview = server.post(&format!("/api/v1/sessions/{id}/preview"), message.clone());
     let has_image = |request: &Value| {
         let context = request["context"].as_array().unwrap();
-        context.iter().any(|entry| entry["item"] == "image:pic.png") && context.iter().any(|entry| entry["item"] == "note:Open.md")
+        context.iter().any(|entry| entry["item"] == "image:pic.png")
+            && context.iter().any(|entry| entry["item"] == "note:Open.md")
     };
     assert!(has_image(&preview), "{preview}");
     let begun = server.post(&format!("/api/v1/sessions/{id}/messages"), message);
@@ -95,7 +96,8 @@ fn the_images_of_the_open_note_are_sent() {
     assert!(has_image(&server.get(&format!("/api/v1/sessions/{id}/requests/0"))));
     let wire = server.get(&format!("/api/v1/sessions/{id}/requests/0/wire")).to_string();
     assert!(wire.contains("iVBORw0KGgo=") && wire.contains("image/png"), "{wire}");
-    let wrong = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": "x", "active_note": "#garden"})));
+    let wrong =
+        server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": "x", "active_note": "#garden"})));
     assert_eq!(wrong.status, 400);
     assert!(wrong.body.contains("one whole note"), "{}", wrong.body);
 }
@@ -230,7 +232,7 @@ fn the_vault_and_nothing_else() {
     };
     assert_eq!(labels("brea"), ["Kitchen/Bread.md"]);
     assert_eq!(labels("gard"), ["#garden"]);
-    assert_eq!(labels("kitch"), ["Kitchen/Bread.md", "Kitchen/"]);
+    assert_eq!(labels("kitch"), ["Kitchen/", "Kitchen/Bread.md"]);
     assert_eq!(labels("&kinds=tag"), ["#baking", "#garden"]);
     assert_eq!(labels("&kinds=folder,tag&limit=1"), ["#baking"]);
     assert_eq!(server.call("GET", "/api/v1/vault/complete?kinds=secret", None).status, 400);
@@ -311,5 +313,168 @@ fn an_end_keeps_what_was_said() {
     let row = foreword_engine::session::Store::session(&store, &id).unwrap();
     let said = foreword_engine::session::transcript(&store, &row).unwrap();
     assert_eq!(said.messages[0].text, "Count");
+    // Nobody stopped the answer: the server ended.
+    let last = foreword_engine::session::named_messages(&store, &id).unwrap().pop().unwrap();
+    assert!(last.entry.cut_off, "{last:?}");
+    assert_eq!(last.ending, Some(foreword_engine::session::Ending::Interrupted));
     assert!(SCRIPT.len() > 10);
+}
+
+/// The messages of a session as pairs of their text and why they ended early.
+fn endings(server: &Running, id: &str) -> Vec<(String, Value)> {
+    let session = server.get(&format!("/api/v1/sessions/{id}"));
+    let messages = session["messages"].as_array().unwrap().iter();
+    messages.map(|message| (message["text"].as_str().unwrap().to_owned(), message["ending"].clone())).collect()
+}
+
+#[test]
+fn why_an_answer_is_not_whole_is_on_record() {
+    let script = r#"{"replies": [
+        {"error": "asking a.example: 500"},
+        {"text": "Half", "error": "asking a.example: it broke off"},
+        {"text": "Long", "length": true},
+        {"text": "one two three four five six seven eight nine ten", "delay_ms": 100}
+    ]}"#;
+    let server = Running::with(script, common::loopback(), Limits::default());
+    let id = server.begin();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    let done = |event: &Value| drop(server.events(&id, event.as_str(), |name| name == "done" || name == "problem"));
+    let said = |words: &str, ending: Value| (words.to_owned(), ending);
+    server.say(&id, "One", &[]);
+    let failed = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: 500"});
+    assert_eq!(endings(&server, &id), [said("One", failed)]);
+    // Asked again, the question has an answer, which is half of one.
+    done(&server.post(&path("/resume"), json!({}))["event"]);
+    let broke = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: it broke off"});
+    assert_eq!(endings(&server, &id), [said("One", Value::Null), said("Half", broke)]);
+    // A script takes its replies by requests, and the one that was asked again counts once.
+    server.say(&id, "Two", &[]);
+    server.say(&id, "Three", &[]);
+    assert_eq!(endings(&server, &id).pop(), Some(said("Long", json!({"why": "length"}))));
+    let begun = server.post(&path("/messages"), json!({"words": "Count"}));
+    server.events(&id, begun["event"].as_str(), |name| name == "part");
+    server.post(&path("/stop"), json!({}));
+    done(&begun["event"]);
+    assert_eq!(endings(&server, &id).pop().unwrap().1, json!({"why": "stopped"}));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_not_recorded() {
+    let config = "[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\ndialect = \"openai-chat\"\n[models.\"house/small\"]\nwindow = 8192\n";
+    let server =
+        Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::GatewayMode::Session);
+    for mode in ["chat", "qa"] {
+        let session = server.post("/api/v1/sessions", json!({"model": "house/small", "mode": mode}));
+        let id = session["id"].as_str().unwrap();
+        let words = "beans and slugs ".repeat(2000);
+        let refused = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": words})));
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("nothing was sent") && detail.contains("the message "), "{detail}");
+        assert_eq!(endings(&server, id), [], "{mode}");
+        server.say(id, "Short", &[]);
+        assert_eq!(endings(&server, id).len(), 2, "{mode}");
+    }
+}
+
+#[test]
+fn links_that_lead_nowhere_are_told() {
+    let server = Running::start();
+    let id = server.begin();
+    let body = json!({"words": "What of [[Beds]] and [[No Such Note]]?"});
+    let preview = server.post(&format!("/api/v1/sessions/{id}/preview"), body.clone());
+    let why = &preview["problems"][0];
+    assert!(why.as_str().unwrap().starts_with("[[No Such Note]] attaches nothing: "), "{preview}");
+    assert!(!preview["problems"].to_string().contains("Beds"), "{preview}");
+    let events = server.say(&id, body["words"].as_str().unwrap(), &[]);
+    assert!(events.iter().any(|(name, data)| name == "note" && data["text"] == *why), "{events:?}");
+}
+
+#[test]
+fn sessions_are_found_by_their_title_and_by_the_start_of_a_word() {
+    let server = Running::start();
+    let id = server.begin();
+    server.say(&id, "How do I prune the apple tree?", &[]);
+    server.call("PATCH", &format!("/api/v1/sessions/{id}"), Some(&json!({"title": "Orchard work"})));
+    let check = |words: &str, expect: Value| {
+        let found = server.get(&format!("/api/v1/search?q={words}"));
+        let turns: Value = found.as_array().unwrap().iter().map(|hit| hit["turn"].clone()).collect();
+        assert_eq!(turns, expect, "{words}: {found}");
+    };
+    check("orch", json!([null]));
+    check("work%20orchard", json!([null]));
+    check("app%20pru", json!([1]));
+    check("pple", json!([]));
+}
+
+#[test]
+fn numbers_and_labels_agree() {
+    let server = Running::start();
+    let id = server.post("/api/v1/sessions", json!({"agent": "cook", "mode": "qa", "model": "claude-sonnet-5"}))["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    server.say(&id, "When does the starter double?", &[]);
+    let again = server.post(&path("/regenerate"), json!({}));
+    server.events(&id, again["event"].as_str(), |name| name == "done");
+    server.say(&id, "And then?", &[]);
+    // The size of a request is what its provider counted, in all of its parts.
+    let bars = server.get(&path("/requests"));
+    for (number, bar) in bars.as_array().unwrap().iter().enumerate() {
+        let usage = &bar["usage"];
+        let counted: u64 = ["read", "write", "uncached"].iter().map(|part| usage[part].as_u64().unwrap()).sum();
+        let sum = |layers: &Value| -> u64 {
+            layers.as_array().unwrap().iter().map(|layer| layer.as_u64().or(layer["tokens"].as_u64()).unwrap()).sum()
+        };
+        let request = server.get(&path(&format!("/requests/{number}")));
+        assert_eq!([&bar["tokens"], &request["tokens"]], [&json!(counted), &json!(counted)]);
+        assert_eq!((sum(&bar["layers"]), sum(&request["layers"])), (counted, counted));
+        for entry in
+            request["context"].as_array().unwrap().iter().filter(|entry| entry["item"].as_str().unwrap().starts_with("output:"))
+        {
+            assert_eq!(entry["include"], "tool", "no person chose what a search found");
+            assert_eq!(request["items"][entry["item"].as_str().unwrap()]["name"], "tool output");
+        }
+    }
+    // What was paid for an answer that was replaced is not part of the history.
+    let ledger = server.get(&path("/ledger"));
+    assert_eq!((&ledger["requests"], &ledger["history"]["requests"]), (&json!(3), &json!(2)));
+    let fork = server.post(&path("/fork"), json!({"turn": 1}));
+    let ledger = server.get(&format!("/api/v1/sessions/{}/ledger", fork["id"].as_str().unwrap()));
+    assert_eq!((&ledger["requests"], &ledger["history"]["requests"]), (&json!(0), &json!(1)));
+    // A rule that joins every session from now on is in this one by that, not by hand.
+    let tag = server.call("GET", "/api/v1/agents/cook/items/rule:tone", None);
+    let tag = tag.header("etag").unwrap().to_owned();
+    let body = json!({"include": "always"});
+    assert_eq!(server.call_with("PATCH", "/api/v1/agents/cook/items/rule:tone", &[("if-match", &tag)], Some(&body)).status, 204);
+    server.post(&path("/agent"), json!({}));
+    let items = server.get(&path("/items"));
+    let tone = items.as_array().unwrap().iter().find(|item| item["item"] == "rule:tone").unwrap();
+    assert_eq!(tone["in_session"], "always");
+}
+
+#[test]
+fn weights_that_come_later_are_used() {
+    let Some(models) = std::env::var_os("FOREWORD_MODELS") else { return };
+    let server = Running::start();
+    let new = json!({"mode": "qa", "model": "claude-sonnet-5"});
+    let id = server.post("/api/v1/sessions", new)["id"].as_str().unwrap().to_owned();
+    let found = |number: u64| server.get(&format!("/api/v1/sessions/{id}/requests/{number}/layers")).to_string();
+    server.say(&id, "When does the starter double?", &[]);
+    let by_words = found(0);
+    assert!(by_words.contains("keyword match: ") && by_words.contains("by words alone"), "{by_words}");
+    // Another process fetches them.
+    let from = std::path::Path::new(&models).join("all-MiniLM-L6-v2");
+    let to = server.folder.path().join("models/all-MiniLM-L6-v2");
+    fs::create_dir_all(&to).unwrap();
+    for file in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    server.say(&id, "How long does the starter take?", &[]);
+    let by_meaning = found(1);
+    assert!(
+        by_meaning.contains("similarity: ") && !by_meaning.contains("How long does the starter take?\n(no embedding"),
+        "{by_meaning}"
+    );
 }

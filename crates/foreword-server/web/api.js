@@ -21,7 +21,7 @@ if (given) {
   await login(decodeURIComponent(given[1]));
 }
 
-// A new address in a tab that shows the page already changes only what stands behind #.
+// A new address in a tab that shows the page already changes only what stands behind #. Other addresses are sessions, which the page itself opens.
 addEventListener("hashchange", () => location.hash.startsWith("#code=") && location.reload());
 
 /** What went wrong, in the server's words. */

@@ -5,7 +5,7 @@ import { fill, h, toast } from "./dom.js";
 import { choice, field, sheet } from "./sheet.js";
 
 const INCLUDE = [["always", "Always"], ["manual", "Manual"], ["agent", "Agent"]];
-const INCLUDED = { always: "It joins every new session.", manual: "It joins when you add it.", agent: "It joins single requests, when the search chooses it." };
+const INCLUDED = { always: "Added to every new session.", manual: "Added when you add it.", agent: "Added when it matches the question." };
 
 const three = (number) => String(number ?? 500).padStart(3, "0");
 
@@ -18,7 +18,7 @@ function fields(item) {
   const priority = h("input.priority-field", { type: "text", inputMode: "numeric", pattern: "[0-9]{1,3}", maxLength: 3, required: true, value: three(item?.priority), title: "000 comes first, 999 last", "aria-label": "Priority, 000 to 999" });
   const description = h("input", { type: "text", maxLength: 1000, value: item?.description ?? "" });
   const text = h("textarea", { rows: 6, required: true, value: item?.text ?? "" });
-  const node = [h("div.field-row", {}, h("label.field", {}, h("span.field-name", {}, "Comes in"), include, about), field("Priority", priority, "000 comes first")), field("About", description, "The search reads it."), field("What the model is told", text)];
+  const node = [h("div.field-row", {}, h("label.field", {}, h("span.field-name", {}, "Include"), include, about), field("Priority", priority, "000 comes first")), field("About", description, "Used to match this to your questions."), field("What the model is told", text)];
   const value = () => ({ include: include.value, priority: Number(priority.value), description: description.value, text: text.value });
   return { node, value };
 }

@@ -1,11 +1,12 @@
 // The conversation: messages, the answer as it comes, and the field to write in.
 
-import { at, get, listen, post, put } from "./api.js";
+import { at, del, get, listen, post, put } from "./api.js";
 import { Composer } from "./composer.js";
 import { showRequest } from "./request.js";
-import { announce, copy, fill, h, icon, refill, toast, visible } from "./dom.js";
+import { announce, clearToasts, copy, fill, focusKept, h, icon, toast, visible } from "./dom.js";
+import { earlyEnd, errorCard } from "./ending.js";
 import { pin, pinsOf, unpin } from "./fold.js";
-import { markdown } from "./markdown.js";
+import { GrowingMarkdown, markdown } from "./markdown.js";
 import { openNote } from "./note.js";
 import { sourceList } from "./sources.js";
 import { amount, money, share } from "./figures.js";
@@ -13,16 +14,21 @@ import { amount, money, share } from "./figures.js";
 /** So much of an answer is read aloud when it is there, in characters; all of it can be read in the conversation. */
 const READ_ALOUD = 1200;
 
+/** What Continue says to the model. */
+const CONTINUE = "Continue exactly where your last answer ended.";
+
 export class Chat {
-  constructor({ changed, began, forked, chose }) {
+  constructor({ changed, began, ended, forked, chose, settings }) {
     this.changed = changed;
     this.began = began;
+    this.ended = ended;
     this.forked = forked;
+    this.settings = settings;
     this.session = null;
     this.running = false;
     this.log = h("div.log", { role: "log", "aria-live": "off" });
     this.scroller = h("div.scroller", {}, this.log);
-    this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null, chose });
+    this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null, offline: () => !this.lost.hidden, chose });
     this.lost = h("p.offline", { role: "status", hidden: true }, "The connection to the server is lost; trying again.");
     this.pins = new Set();
     this.node = h("section.chat", { "aria-label": "Chat" }, this.scroller, this.lost, this.composer.node);
@@ -34,8 +40,7 @@ export class Chat {
   }
 
   begin() {
-    this.stream?.stop();
-    this.composer.leave(this.session?.id ?? null);
+    this.leave();
     this.session = null;
     this.setRunning(false);
     fill(this.log, welcome((words, attach) => this.composer.put(words, attach)));
@@ -45,8 +50,7 @@ export class Chat {
 
   /** Shows a session from its end, or from a turn that was looked for. */
   open(session, turn = null) {
-    this.stream?.stop();
-    this.composer.leave(this.session?.id ?? null);
+    this.leave();
     this.session = session;
     this.pins = new Set();
     this.setRunning(session.running);
@@ -62,10 +66,20 @@ export class Chat {
     this.loadPins();
   }
 
+  /** Leaves the session that is open: what was said of it does not follow into another one. */
+  leave() {
+    this.stream?.stop();
+    this.lost.hidden = true;
+    this.composer.leave(this.session?.id ?? null);
+    this.words = null;
+    this.log.replaceChildren();
+    clearToasts();
+  }
+
   /** Scrolls to a turn and shows for a moment which one it is. */
   goTo(turn) {
     const found = this.log.querySelectorAll(`.message[data-turn="${turn}"]`);
-    found[0]?.scrollIntoView({ block: "start" });
+    if (found[0]) this.scroller.scrollTop += found[0].getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - 12;
     for (const node of found) {
       node.classList.add("found-turn");
       setTimeout(() => node.classList.remove("found-turn"), 2500);
@@ -74,7 +88,7 @@ export class Chat {
 
   /** Takes up a turn that runs: what it said so far is told again, and what waits for a word is shown. */
   async join(session) {
-    this.log.querySelector(".unanswered")?.remove();
+    this.clearEnd();
     this.pending();
     this.listen(session.event);
     if (session.event) return;
@@ -124,9 +138,66 @@ export class Chat {
     // The turn that runs is told by its events.
     const asked = all.findLastIndex((message) => message.role === "user");
     const messages = this.running ? all.slice(0, asked + 1) : all;
-    refill(this.log, messages.length ? messages.map((message, index) => this.message(message, index === messages.length - 1)) : welcome((words, attach) => this.composer.put(words, attach)));
-    const end = messages.at(-1);
-    if (end?.role === "user" && !this.running) this.log.append(this.unanswered());
+    if (!messages.length) return void fill(this.log, welcome((words, attach) => this.composer.put(words, attach)));
+    focusKept(this.log, () => {
+      // What is shown as it is stays, with whoever is selecting words of it.
+      const shown = new Map([...this.log.children].map((node) => [node.dataset.said, node]));
+      const nodes = messages.map((message, index) => {
+        const said = JSON.stringify([this.session.id, message]);
+        const node = shown.get(said) ?? this.message(message, index === messages.length - 1 ? this.streamed(message) : null);
+        shown.delete(said);
+        node.dataset.said = said;
+        return node;
+      });
+      const kept = new Set(nodes);
+      for (const node of [...this.log.children]) if (!kept.has(node)) node.remove();
+      nodes.forEach((node, at) => this.log.children[at] === node || this.log.insertBefore(node, this.log.children[at] ?? null));
+      this.log.append(...this.endOf(messages.at(-1)));
+    });
+  }
+
+  /** The article in which a finished answer came, where it shows its words already. */
+  streamed(message) {
+    const article = this.words?.closest(".running");
+    if (!article?.isConnected || !this.growing || this.running || message.role !== "assistant" || message.text !== this.text) return null;
+    this.growing.finish(this.text);
+    this.words.removeAttribute("aria-busy");
+    for (const child of [...article.children]) if (child !== this.words) child.remove();
+    // The next answer has words of its own.
+    this.words = null;
+    return article;
+  }
+
+  /** What stands under the last message, where its turn has no whole answer. */
+  endOf(message) {
+    if (this.running) return [];
+    const ending = message.ending;
+    const again = (what) => () => this.again(at("sessions", this.session.id, what));
+    const model = ["Change model", () => this.settings()];
+    if (message.role === "user") {
+      if (ending?.why === "failed") return [errorCard("There is no answer", ending.detail, [["Retry", again("resume")], model])];
+      if (ending?.why === "stopped") return [unanswered("You stopped before an answer came.", again("regenerate"))];
+      return [unanswered("This question has no answer yet.", again("resume"))];
+    }
+    if (ending?.why !== "failed") return [];
+    return [errorCard("The answer broke off", ending.detail, [["Continue", () => this.proceed()], ["Retry", again("regenerate")], model])];
+  }
+
+  /** Asks the model to go on where its last answer ended. */
+  proceed() {
+    return this.send(CONTINUE, []);
+  }
+
+  /** Takes away what stood under the last message. */
+  clearEnd() {
+    for (const node of this.log.querySelectorAll(".unanswered, .error-card, .welcome")) node.remove();
+  }
+
+  /** Shows in the conversation why something could not be done. */
+  failed(title, problem, acts = []) {
+    this.log.querySelectorAll(".error-card").forEach((card) => card.remove());
+    this.log.append(errorCard(title, problem.message ?? problem.detail ?? problem.title, acts));
+    this.scroll();
   }
 
   async reload() {
@@ -168,49 +239,58 @@ export class Chat {
     this.scroll();
   }
 
-  message(message, isLast) {
+  /** A message. `streamed` is the article of an answer that came here: it has its words already. */
+  message(message, streamed = null) {
     if (message.role === "user") {
       const node = h("article.message.user", { dataset: { turn: message.turn } });
-      fill(node, h("div.bubble", {}, message.text), attachments(message.attached),
+      fill(node, speaker("You"), h("div.bubble", {}, message.text), attachments(message.attached),
         h("div.actions", {}, action("edit", "Edit", () => this.edit(node, message)), action("copy", "Copy", () => copyTold(message.text)), this.pinButton(message)));
       return node;
     }
-    const body = h("div.words", {}, markdown(message.text, openNote));
+    const article = streamed ?? h("article.message.assistant", {}, h("div.words", {}, markdown(message.text, openNote)));
+    article.classList.remove("running");
+    article.dataset.turn = message.turn;
+    article.prepend(speaker("Assistant"));
+    // A small model's answer stands below the notes that fit; any other model's stands above its sources.
     const { small } = this.session;
     const sources = sourceList(message.sources, small, openNote);
-    return h("article.message.assistant", { dataset: { turn: message.turn } }, small && sources, body, !small && sources, message.calls.map(call),
-      message.cut_off && h("p.cut", {}, "This answer was stopped before its end."),
+    if (sources && small) article.querySelector(".words").before(sources);
+    article.append(...(sources && !small ? [sources] : []), ...message.calls.map(call),
+      ...(message.ending || message.cut_off ? [earlyEnd(message.ending?.why, () => this.proceed())] : []),
       h("div.actions", {},
         message.request !== null && h("button.view-context", { type: "button", onclick: () => showRequest(this.session.id, message.request) }, icon("layers"), "View context"),
         action("copy", "Copy", () => copyTold(message.text)),
-        isLast && action("again", "Answer anew", () => this.again(at("sessions", this.session.id, "regenerate"))),
+        action("again", "Regenerate", () => this.again(at("sessions", this.session.id, "regenerate")), "of-last"),
         action("fork", "Fork from here", () => this.fork(message.turn)), this.pinButton(message),
         message.request !== null && h("span.usage", { dataset: { usage: message.request } })));
-  }
-
-  unanswered() {
-    return h("div.unanswered", {}, "This question has no answer yet. ",
-      h("button.plain", { type: "button", onclick: () => this.again(at("sessions", this.session.id, "resume")) }, "Answer it now"));
+    return article;
   }
 
   async send(words, attach) {
     this.beginning = true;
+    let begun = null;
     try {
       if (!this.session) {
-        const session = await post("/sessions", this.composer.choices());
-        this.session = { ...session, messages: [] };
-        this.began(session);
+        begun = await post("/sessions", this.composer.choices());
+        this.session = { ...begun, messages: [] };
+        this.began(begun);
       }
       const id = this.session.id;
-      const begun = await post(at("sessions", id, "messages"), { words, attach });
+      const { event } = await post(at("sessions", id, "messages"), { words, attach });
       this.composer.sent(words, attach);
-      this.log.querySelector(".welcome")?.remove();
-      this.log.querySelector(".unanswered")?.remove();
-      this.log.append(this.message({ role: "user", text: words, attached: attach, turn: 0 }, true));
-      this.start(begun.event);
+      this.clearEnd();
+      this.log.append(this.message({ role: "user", text: words, attached: attach, turn: 0 }));
+      this.start(event);
       return true;
     } catch (problem) {
-      toast(problem.message, "error");
+      // Nothing was sent, so the words stay in the field, and what is wrong stands under it.
+      this.composer.refused(problem.message);
+      // A session in which nothing was said is none.
+      if (begun) {
+        await del(at("sessions", begun.id)).catch(() => {});
+        this.session = null;
+        this.ended();
+      }
       return false;
     } finally {
       this.beginning = false;
@@ -228,10 +308,17 @@ export class Chat {
   }
 
   pending() {
+    this.article = h("article.message.assistant.running", {}, speaker("Assistant"));
+    this.log.append(this.article);
+    this.fresh(h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
+  }
+
+  /** A place for the words that come now. */
+  fresh(...children) {
     this.text = "";
-    this.words = h("div.words", { "aria-busy": "true" }, h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
-    this.steps = h("div.steps");
-    this.log.append(h("article.message.assistant.running", {}, this.steps, this.words));
+    this.words = h("div.words", { "aria-busy": "true" }, children);
+    this.growing = null;
+    this.article.append(this.words);
   }
 
   async again(path, body) {
@@ -244,7 +331,7 @@ export class Chat {
       this.draw(session.messages);
       this.start(begun.event);
     } catch (problem) {
-      toast(problem.message, "error");
+      this.failed("It could not be answered", problem, [["Retry", () => this.again(path, body)], ["Change model", () => this.settings()]]);
     } finally {
       this.beginning = false;
     }
@@ -253,7 +340,8 @@ export class Chat {
   edit(node, message) {
     const field = h("textarea.edit", { value: message.text, rows: Math.min(12, message.text.split("\n").length + 1), "aria-label": "Your message" });
     const done = (again) => {
-      const shown = this.message(message, false);
+      const shown = this.message(message);
+      shown.dataset.said = node.dataset.said ?? "";
       node.replaceWith(shown);
       // Whoever changed their mind is where they were.
       if (!again) shown.querySelector("[aria-label=Edit]")?.focus();
@@ -271,7 +359,7 @@ export class Chat {
       }
     });
     fill(node, field, h("div.actions.open", {}, h("button.primary", { type: "button", onclick: () => done(true) }, "Send again"), h("button.plain", { type: "button", onclick: () => done(false) }, "Cancel"),
-      h("span.usage", {}, "What came after this message leaves the session; the store keeps it.")));
+      h("span.usage", {}, "Later messages are removed from this chat (history keeps them).")));
     field.focus();
   }
 
@@ -294,6 +382,8 @@ export class Chat {
 
   happened(name, data) {
     this.lost.hidden = name !== "offline";
+    // What a turn tells that is being begun here is told again to who listens from its start.
+    if (this.beginning) return;
     switch (name) {
       case "turn":
         // Another window began it.
@@ -313,14 +403,14 @@ export class Chat {
         break;
       case "call":
         if (!this.words?.isConnected) this.pending();
-        if (this.text) this.steps.append(h("div.words", {}, markdown(this.text, openNote)));
-        this.text = "";
-        fill(this.words);
-        this.steps.append(call({ name: data.name, arguments: data.arguments, result: null }));
+        this.drawNow();
+        if (!this.text) this.words.remove();
+        this.article.append(call({ name: data.name, arguments: data.arguments, result: null }));
+        this.fresh();
         this.scroll();
         break;
       case "result": {
-        const open = [...this.steps.querySelectorAll("details.call")].at(-1);
+        const open = [...this.article.querySelectorAll("details.call")].at(-1);
         open?.append(h("pre", {}, data.text));
         break;
       }
@@ -335,9 +425,9 @@ export class Chat {
       case "approval":
         if (!this.words?.isConnected) this.pending();
         if (this.log.querySelector(`[data-approval="${data.approval}"]`)) break;
-        this.steps.append(this.approval(data));
+        this.words.before(this.approval(data));
         this.scroll();
-        this.ask(this.steps.lastChild);
+        this.ask(this.words.previousSibling);
         break;
       case "approved":
         this.answered(this.log.querySelector(`[data-approval="${data.approval}"]`));
@@ -346,8 +436,7 @@ export class Chat {
         toast(data.text);
         break;
       case "problem":
-        toast(data.detail ?? data.title, "error");
-        this.finish();
+        this.finish(data);
         break;
       case "done":
         if (data.out_of_steps) toast("The model wanted to go on; it was asked as often as one turn may ask.");
@@ -376,7 +465,13 @@ export class Chat {
     const shown = lines(data.preview ?? JSON.stringify(data.arguments, null, 2), Boolean(data.preview));
     const change = data.change ? [h("p", {}, "Its server has changed this tool since you allowed it, or it is new. What it says now:"), h("pre", { tabindex: 0 }, lines(data.change, true)), h("p", {}, "It would be used with:")] : [];
     const tool = visible(String(data.tool).replace(/^tool:/, ""));
-    return h("div.approval", { role: "group", tabindex: -1, "aria-label": `A tool waits for you: ${tool}`, dataset: { approval: data.approval } },
+    // Escape means no, as in any question; it does not stop the turn.
+    const escape = (event) => {
+      if (event.key !== "Escape") return;
+      event.preventDefault();
+      say("no")();
+    };
+    return h("div.approval", { role: "group", tabindex: -1, onkeydown: escape, "aria-label": `A tool waits for you: ${tool}`, dataset: { approval: data.approval } },
       h("p", { role: "alert" }, "The model wants to use ", h("b", {}, tool), ` (${shown.length} lines):`), ...change, h("pre", { tabindex: 0 }, shown),
       h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
   }
@@ -401,28 +496,48 @@ export class Chat {
     (next ?? back).focus({ preventScroll: true });
   }
 
-  /** The answer so far; not more often than the screen is drawn. */
+  /** The answer so far; not more often than the screen is drawn, and no more than half of the time. */
   redraw() {
     if (this.drawing) return;
     this.drawing = true;
-    requestAnimationFrame(() => {
+    setTimeout(() => requestAnimationFrame(() => {
       this.drawing = false;
-      if (this.words) fill(this.words, markdown(this.text, openNote));
+      this.drawNow();
       this.scroll();
-    });
+    }), this.cost ?? 0);
   }
 
-  finish() {
-    this.words?.setAttribute("aria-busy", "false");
+  drawNow() {
+    if (!this.words?.isConnected || !this.text) return;
+    const started = performance.now();
+    if (!this.growing) {
+      this.words.replaceChildren();
+      this.growing = new GrowingMarkdown(this.words, openNote);
+    }
+    this.growing.grow(this.text);
+    this.cost = Math.min(performance.now() - started, 500);
+  }
+
+  /** The turn ended, with a problem where one is given. */
+  finish(problem = null) {
+    this.drawNow();
     this.setRunning(false);
     this.answered(this.log.querySelector(".approval"));
-    this.reload().then(() => this.readAloud()).catch(() => {});
+    this.reload().then(() => problem || this.readAloud()).catch(() => {}).then(() => {
+      // The reason is on record, unless nothing could be stored.
+      if (problem && !this.log.querySelector(".error-card")) this.failed("There is no answer", problem, [["Retry", () => this.again(at("sessions", this.session.id, "resume"))], ["Change model", () => this.settings()]]);
+    });
     this.changed();
   }
 
   /** The finished answer, for who does not see that it is there. */
   readAloud() {
-    const text = [...this.log.querySelectorAll(".message.assistant .words")].at(-1)?.innerText.trim() ?? "";
+    const blocks = [...this.log.querySelectorAll(".message.assistant .words")].at(-1)?.children ?? [];
+    let text = "";
+    for (const block of blocks) {
+      text = `${text}\n${block.innerText}`.trim();
+      if (text.length > READ_ALOUD) break;
+    }
     announce(text.length > READ_ALOUD ? `Answer complete. ${text.slice(0, READ_ALOUD)} … The rest is in the conversation.` : `Answer complete. ${text}`);
   }
 
@@ -444,8 +559,15 @@ function mark(button, pinned) {
   button.title = label;
 }
 
-function action(drawing, label, onclick) {
-  return h("button.action", { type: "button", onclick, title: label, "aria-label": label }, icon(drawing));
+/** Who speaks, for who hears the page; headings lead from message to message. */
+const speaker = (name) => h("h2.unseen", {}, name);
+
+function unanswered(text, act) {
+  return h("div.unanswered", {}, text, " ", h("button.plain", { type: "button", onclick: act }, "Answer it now"));
+}
+
+function action(drawing, label, onclick, more = "") {
+  return h("button.action", { class: more, type: "button", onclick, title: label, "aria-label": label }, icon(drawing));
 }
 
 async function copyTold(text) {
@@ -478,8 +600,8 @@ async function tries() {
 async function answerer() {
   const model = (await get("/models").catch(() => [])).find((one) => one.default);
   if (!model) return "";
-  if (!model.provider) return [`${model.name} answers, on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; `, h("code", {}, "--model"), " names another one."];
-  return `${model.name} answers, at ${model.provider}: what you ask and attach is sent there.`;
+  if (!model.provider) return [`Model ${model.name} on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; `, h("code", {}, "--model"), " names another one."];
+  return `Model ${model.name} via ${model.provider}. Messages and attachments are sent to ${model.provider}.`;
 }
 
 function welcome(put) {
@@ -487,7 +609,7 @@ function welcome(put) {
   tries().then((all) => fill(list, all.map(([words, attach, label]) => h("button.try", { type: "button", onclick: () => put(words, [attach]) }, h("b", {}, words), h("span", {}, label ?? attach.replace(/\.md$/, ""))))));
   const who = h("p.who-answers");
   answerer().then((text) => fill(who, text));
-  return h("div.welcome", {}, h("h1", {}, "Ask your notes"),
+  return h("div.welcome", {}, h("h2", {}, "Ask your notes"),
     h("p", {}, "Write a question. Type ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what the model was given, and why."),
     list, who);
 }

@@ -9,17 +9,25 @@ import { histories } from "./settings.js";
 /** Messages that were begun and not sent, at most. */
 const DRAFTS = 50;
 
+/** Where they are kept while the tab is open, so that a reload loses none. */
+const KEPT = "foreword-drafts";
+
+/** Under which a message for a new session is kept. */
+const NEW = "new";
+
 export class Composer {
-  constructor({ send, stop, session, chose }) {
+  constructor({ send, stop, session, offline, chose }) {
     this.onsend = send;
     this.onstop = stop;
     this.session = session;
+    this.offline = offline;
     this.attach = [];
-    this.drafts = new Map();
+    this.drafts = keptDrafts();
+    this.entered = false;
     this.running = false;
     this.field = h("textarea", {
       id: "composer", rows: 1, placeholder: matchMedia("(min-width: 761px)").matches ? "Ask something: [[ note, # tag, @ anything" : "Ask something", "aria-label": "Your message",
-      role: "combobox", "aria-expanded": "false", "aria-controls": "completions", "aria-autocomplete": "list",
+      "aria-haspopup": "listbox", "aria-controls": "completions", "aria-autocomplete": "list",
       oninput: () => this.typed(), onkeydown: (event) => this.key(event), onblur: () => setTimeout(() => document.activeElement === this.field || this.closeList(), 150),
     });
     this.chips = h("div.chips", { role: "group", "aria-label": "Attached to this message" });
@@ -38,6 +46,7 @@ export class Composer {
       h("div.under", {}, this.options, this.next.node));
     attaching((what) => this.add(what));
     window.addEventListener("resize", () => this.grow());
+    addEventListener("pagehide", () => this.keep(this.session()));
     this.loadChoices();
   }
 
@@ -77,15 +86,27 @@ export class Composer {
 
   /** What was begun in a session waits there for who comes back. */
   leave(session) {
-    this.drafts.delete(session);
-    if (this.field.value.trim() || this.attach.length) this.drafts.set(session, { words: this.field.value, attach: this.attach });
+    // When the page is opened, nothing is left yet.
+    if (this.entered) this.keep(session);
+  }
+
+  /** Keeps what is in the field for a session. */
+  keep(session) {
+    this.drafts.delete(session ?? NEW);
+    if (this.field.value.trim() || this.attach.length) this.drafts.set(session ?? NEW, { words: this.field.value, attach: this.attach });
     if (this.drafts.size > DRAFTS) this.drafts.delete(this.drafts.keys().next().value);
+    try {
+      sessionStorage.setItem(KEPT, JSON.stringify([...this.drafts]));
+    } catch {
+      // A browser that keeps nothing, or has no more room: drafts last as long as the page then.
+    }
   }
 
   /** Takes up what was begun in a session. */
   enter(session) {
-    const draft = this.drafts.get(session);
-    this.drafts.delete(session);
+    this.entered = true;
+    const draft = this.drafts.get(session ?? NEW);
+    this.drafts.delete(session ?? NEW);
     this.field.value = draft?.words ?? "";
     this.attach = draft?.attach ?? [];
     this.options.hidden = this.session() !== null;
@@ -119,6 +140,7 @@ export class Composer {
 
   async send() {
     // Who writes the next message while an answer comes does not mean to stop it.
+    if (this.running && this.offline()) return this.next.say("The connection to the server is lost. Your message stays here.", "bad");
     if (this.running) return this.next.say("The answer is still coming. Your message stays here; Esc stops the answer.");
     const words = this.field.value.trim();
     if (!words || this.sending) return;
@@ -126,6 +148,12 @@ export class Composer {
     await this.onsend(words, [...this.attach]);
     this.sending = false;
     this.options.hidden = this.session() !== null;
+  }
+
+  /** Says why a message was not sent. It stays in the field. */
+  refused(why) {
+    this.next.clear();
+    this.next.say(why, "bad");
   }
 
   key(event) {
@@ -218,7 +246,6 @@ export class Composer {
     }, h("span.kind", {}, one.kind), h("span.label", {}, one.label), one.notes > 1 && h("span.count", {}, `${one.notes} notes`))));
     this.listed = begun;
     this.list.hidden = false;
-    this.field.setAttribute("aria-expanded", "true");
     this.pick(0);
   }
 
@@ -230,15 +257,17 @@ export class Composer {
 
   closeList() {
     this.list.hidden = true;
-    this.field.setAttribute("aria-expanded", "false");
     this.field.removeAttribute("aria-activedescendant");
   }
 
   take(one, begun) {
     const end = this.field.selectionStart;
-    const text = begun.sign === "[[" ? `[[${one.label}]]` : "";
-    this.field.setRangeText(text, begun.from, end, "end");
-    if (!text && !this.attach.includes(one.attach)) this.attach.push(one.attach);
+    // The name stays in the sentence. A note that is linked is attached by that.
+    const linked = begun.sign === "[[" || one.kind === "note";
+    const name = linked ? `[[${one.label}]]` : one.label;
+    const space = linked || /^\s/.test(this.field.value.slice(end)) ? "" : " ";
+    this.field.setRangeText(name + space, begun.from, end, "end");
+    if (!linked && !this.attach.includes(one.attach)) this.attach.push(one.attach);
     this.closeList();
     this.drawChips();
     this.typed();
@@ -261,5 +290,13 @@ export class Composer {
     const words = this.field.value.trim();
     if (!words || this.running) return this.next.clear();
     this.next.ask(this.session(), { words, attach: this.attach }, this.choices());
+  }
+}
+
+function keptDrafts() {
+  try {
+    return new Map(JSON.parse(sessionStorage.getItem(KEPT) ?? "[]"));
+  } catch {
+    return new Map();
   }
 }

@@ -27,7 +27,7 @@ export class ContextPanel {
     this.asked += 1;
     const { asked } = this;
     // While it answers, nothing can be changed; what is shown stays.
-    if (running) return same || fill(this.node, h("p.empty", {}, "The items stand here when the answer is there."));
+    if (running) return same || fill(this.node, h("p.empty", {}, "Available when the answer is finished."));
     try {
       const found = session ? await this.readSession(session) : await this.readAgent(this.chosen());
       if (this.asked !== asked) return;
@@ -57,7 +57,7 @@ export class ContextPanel {
 
   ofSession({ items, tools, settings }) {
     return [
-      h("p.sub.panel-about", {}, settings.agent ? ["Agent ", h("b", {}, settings.agent), ". What you change takes effect with the next question."] : this.plain()),
+      h("p.sub.panel-about", {}, settings.agent ? ["Agent ", h("b", {}, settings.agent), ". Changes apply from your next message."] : this.plain()),
       h("div.columns", {}, this.column("Rules", "rule", items, settings.agent), this.column("References", "reference", items, settings.agent), this.tools(tools)),
     ];
   }
@@ -84,9 +84,9 @@ export class ContextPanel {
     const mode = item.in_session ?? item.include;
     const editable = agent && item.version;
     const body = h("div.item-body");
-    const node = h("details.item", { class: this.session && !item.in_session ? "out" : "in", open: this.open.has(item.item), dataset: { item: item.item } }, h("summary.item-head", {},
+    const node = h("details.item", { class: this.session && !item.in_session ? "out" : "in", open: this.open.has(item.item) }, h("summary.item-head", {},
       item.priority !== null && h("span.priority", { title: "priority: 000 comes first" }, String(item.priority).padStart(3, "0")),
-      h("span.item-name", {}, item.name), badge(mode, item.in_session ? "in this session" : "how it may come in"), this.session && this.toggle(item)),
+      h("span.item-name", {}, item.name), badge(mode, item.in_session ? "how it came into this session" : "how it may be included")),
       item.description && h("p.about", {}, item.description), body);
     const draw = () => {
       if (node.open) this.open.add(item.item);
@@ -95,16 +95,12 @@ export class ContextPanel {
     };
     node.addEventListener("toggle", draw);
     if (node.open) draw();
-    return node;
+    return h("div.item-row", { dataset: { item: item.item } }, node, this.session && this.toggle(item));
   }
 
   toggle(item) {
     const path = at("sessions", this.session, "items");
-    // A button in a summary must not open it too.
-    const tell = (what) => (event) => {
-      event.preventDefault();
-      this.tell(what);
-    };
+    const tell = (what) => () => this.tell(what);
     return item.in_session ? iconButton("close", `Remove ${item.name}`, tell(() => del(`${path}?item=${encodeURIComponent(item.item)}`))) : iconButton("plus", `Add ${item.name}`, tell(() => post(path, { item: item.item })));
   }
 
@@ -118,10 +114,10 @@ export class ContextPanel {
   }
 
   tool(tool, used) {
-    const node = h("details.item", { class: tool.in_session || !this.session ? "in" : "out", open: this.open.has(tool.item), dataset: { item: tool.item }, ontoggle: () => this.open[node.open ? "add" : "delete"](tool.item) }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
-      tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), badge(tool.in_session ?? tool.include, tool.in_session && this.session ? "in this session" : "how it may come in"), this.session && used && this.toggle(tool)),
+    const node = h("details.item", { class: tool.in_session || !this.session ? "in" : "out", open: this.open.has(tool.item), ontoggle: () => this.open[node.open ? "add" : "delete"](tool.item) }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
+      used && tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), used && badge(tool.in_session ?? tool.include, tool.in_session && this.session ? "how it came into this session" : "how it may be included")),
       tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "only reads" : "can change things"));
-    return node;
+    return h("div.item-row", { dataset: { item: tool.item } }, node, this.session && used && this.toggle(tool));
   }
 
   /** The catalog changed: a session that is open takes it over. */
@@ -136,7 +132,7 @@ export class ContextPanel {
   async tell(what) {
     try {
       await what();
-      toast("It takes effect with the next question.");
+      toast("Applies from your next message.");
       await this.show(this.session);
     } catch (problem) {
       toast(problem.message, "error");

@@ -63,11 +63,16 @@ function placeIn(node) {
 
 const labelOf = (node) => node.getAttribute("aria-label") ?? node.textContent.trim();
 
-/** Puts other children into a node. Whoever was at one of its controls is at the same one again, or else at the one in its place. */
+/** Puts other children into a node; the focus stays, as in `focusKept`. */
 export function refill(node, ...children) {
+  return focusKept(node, () => fill(node, ...children));
+}
+
+/** Changes what is in a node. Whoever was at one of its controls is at the same one again, or else at the one in its place. */
+export function focusKept(node, change) {
   const at = placeIn(node);
-  fill(node, ...children);
-  if (!at) return node;
+  change();
+  if (!at || node.contains(document.activeElement)) return node;
   const scope = at.css ? node.querySelectorAll(at.css)[at.among] : node;
   const controls = [...(scope?.querySelectorAll(CONTROLS) ?? [])];
   const same = controls.find((one) => one.tagName === at.tag && labelOf(one) === at.label);
@@ -120,6 +125,7 @@ const PATHS = {
   gear: "M4 7h9M19 7h1M4 17h1M11 17h9M16 4v6M8 14v6",
   wide: "M4 12h16M8 8l-4 4 4 4M16 8l4 4-4 4",
   search: "M11 4a7 7 0 1 1 0 14 7 7 0 0 1 0-14zM16 16l5 5",
+  alert: "M12 4l9 16H3zM12 10v4M12 17h.01",
   clip: "M19 11l-8 8a5 5 0 0 1-7-7l9-9a3.5 3.5 0 0 1 5 5l-9 9a2 2 0 0 1-3-3l8-8",
 };
 
@@ -133,17 +139,28 @@ export function iconButton(name, label, onclick, more = {}) {
   return h("button.icon-button", { type: "button", title: label, "aria-label": label, onclick, ...more }, icon(name));
 }
 
-/** Says something for some seconds. */
+/** More than so many at once cover the page. */
+const MOST_TOASTS = 3;
+
+/** Says something for some seconds. What must not be missed stands in the page instead. */
 export function toast(text, kind = "note") {
-  const node = h(`div.toast.${kind}`, {}, text);
   announce(text);
   const toasts = document.getElementById("toasts");
+  for (const old of [...toasts.children]) if (old.textContent === text || toasts.children.length >= MOST_TOASTS) old.remove();
+  const node = h(`div.toast.${kind}`, {}, text);
   toasts.append(node);
   // Shown anew, so that it stands above a sheet that was opened since.
   if (toasts.matches(":popover-open")) toasts.hidePopover();
   toasts.showPopover();
   setTimeout(() => {
     node.remove();
-    if (!toasts.firstChild) toasts.hidePopover();
+    if (!toasts.firstChild && toasts.matches(":popover-open")) toasts.hidePopover();
   }, kind === "error" ? 9000 : 4000);
+}
+
+/** Takes all toasts away. */
+export function clearToasts() {
+  const toasts = document.getElementById("toasts");
+  toasts.replaceChildren();
+  if (toasts.matches(":popover-open")) toasts.hidePopover();
 }

@@ -20,7 +20,7 @@ export async function openFold(session, done) {
     try {
       await post(at("sessions", session, "fold"), focus.value.trim() ? { focus: focus.value.trim() } : {});
       dialog.close();
-      toast("The next question folds. It can be undone.");
+      toast("Your next message folds. It can be undone.");
       done();
     } catch (problem) {
       toast(problem.message, "error");
@@ -28,13 +28,13 @@ export async function openFold(session, done) {
   };
   const dialog = sheet("What a fold would take", { sub: "Nothing is lost: all of it stays in the record, and a fold can be undone." },
     h("form.sheet-body.form", { onsubmit: go },
-      h("dl.sums", {}, [["prompt now", amount(fold.before)], ["behind the fold", amount(fold.after)], ["messages leave", fold.messages.length], ["items leave", fold.items.length]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value))))),
+      h("dl.sums", {}, [["prompt now", amount(fold.before)], ["after folding", amount(fold.after)], ["messages leave", fold.messages.length], ["items leave", fold.items.length]].map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value))))),
       nothing && h("p.empty", {}, "There is little to fold yet: the last turns always stay."),
       fold.messages.length > 0 && h("section", {}, h("h3", {}, "These messages would become the summary"), h("ul.said", {}, fold.messages.map((message) => h("li", {}, h("span.who", {}, `${who(message.role)} · ${message.id}`), h("span", {}, message.text))))),
       fold.items.length > 0 && h("section", {}, h("h3", {}, "These items would leave"), h("ul.remarks", {}, fold.items.map((item) => h("li", {}, item.item)))),
       fold.summary && h("section", {}, h("h3", {}, "This would stand for them"), h("pre.wire", {}, fold.summary)),
       settings.history === "managed" && focus,
-      h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Fold with the next question"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
+      h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Fold with the next message"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
 }
 
 const who = (role) => ({ user: "you", assistant: "model", tool: "tool" })[role] ?? role;
@@ -63,7 +63,7 @@ export async function openSummaries(session, messages) {
     source.scrollIntoView({ block: "nearest" });
   };
   sheet("What stands for older messages", { wide: true }, h("div.sheet-body", {},
-    found.shown ? h("pre.wire.summary", {}, sourced(found.shown, messages, to)) : h("p.empty", {}, "All that was said stands in the prompt; there is no summary yet."), source,
+    found.shown ? h("pre.wire.summary", {}, sourced(found.shown, messages, to)) : h("p.empty", {}, "All messages are in the prompt; there is no summary yet."), source,
     found.views.length > 0 && h("section", {}, h("h3", {}, "How it came about", h("span.count", {}, found.views.length)), found.views.map((view) => written(view, messages, to)))));
 }
 

@@ -8,7 +8,7 @@ export const LAYERS = [
   ["L1_SYSTEM", "L1 System", "system prompt, memory, rules"],
   ["L2_LIBRARY", "L2 Library", "full texts that stand for all turns"],
   ["L3_TURN", "L3 This turn", "what this turn brings: new texts, references, tool results"],
-  ["L4_HISTORY", "L4 History", "what was said before"],
+  ["L4_HISTORY", "L4 History", "earlier messages"],
   ["L5_USER", "L5 Your words", "the message itself"],
 ];
 

@@ -39,7 +39,7 @@ export async function showLedger(open) {
   const passed = ledger.forwarded.requests > 0 && h("tr.passed", {}, h("td", {}, plain("passed on untouched", showForwarded)), cells(ledger.forwarded));
   const dialog = sheet("Cost and cache", { wide: true },
     h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "Nothing was sent yet. Each request is counted here: its tokens, what the provider's cache served, what it cost."), h("dl.sums.large", {}, sums.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "read anew"), h("li", {}, h("i.read"), "from a cache")),
+      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "not cached"), h("li", {}, h("i.read"), "from a cache")),
       h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, heading(["session", "requests", "plans, summaries", "prompt tokens", "cached", "reply tokens", "cost", "saved", "folds"]), h("tbody", {}, rows, passed), h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), cells(all)))))));
 }
 

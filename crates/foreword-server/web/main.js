@@ -14,8 +14,8 @@ import { fill, h, icon, iconButton, toast } from "./dom.js";
 
 const state = { session: null };
 
-const sessions = new Sessions({ open, begin, remove });
-const chat = new Chat({ changed, began, forked, chose: () => state.session || refreshPanel() });
+const sessions = new Sessions({ open, begin: () => begin(), remove });
+const chat = new Chat({ changed, began, ended, forked, settings, chose: () => state.session || refreshPanel() });
 const picture = new Picture();
 const context = new ContextPanel({
   agent: () => chat.composer.agent.value,
@@ -29,7 +29,7 @@ const context = new ContextPanel({
 const trust = new TrustBanner();
 
 const title = h("button.title", { type: "button", title: "Rename this session", onclick: rename }, "Foreword");
-const model = h("button.badge.model", { type: "button", "aria-label": "Settings of this session", title: "Settings of this session", onclick: settings });
+const model = h("button.badge.model", { type: "button", title: "Settings of this session", onclick: settings });
 const tabs = [
   ["prompt", "Prompt", "layers", picture],
   ["context", "Context", "list", context],
@@ -42,7 +42,7 @@ const panel = h("aside.panel", { "aria-label": "What the model is given", hidden
 
 const header = h("header.bar", {},
   iconButton("menu", "Sessions", () => document.body.classList.toggle("side-open"), { class: "menu-button" }),
-  title, model, h("span.grow"),
+  h("h1.title-head", {}, title), model, h("span.grow"),
   tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-label": label, title: label, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, icon(drawing), h("span.label", {}, label))),
   h("button.bar-button", { type: "button", "aria-label": "Cost", title: "Cost and cache", onclick: () => showLedger(open) }, icon("chart"), h("span.label", {}, "Cost")),
   iconButton("moon", "Light or dark", toggleTheme));
@@ -58,13 +58,17 @@ function settings() {
   if (state.session) openSettings(state.session.id, showSettings);
 }
 
-/** Who answers and how, as it is set now; it may be another than the session began with. */
+function showModel(...what) {
+  fill(model, icon("gear"), h("span.unseen", {}, "Settings of this session: "), h("span.model-name", {}, what));
+}
+
+/** Model and mode as they are set now; they may be others than the session began with. */
 async function showSettings() {
   const id = state.session?.id;
   // While it answers, nothing else is asked of a session.
   const set = id && !chat.running ? await get(at("sessions", id, "settings")).catch(() => null) : null;
   if (state.session?.id !== id) return;
-  if (set || !model.firstChild || model.hidden) fill(model, icon("gear"), set ? [set.model, " · ", set.mode, set.history === "managed" && " · Endless"] : state.session?.model ?? "");
+  if (set || !model.firstChild || model.hidden) showModel(set ? [set.model, " · ", set.mode, set.history === "managed" && " · Endless"] : state.session?.model ?? "");
   model.hidden = !state.session;
   refreshPanel();
 }
@@ -92,9 +96,19 @@ function showPanel(name, chosen = true) {
 
 let opened = 0;
 
-async function open(id, turn = null) {
+/** Whether what is opened is a step in the browser's history, or what stands there already. */
+const STEP = "pushState";
+const SAME = "replaceState";
+
+/** Puts what is open into the address, and the address into the browser's history. */
+function address(id, how) {
+  const to = id ? `#/${id}` : location.pathname;
+  if (location.hash !== (id ? to : "")) history[how](null, "", to);
+}
+
+async function open(id, turn = null, how = STEP) {
   closeSide();
-  if (!id) return begin();
+  if (!id) return begin(how);
   opened += 1;
   const wanted = opened;
   try {
@@ -102,25 +116,26 @@ async function open(id, turn = null) {
     // Another one was chosen meanwhile.
     if (wanted !== opened) return;
     state.session = session;
-    localStorage.setItem("foreword-session", session.id);
-    history.replaceState(null, "", `#/${session.id}`);
-    title.textContent = session.title || "New session";
-    document.title = `${session.title || "New session"} · Foreword`;
+    address(session.id, how);
+    showTitle(session.title);
     sessions.mark(session.id);
     chat.open(session, turn);
     showSettings();
   } catch (problem) {
-    if (problem.status === 404) return begin();
+    if (problem.status === 404) {
+      toast(`There is no session ${id}.`, "error");
+      return begin(how);
+    }
     toast(problem.message, "error");
   }
 }
 
-function begin() {
+function begin(how = STEP) {
   closeSide();
   opened += 1;
   state.session = null;
-  history.replaceState(null, "", location.pathname);
-  title.textContent = "New session";
+  address(null, how);
+  showTitle(null);
   document.title = "Foreword";
   model.hidden = true;
   sessions.mark(null);
@@ -128,15 +143,39 @@ function begin() {
   refreshPanel();
 }
 
+function showTitle(name) {
+  title.textContent = name || "New session";
+  document.title = `${name || "New session"} · Foreword`;
+}
+
 /** A new session got its first message. */
 async function began(session) {
   state.session = session;
-  localStorage.setItem("foreword-session", session.id);
-  history.replaceState(null, "", `#/${session.id}`);
-  fill(model, icon("gear"), session.model);
+  address(session.id, STEP);
+  showModel(session.model);
   model.hidden = false;
   await sessions.load();
   sessions.mark(session.id);
+}
+
+/** The first message of a new session was refused, so there is no session. */
+async function ended() {
+  state.session = null;
+  address(null, SAME);
+  model.hidden = true;
+  await sessions.load();
+  sessions.mark(null);
+}
+
+// Back, forward, and an address that somebody typed or pasted.
+addEventListener("popstate", () => {
+  const id = named();
+  if (id !== (state.session?.id ?? null)) open(id, null, SAME);
+});
+
+/** The session that the address names. */
+function named() {
+  return /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1] ?? null;
 }
 
 /** A session was forked off the one that is open. */
@@ -149,10 +188,7 @@ async function forked(id) {
 async function changed() {
   await sessions.load();
   const known = sessions.find(state.session?.id);
-  if (known) {
-    title.textContent = known.title || "New session";
-    document.title = `${known.title || "New session"} · Foreword`;
-  }
+  if (known) showTitle(known.title);
   showSettings();
 }
 
@@ -177,7 +213,7 @@ async function remove(id, name) {
   if (!confirm(`Delete “${name}”? Its markdown file in the vault stays.`)) return;
   try {
     await del(at("sessions", id));
-    if (state.session?.id === id) begin();
+    if (state.session?.id === id) begin(SAME);
     await sessions.load();
   } catch (problem) {
     toast(problem.message, "error");
@@ -203,16 +239,22 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     showPanel(panel.dataset.name === "context" ? null : "context");
   } else if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
-    if (chat.running) chat.stop();
-    else if (document.body.classList.contains("side-open")) closeSide();
-    else if (!panel.hidden) showPanel(null);
+    if (document.body.classList.contains("side-open")) closeSide();
+    else if (chat.running) chat.stop();
+    // Who is writing means their words, not the panel.
+    else if (!panel.hidden && event.target !== chat.composer.field) showPanel(null);
   }
+});
+
+// It leads into the page, not to another address.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  chat.composer.field.focus();
 });
 
 takeTheme();
 await Promise.all([sessions.load(), trust.load()]);
-const named = /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1];
-await (named ? open(named) : begin());
+await open(named(), null, SAME);
 const wide = matchMedia("(min-width: 1100px)");
 const usualPanel = () => showPanel(wide.matches ? (localStorage.getItem("foreword-panel") ?? "prompt") || null : null, false);
 wide.addEventListener("change", usualPanel);

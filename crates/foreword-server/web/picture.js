@@ -38,15 +38,18 @@ export class Picture {
     const last = bars.at(-1);
     const before = this.node.querySelector(".chart");
     const [many, left] = [before?.dataset.bars, before?.scrollLeft];
-    refill(this.node, sum && this.sums(sum), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
+    refill(this.node, sum && this.sums(sum.history, sum), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
     const chart = this.node.querySelector(".chart");
     // A new bar is shown; else who looks at an older one goes on doing so.
     chart.scrollLeft = many === chart.dataset.bars ? left : chart.scrollWidth;
   }
 
-  sums(sum) {
-    const asides = sum.asides > 0 && figure("plans, summaries", sum.asides);
-    return h("dl.sums", {}, figure("requests", sum.requests), asides, figure("from the cache", share(sum.read, sum.read + sum.fresh)), sum.cost > 0 && figure("cost", money(sum.cost)), sum.saved > 0 && figure("saved", money(sum.saved)), figure("folds", sum.folds));
+  /** The figures of what the bars show; what was paid beside that has a line of its own. */
+  sums(sum, paid) {
+    const asides = paid.asides > 0 && figure("plans, summaries", paid.asides);
+    return [h("dl.sums", {}, figure("requests", sum.requests), asides, figure("from the cache", share(sum.read, sum.read + sum.fresh)), sum.cost > 0 && figure("cost", money(sum.cost)), sum.saved > 0 && figure("saved", money(sum.saved)), figure("folds", sum.folds)),
+      (paid.requests !== sum.requests || paid.asides > 0) && h("p.sub.paid", { title: "Answers that were replaced count, and plans and summaries; what a fork took over was paid by the session it is from." },
+        `This session paid for ${amount(paid.requests)} ${paid.requests === 1 ? "request" : "requests"}`, paid.asides > 0 && ` and ${amount(paid.asides)} plans or summaries`, paid.cost > 0 && `: ${money(paid.cost)}`, ".")];
   }
 
   chart(session, bars) {
@@ -105,7 +108,7 @@ export class Picture {
 
   history(session, pins) {
     const again = () => this.show(session);
-    const undo = () => del(at("sessions", session, "fold")).then(() => toast("The last fold is taken back with the next question."), (problem) => toast(problem.message, "error"));
+    const undo = () => del(at("sessions", session, "fold")).then(() => toast("The last fold is undone with your next message."), (problem) => toast(problem.message, "error"));
     const summaries = async () => openSummaries(session, (await get(at("sessions", session)).catch(() => ({ messages: [] }))).messages);
     return h("section.history", {}, h("h3", {}, "History"),
       h("div.fold", {}, h("button.plain", { type: "button", onclick: () => openFold(session, again) }, "Fold…"), h("button.plain", { type: "button", onclick: undo }, "Undo the last fold"), h("button.plain", { type: "button", onclick: summaries }, "Summary and its sources")),

@@ -53,8 +53,12 @@ export class Preview {
 
   show(shown) {
     const { expected } = shown;
-    this.words.hidden = true;
     this.more.hidden = false;
+    // A link that leads nowhere is easily overlooked, and easily mended before sending.
+    const missing = shown.problems.filter((text) => text.startsWith("[["));
+    this.words.hidden = !missing.length;
+    this.words.className = "next-words bad";
+    fill(this.words, missing.join(" "));
     this.meter.firstChild.style.width = `${Math.min(100, (shown.tokens / shown.budget) * 100)}%`;
     fill(this.line, `next request: ${amount(shown.tokens)} of ${amount(shown.budget)} tokens`, expected.read ? ` · ${share(expected.read, shown.tokens)} from the cache` : "",
       expected.cost ? ` · about ${money(expected.cost)}` : "", shown.left_out.length ? ` · ${shown.left_out.length} left out` : "");
@@ -80,7 +84,9 @@ function layerRow(shown, index) {
 
 function itemRow(entry, end, kind = "") {
   const [, sort, name] = /^([a-z_]+):(.*)$/s.exec(entry.item) ?? [null, "", entry.item];
-  return h("li", { class: kind }, h("span.kind", {}, sort), h("span.names", {}, name.replace(/\.md$/, "")),
+  // The name of an output is a hash.
+  const shown = sort === "output" ? "search results or tool output" : name.replace(/\.md$/, "");
+  return h("li", { class: kind }, h("span.kind", {}, sort), h("span.names", {}, shown),
     entry.include && h("span.badge", { class: entry.include }, { always: "Always", manual: "Manual", agent: "Agent", tool: "Tool" }[entry.include]),
-    typeof entry.score === "number" && h("span.score", { title: "similarity to the question" }, entry.score.toFixed(2)), end);
+    typeof entry.score === "number" && h("span.score", { title: "how well it fits the question, from 0 to 1" }, entry.score.toFixed(2)), end);
 }

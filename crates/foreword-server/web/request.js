@@ -11,7 +11,7 @@ import { sheet } from "./sheet.js";
 import { tabRow } from "./tabs.js";
 
 export const WHY = {
-  over_budget: "no room in the budget", below_floor: "too little like the question", outside_top_k: "others fit better", outside_top_n: "others fit better",
+  over_budget: "no room in the budget", below_floor: "not relevant enough", outside_top_k: "others fit better", outside_top_n: "others fit better",
   next_turn: "comes with the next turn", unused: "folded away: no recent question asked for it", removed: "taken out by you", image_not_active: "its pictures come only with the note that is open",
   images_not_taken: "the model takes no images",
 };
@@ -32,7 +32,7 @@ export async function showRequest(session, number, tab = "context", layer = null
     found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`)] },
     h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens), used?.read ?? 0, found.budget, (layer) => turnTo("text", layer)),
       h("p", {}, h("b", {}, amount(found.tokens)), ` of ${amount(found.budget)} tokens`,
-        used && used.read > 0 && [" · ", h("b", {}, share(used.read, used.read + used.write + used.uncached)), " from the cache"],
+        used && used.read > 0 && [" · ", h("b", {}, share(used.read, found.tokens)), " from the cache"],
         used?.cost > 0 && [" · ", h("b", {}, money(used.cost)), used.cost_uncached > used.cost && ` instead of ${money(used.cost_uncached)}`],
         used?.broke && h("span.badge.break", {}, `cache broken: ${String(used.broke.cause ?? "").replaceAll("_", " ")}, ${amount(used.broke.tokens_lost ?? 0)} tokens${used.broke.cost_lost > 0 ? `, ${money(used.broke.cost_lost)}` : ""}`)),
       legend()),
@@ -52,7 +52,7 @@ export async function showRequest(session, number, tab = "context", layer = null
   async function seen(name, layer) {
     const of = (request, ...what) => get(at("sessions", session, "requests", request, ...what));
     if (name === "context") return contextView(found, new Pins(session, (await pinsOf(session)) ?? []), await outputsOf(session, found));
-    if (name === "text") return textView(await of(number, "layers"), layer);
+    if (name === "text") return textView(await of(number, "layers"), found.layers, layer);
     if (name === "wire") return wireView(found, await of(number, "wire"));
     if (number === 0) return h("p.empty", {}, "This is the first request; there is nothing before it.");
     return diffView(...(await Promise.all([of(number, "diff"), of(number - 1, "messages"), of(number, "messages")])));
@@ -97,7 +97,11 @@ async function outputsOf(session, found) {
 /** Which tool it was. */
 function output(text) {
   const tool = /^\s*<([A-Za-z][\w.-]*)/.exec(text)?.[1];
-  return { name: `what ${tool ?? "a tool"} gave back` };
+  return {
+    name: tool === "localSearch" ? "found by a search of the notes" : `what ${tool ?? "a tool"} gave back`,
+    // What the search says of itself, in front of its results or behind them.
+    remarks: tool === "localSearch" ? [...text.matchAll(/^(?:\((.*words.*)\)|Note: (.*words.*)\.)$/gm)].map(([, before, behind]) => before ?? behind) : [],
+  };
 }
 
 /** Notes and pages, the three columns, and what was left out. */
@@ -117,7 +121,7 @@ function contextView(found, pins, outputs) {
         const item = told(entry);
         return h("div.item.out", {}, h("div.item-head", {}, h("span.item-name", {}, item.name), item.score !== null && h("span.score", {}, item.score.toFixed(2))),
           h("p", {}, WHY[item.reason] ?? String(item.reason).replaceAll("_", " ")));
-      })) : h("p.none", {}, "Nothing that could have come in was left out.")),
+      })) : h("p.none", {}, "Nothing was left out.")),
     found.notes.length > 0 && h("section", {}, h("h3", {}, "Remarks"), h("ul.remarks", {}, found.notes.map((note) => h("li", {}, h("b", {}, note.kind.replaceAll("_", " ")), " ", note.text)))),
   ];
 }
@@ -129,16 +133,17 @@ function card(item, more = null) {
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
     item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.name),
     h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent", tool: "Tool" }[item.include]),
-    item.score !== null && item.score !== undefined && h("span.score", { title: "similarity to the question" }, item.score.toFixed(2)), more),
+    item.score !== null && item.score !== undefined && h("span.score", { title: "how well it fits the question, from 0 to 1" }, item.score.toFixed(2)), more),
     item.server && h("p.server", {}, item.server), item.description && h("p.about", {}, item.description),
+    item.remarks?.length > 0 && item.remarks.map((remark) => h("p.cut", {}, `${remark.charAt(0).toUpperCase()}${remark.slice(1)}.`)),
     h("p.where", {}, layer >= 0 && h("i", { class: layerClass(layer) }), layer >= 0 ? LAYERS[layer][1] : item.layer, ` · ${FORM[item.form] ?? item.form} · ${amount(item.tokens)} tokens`));
 }
 
 const FORM = { full: "full text", reference: "a reference to its text above", stub: "a line in its place", diff: "what changed", passage: "the passage that was found" };
 
-function textView(layers, wanted) {
+function textView(layers, sizes, wanted) {
   return layers.map((layer, index) => {
-    const sum = layer.segments.reduce((all, segment) => all + segment.tokens, 0);
+    const sum = sizes[index].tokens;
     return h("details.layer", { open: layer.segments.length > 0 && (wanted === null ? index > 0 : index === wanted) }, h("summary", {}, h("i", { class: layerClass(index) }), h("b", {}, LAYERS[index][1]), h("span.sub", {}, LAYERS[index][2]), h("span.count", {}, layer.segments.length ? `${amount(sum)} tokens` : "empty")),
       layer.segments.map((segment) => h("div.segment", {}, h("div.segment-head", {}, segment.id, h("span", {}, segment.tokens ? `${amount(segment.tokens)} tokens` : "")), h("pre", {}, segment.text))));
   });

@@ -1,7 +1,7 @@
-// The list of sessions, and searching in all that was said.
+// The list of sessions, and searching in their titles and messages.
 
 import { get } from "./api.js";
-import { h, iconButton, refill, toast } from "./dom.js";
+import { announce, h, iconButton, refill, toast } from "./dom.js";
 
 const DAY = 86_400_000;
 /** How many are read at once. */
@@ -26,13 +26,13 @@ export class Sessions {
     this.some = false;
     this.more = false;
     this.current = null;
-    this.list = h("div.session-list");
-    this.search = h("input", { type: "search", placeholder: "Search what was said", "aria-label": "Search what was said", oninput: () => this.look() });
+    this.list = h("div.session-list", { onkeydown: (event) => this.arrows(event) });
+    this.search = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", oninput: () => this.look(), onkeydown: (event) => this.arrows(event) });
     this.node = h("nav.side", { "aria-label": "Sessions" },
       h("div.side-head", {}, h("span.brand", {}, h("img", { src: "/icon.svg", alt: "" }), "Foreword"),
         iconButton("plus", "New session (Alt+N)", begin)),
       h("div.side-search", {}, this.search), this.list,
-      h("div.side-foot", {}, h("a", { href: "/api.html" }, "API"), h("span", {}, "·"), h("kbd", {}, "Ctrl K"), " search ", h("kbd", {}, "Alt N"), " new"));
+      h("div.side-foot", {}, h("a", { href: "/api.html" }, "API"), h("span.keys", {}, " · ", h("kbd", {}, "Ctrl K"), " search ", h("kbd", {}, "Alt N"), " new")));
   }
 
   focusSearch() {
@@ -79,7 +79,7 @@ export class Sessions {
     const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), h("div", { role: "list", "aria-label": name }, rows.map((row) => this.row(row)))]);
     const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Which sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
       h("button", { type: "button", "aria-pressed": String(this.clients === clients), onclick: () => { this.clients = clients; this.load(); } }, name)));
-    const empty = h("p.empty", {}, this.clients ? "No program has asked anything yet." : "Nothing was said yet. Ask something; it is kept in your vault.");
+    const empty = h("p.empty", {}, this.clients ? "No program has asked anything yet." : "No conversations yet. They are saved in your vault.");
     const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier ones");
     refill(this.list, kinds, this.rows.length ? nodes : empty, more);
     this.mark(this.current);
@@ -87,10 +87,12 @@ export class Sessions {
 
   row(row) {
     const title = row.title || "New session";
+    const remove = () => this.remove(row.id, title);
+    // One stop for the Tab key a session: Delete does what the button does.
     return h("div.session", { role: "listitem", dataset: { id: row.id } },
-      h("button.session-open", { type: "button", onclick: () => this.open(row.id) },
+      h("button.session-open", { type: "button", "aria-keyshortcuts": "Delete", onclick: () => this.open(row.id), onkeydown: (event) => event.key === "Delete" && remove() },
         h("span.session-title", {}, title), row.forked_from && h("span.session-from", {}, "fork")),
-      iconButton("trash", `Delete ${title}`, () => this.remove(row.id, title)));
+      iconButton("trash", `Delete ${title}`, remove, { tabIndex: -1 }));
   }
 
   async look() {
@@ -99,11 +101,48 @@ export class Sessions {
     try {
       const found = await get(`/search?q=${encodeURIComponent(words)}`);
       if (this.search.value.trim() !== words) return;
-      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, found.map((hit) => h("div.session", { role: "listitem" },
-        h("button.session-open.hit", { type: "button", onclick: () => this.open(hit.session, hit.turn) },
-          h("span.session-title", {}, hit.title || hit.session), h("span.snippet", {}, hit.text))))) : h("p.empty", {}, "Nothing holds all these words."));
+      const groups = Map.groupBy(found, (hit) => hit.session);
+      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, [...groups.values()].map((hits) => this.group(hits, words))) : h("p.empty", {}, "No conversation has all these words."));
+      announce(found.length ? `Found in ${groups.size} ${groups.size === 1 ? "session" : "sessions"}` : "Nothing found");
     } catch (problem) {
       toast(problem.message, "error");
     }
   }
+
+  /** What was found in one session: its title, and the messages. */
+  group(hits, words) {
+    const [{ session, title }] = hits;
+    const messages = hits.filter((hit) => hit.turn !== null);
+    return h("div.found-session", { role: "listitem", dataset: { id: session } },
+      h("button.session-open", { type: "button", onclick: () => this.open(session) }, h("span.session-title", {}, marked(title || session, words))),
+      messages.map((hit) => h("button.session-open.hit", { type: "button", onclick: () => this.open(session, hit.turn) }, h("span.snippet", {}, marked(hit.text, words)))));
+  }
+
+  /** From the field into what was found, up and down in it, and back. */
+  arrows(event) {
+    const hits = [...this.list.querySelectorAll(".session-open")];
+    const at = hits.indexOf(document.activeElement);
+    const go = (to) => {
+      event.preventDefault();
+      (to < 0 ? this.search : hits[Math.min(to, hits.length - 1)])?.focus();
+    };
+    if (event.key === "ArrowDown") go(at + 1);
+    else if (event.key === "ArrowUp" && at >= 0) go(at - 1);
+    else if (event.key === "Enter" && event.target === this.search) {
+      event.preventDefault();
+      hits[0]?.click();
+    } else if (event.key === "Escape" && this.search.value) {
+      event.preventDefault();
+      this.search.value = "";
+      this.draw();
+      this.search.focus();
+    }
+  }
+}
+
+/** A text in which the words that were looked for are marked, each from the start of a word. */
+function marked(text, words) {
+  const wanted = words.split(/[^\p{L}\p{N}]+/u).filter(Boolean).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  if (!wanted.length) return text;
+  return text.split(new RegExp(`((?<![\\p{L}\\p{N}])(?:${wanted.join("|")}))`, "iu")).map((part, at) => (at % 2 ? h("mark", {}, part) : part));
 }

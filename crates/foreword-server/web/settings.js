@@ -1,4 +1,4 @@
-// How a session is carried: who answers, in which mode, what is sent of older messages, when the person is asked.
+// The settings of a session: model, mode, what is sent of older messages, when the person is asked.
 
 import { at, get, patch } from "./api.js";
 import { fill, h, toast } from "./dom.js";
@@ -6,7 +6,7 @@ import { amount } from "./figures.js";
 import { choice, field, sheet } from "./sheet.js";
 
 export const MODES = [["chat", "chat: plain conversation, with tools"], ["qa", "qa: search the notes first, cite them"], ["plan", "plan: choose the tools in one go"], ["agent", "agent: work until the task is done"]];
-const ASKING = [["tool", "as each tool says"], ["always", "before every tool"], ["never", "never"]];
+const ASKING = [["tool", "tool default"], ["always", "before every tool"], ["never", "never"]];
 
 /** What can be sent of older messages: everything, or a summary by one of the templates. */
 export async function histories() {
@@ -31,7 +31,7 @@ export async function openSettings(session, done) {
   const mode = choice(MODES, settings.mode, { name: "mode" });
   const asking = choice(ASKING, settings.asking, { name: "asking" });
   const about = h("span.field-about", { "aria-live": "polite" });
-  const explain = () => fill(about, endless.value ? history.about(endless.value) ?? "" : "All that was said is sent, as far as it fits; then a fold makes room.",
+  const explain = () => fill(about, endless.value ? history.about(endless.value) ?? "" : "All messages are sent, as far as they fit; then a fold makes room.",
     endless.value && [" ", h("button.plain", { type: "button", onclick: (event) => { event.preventDefault(); showTemplate(endless.value); } }, "Read the template")]);
   const endless = choice(options, settings.template ?? "", { name: "history", onchange: explain });
   explain();
@@ -45,7 +45,7 @@ export async function openSettings(session, done) {
     try {
       if (Object.keys(set).length) await patch(at("sessions", session, "settings"), set);
       dialog.close();
-      toast("It holds from the next question on.");
+      toast("Applies from your next message.");
       done();
     } catch (problem) {
       toast(problem.message, "error");
@@ -53,8 +53,8 @@ export async function openSettings(session, done) {
   };
   const dialog = sheet("Settings of this session", { sub: `${settings.agent ? `agent ${settings.agent}` : "plain agent"} · ${settings.layout} layout · room for ${amount(settings.window)} tokens` },
     h("form.sheet-body.form", { onsubmit: save },
-      field("Who answers", model, "Another model reads the whole prompt anew once."), field("How turns are carried", mode),
-      h("label.field", {}, h("span.field-name", {}, "Older messages"), endless, about), field("You are asked before a tool runs", asking),
+      field("Model", model, "Switching re-sends the whole prompt once."), field("Mode", mode),
+      h("label.field", {}, h("span.field-name", {}, "Older messages"), endless, about), field("Ask before tools", asking),
       h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
 }
 

@@ -72,6 +72,9 @@ pub trait Pins: Send {
     /// The tool as it was accepted.
     fn get(&self, server: &str, tool: &str) -> Option<PinnedTool>;
 
+    /// Whether the user still lets the server run; asked before each of its calls, because a decision can end while it is running.
+    fn may_run(&self, server: &str) -> bool;
+
     /// Keeps a tool that was accepted.
     fn put(&mut self, server: &str, tool: &str, pinned: PinnedTool);
 }
@@ -87,6 +90,10 @@ impl Pins for SessionPins {
 
     fn get(&self, server: &str, tool: &str) -> Option<PinnedTool> {
         self.0.get(server)?.get(tool).cloned()
+    }
+
+    fn may_run(&self, _: &str) -> bool {
+        true
     }
 
     fn put(&mut self, server: &str, tool: &str, pinned: PinnedTool) {

@@ -221,6 +221,13 @@ impl Toolbox {
     fn current(&mut self, id: &ItemId, (server, name): (&str, &str), stop: &AtomicBool) -> Result<Tool, String> {
         let client = self.clients.iter_mut().find(|client| client.config().name == server);
         let (Some(client), Some(background)) = (client, &self.background) else { return Err(self.unknown(id)) };
+        if !self.pins.may_run(server) {
+            mcp::close_all(std::slice::from_mut(client), background);
+            return Err(format!(
+                "{} was not run: the user's decision that {server} may run has ended, or its files have changed since. Go on without it.",
+                id.name()
+            ));
+        }
         let lists = client.lists();
         client.ready(background, stop).map_err(|reason| format!("{} was not run: {reason}", id.name()))?;
         let (tool, is_new_list) = (client.tool(name).cloned(), client.lists() != lists);

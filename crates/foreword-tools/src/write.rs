@@ -20,7 +20,7 @@ use foreword_core::text::diff;
 pub use change::Change;
 pub use error::WriteError;
 pub use instructions::{hidden_character, is_instruction};
-pub use undo::{Undone, undo};
+pub use undo::Undone;
 
 use path::NotePath;
 
@@ -30,10 +30,18 @@ pub const MAX_NOTE: usize = 4 * 1024 * 1024;
 /// The longest diff that a person can be asked to read, in bytes.
 const MAX_DIFF: usize = 512 * 1024;
 
+/// A folder of notes that can be changed.
+#[derive(Clone, Debug)]
+pub struct NoteFolder {
+    root: PathBuf,
+    /// What notes held before they were changed.
+    undo: PathBuf,
+}
+
 /// A change that was thought through and not made yet.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    root: PathBuf,
+    folder: NoteFolder,
     path: NotePath,
     /// What the note holds now; nothing where it is new.
     old: Option<String>,
@@ -42,16 +50,48 @@ pub struct Draft {
     diff: Option<String>,
 }
 
-/// Works out what `change` would make of the note at `path`, which is relative to `root`.
-pub fn prepare(root: &Path, path: &str, change: &Change<'_>) -> Result<Draft, WriteError> {
-    let path = NotePath::parse(path)?;
-    let old = path.read(root)?;
-    if old.is_none() {
-        path.check_is_free(root)?;
+impl NoteFolder {
+    /// The notes under `root`. What they held before a change is kept in the folder `undo` inside `state`.
+    pub fn new(root: &Path, state: &Path) -> Self {
+        Self { root: root.to_owned(), undo: state.join("undo") }
     }
-    let new = change.applied(&path, old.as_deref())?;
-    let diff = diff::unified(old.as_deref().unwrap_or_default(), &new, path.as_str()).filter(|diff| diff.len() <= MAX_DIFF);
-    Ok(Draft { root: root.to_owned(), path, old, new, diff })
+
+    /// Where it is.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Works out what `change` would make of the note at `path`, which is relative to the folder.
+    pub fn prepare(&self, path: &str, change: &Change<'_>) -> Result<Draft, WriteError> {
+        let path = NotePath::parse(path)?;
+        let old = path.read(&self.root)?;
+        if old.is_none() {
+            path.check_is_free(&self.root)?;
+        }
+        let new = change.applied(&path, old.as_deref())?;
+        let diff = diff::unified(old.as_deref().unwrap_or_default(), &new, path.as_str()).filter(|diff| diff.len() <= MAX_DIFF);
+        Ok(Draft { folder: self.clone(), path, old, new, diff })
+    }
+
+    /// Removes the note at `path`, unless it no longer holds `old`. It can be undone.
+    pub fn remove(&self, path: &str, old: &str) -> Result<(), WriteError> {
+        let path = NotePath::parse(path)?;
+        match path.read(&self.root)? {
+            None => return Err(WriteError::Missing { path: path.to_string() }),
+            Some(now) if now != old => return Err(WriteError::Changed { path: path.to_string() }),
+            Some(_) => {}
+        }
+        undo::keep(&self.undo, &path, Some(old), None)?;
+        let target = path.under(&self.root);
+        fs::remove_file(&target).map_err(|error| WriteError::io("remove", &path, &error))?;
+        sync_folder(target.parent().unwrap_or(&self.root));
+        Ok(())
+    }
+
+    /// Takes back the last change of a note, unless somebody else has changed it since.
+    pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
+        undo::undo(&self.root, &self.undo, path)
+    }
 }
 
 impl Draft {
@@ -78,28 +118,14 @@ impl Draft {
 
     /// Makes the change, unless the note is no longer what the diff was made from.
     pub fn apply(self) -> Result<(), WriteError> {
-        if self.path.read(&self.root)? != self.old {
+        let NoteFolder { root, undo } = &self.folder;
+        if self.path.read(root)? != self.old {
             return Err(WriteError::Changed { path: self.path.to_string() });
         }
-        self.path.make_folders(&self.root)?;
-        undo::keep(&self.root, &self.path, self.old.as_deref(), Some(&self.new))?;
-        replace(&self.root, &self.path, self.old.is_some(), &self.new)
+        self.path.make_folders(root)?;
+        undo::keep(undo, &self.path, self.old.as_deref(), Some(&self.new))?;
+        replace(root, &self.path, self.old.is_some(), &self.new)
     }
-}
-
-/// Removes the note at `path`, unless it no longer holds `old`. It can be undone.
-pub fn remove(root: &Path, path: &str, old: &str) -> Result<(), WriteError> {
-    let path = NotePath::parse(path)?;
-    match path.read(root)? {
-        None => return Err(WriteError::Missing { path: path.to_string() }),
-        Some(now) if now != old => return Err(WriteError::Changed { path: path.to_string() }),
-        Some(_) => {}
-    }
-    undo::keep(root, &path, Some(old), None)?;
-    let target = path.under(root);
-    fs::remove_file(&target).map_err(|error| WriteError::io("remove", &path, &error))?;
-    sync_folder(target.parent().unwrap_or(root));
-    Ok(())
 }
 
 /// Puts `new` in the place of a file of settings, unless it no longer holds `old`. Such a file may hold keys, so no copy of it is kept: it cannot

@@ -7,6 +7,7 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,9 @@ use serde_json::{Value, json};
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
-/// Accepted tools that outlive a toolbox.
+/// Accepted tools that outlive a toolbox, and whether the user has ended the decision.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<SessionPins>>);
+struct Kept(Arc<Mutex<SessionPins>>, Arc<AtomicBool>);
 
 impl Pins for Kept {
     fn knows(&self, server: &str) -> bool {
@@ -32,6 +33,10 @@ impl Pins for Kept {
 
     fn get(&self, server: &str, tool: &str) -> Option<PinnedTool> {
         self.0.lock().unwrap().get(server, tool)
+    }
+
+    fn may_run(&self, server: &str) -> bool {
+        !self.1.load(Ordering::Relaxed) && self.0.lock().unwrap().may_run(server)
     }
 
     fn put(&mut self, server: &str, tool: &str, pinned: PinnedTool) {
@@ -248,6 +253,25 @@ fn a_tool_that_went_away_and_comes_back_changed_is_asked_about() {
         person.says(Decision::No);
         assert!(call(&mut toolbox, "forecast", json!({})).failed);
         assert!(matches!(person.asked().as_slice(), [Some(_)]));
+    }
+}
+
+#[test]
+fn a_server_ends_when_the_decision_that_it_may_run_ends() {
+    let list = List::new(&[forecast(), tool("crash", "Ends.")]);
+    for crash in [false, true] {
+        let (person, pins) = (Person::new(Decision::Session), Kept::default());
+        let mut toolbox = toolbox(server(REVISIONS[0], &list, &[]), Asking::Never, &person, &pins);
+        assert!(!call(&mut toolbox, "forecast", json!({})).failed);
+        if crash {
+            call(&mut toolbox, "crash", json!({}));
+        }
+        pins.1.store(true, Ordering::Relaxed);
+        let refused = call(&mut toolbox, "forecast", json!({}));
+        assert!(refused.failed && refused.text.contains("has ended"), "{refused:?}");
+        // Only a new decision brings it back.
+        pins.1.store(false, Ordering::Relaxed);
+        assert!(!call(&mut toolbox, "forecast", json!({})).failed);
     }
 }
 

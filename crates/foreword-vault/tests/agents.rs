@@ -40,8 +40,9 @@ fn a_folder() {
     assert_eq!(editor.agent.system_prompt, "You edit texts.\n\nYou never change quotations.");
     assert_eq!((editor.name.as_str(), editor.model.as_deref()), ("Editor", Some("sonnet")));
     assert_eq!(editor.generation, Generation { temperature: Some(0.3), max_output_tokens: Some(2000), ..Generation::default() });
-    assert_eq!(editor.search.map(|search| (search.top_k, search.top_n)), Some((20, 3)));
-    assert_eq!(serde_json::to_string(&editor.settings).unwrap(), r#"{"budget":{"prompt_tokens":32000},"layout":"log"}"#);
+    let settings = editor.settings.unwrap();
+    assert_eq!(settings.path, "Foreword/Agents/Editor/agent.toml");
+    assert!(settings.text.contains("[settings]\nlayout = \"log\""), "as it is written");
     assert_eq!(
         rows(&editor.agent.rules),
         [
@@ -67,7 +68,7 @@ fn an_agent_of_tsagent() {
     assert_eq!(support.agent.system_prompt, "You answer questions about orders.\nYou never promise dates.");
     let generation = Generation { temperature: Some(0.0), top_p: Some(0.05), max_output_tokens: Some(4000), max_turns: Some(20) };
     assert_eq!(support.generation, generation);
-    assert_eq!(support.search.map(|search| (search.top_k, search.top_n)), Some((30, 4)));
+    assert_eq!(support.settings.as_ref().map(|file| file.text.as_str()), Some("[search]\ntop_k = 30\ntop_n = 4\ninclude_score = 0.6\n"));
     assert_eq!(
         rows(&support.agent.rules),
         [
@@ -160,7 +161,6 @@ fn what_is_broken_is_named_and_the_rest_loads() {
     let folder = "Foreword/Agents/Odd";
     let expect = [
         "agent.toml: name: invalid type",
-        "agent.toml: search: invalid type",
         "agent.toml: system_prompt_file must be a path inside the agent's folder, not ../secret.md",
         "agent.toml: favourite_colour is no setting of an agent",
         "rules/empty.md: it has no text",

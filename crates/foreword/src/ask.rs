@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use clap::{Args as ClapArgs, ValueEnum};
-use foreword_engine::Layout;
+use clap::Args as ClapArgs;
 use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
-use foreword_engine::manager::{DEFAULT_TEMPLATE, policy};
-use foreword_engine::prepare::{Prepared, Wanted, prepare, servers_of};
+use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Setup, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
+    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
 };
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
@@ -27,6 +25,7 @@ use crate::model::ModelArgs;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::preview;
+use crate::settings::SettingsArgs;
 use crate::templates;
 use crate::tree::open;
 use crate::trust;
@@ -101,9 +100,8 @@ pub(crate) struct SessionArgs {
     /// The note that is open in front of you: its images are sent along
     #[arg(long, value_name = "NOTE")]
     pub(crate) active: Option<String>,
-    /// The layout of a new session; else the configured one, else log
-    #[arg(long, value_parser = ["log", "library"])]
-    layout: Option<String>,
+    #[command(flatten)]
+    settings: SettingsArgs,
     /// The agent of a new session: a folder or file in Foreword/Agents
     #[arg(long)]
     agent: Option<String>,
@@ -114,23 +112,8 @@ pub(crate) struct SessionArgs {
     /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
     #[arg(long)]
     mode: Option<Mode>,
-    /// What a new session sends of older messages: full (as far as the budget goes) or managed (a checked summary by a template)
-    #[arg(long, value_name = "HOW")]
-    history: Option<History>,
-    /// The template of a managed history (see `foreword templates list`)
-    #[arg(long, value_name = "NAME", conflicts_with = "session")]
-    template: Option<String>,
     #[command(flatten)]
     tools: ToolArgs,
-}
-
-/// What is sent of older messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum History {
-    /// All of them, as far as the budget goes
-    Full,
-    /// A summary, and the last runs
-    Managed,
 }
 
 /// A session with what it works with.
@@ -153,8 +136,12 @@ impl SessionArgs {
     pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let mut opened = match &self.session {
             Some(point) => {
+                let wanted = self.settings.read()?;
                 let mut kept = go_on(place, point, keep)?;
                 model.change(&mut kept)?;
+                if kept.change_settings(&wanted, &templates::shelf(&place.vault), now_ms())? {
+                    note("these settings hold from the next question on");
+                }
                 if let Some(mode) = self.mode {
                     kept.set_mode(mode, now_ms());
                 }
@@ -170,18 +157,25 @@ impl SessionArgs {
     fn begin(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let config = config::load()?;
         let chosen = model.choose(&config)?;
-        let layout = match self.layout.as_deref() {
-            Some("library") => Layout::Library,
-            Some(_) => Layout::Log,
-            None => config.layout.unwrap_or(Layout::Log),
-        };
+        let flags = self.settings.read()?;
         let (places, models) = (places()?, places()?.models);
         // A project's material may fill half of the prompt.
         let room = Tokens(chosen.model.window.0 / 2);
         let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let Prepared { mut agent, servers, asking, search, problems, .. } =
-            runtime.block_on(prepare(vault, wanted, &places, &foreword_engine::clock::zoned()))?;
+        let mut prepared = runtime.block_on(prepare(vault, wanted, &places, &foreword_engine::clock::zoned()))?;
+        let id = new_session_id()?;
+        let embedded = chosen.client.is_none();
+        let mut setup = prepared.begin(Begin {
+            session: &id,
+            agent: self.agent.as_deref(),
+            model: chosen.model.clone(),
+            flags,
+            config: config.settings.clone(),
+            shelf: &templates::shelf(&place.vault),
+            models: &models,
+        })?;
+        let Prepared { agent, servers, asking, problems, .. } = prepared;
         for problem in &problems {
             note(shown(&problem.to_string()));
         }
@@ -192,28 +186,11 @@ impl SessionArgs {
                 store(place)?
             }
         };
-        let window = chosen.model.window;
-        let embedded = chosen.client.is_none();
         let usual = if embedded { Mode::Qa } else { Mode::Chat };
         let mode = self.mode.or(config.mode).unwrap_or(usual);
         let find = model.find(keep).in_mode(mode);
-        let id = new_session_id()?;
         let wanted = AgentTools { agent: self.agent.as_deref(), servers, asking };
-        let (bench, stop) = self.tools.workbench(vault, place, wanted, find, window, &id)?;
-        let mut setup = Setup::of(&id, chosen.model, layout, 0, Some(&models));
-        setup.agent.clone_from(&self.agent);
-        if let Some(search) = search {
-            setup.settings.select = search;
-        }
-        if self.history == Some(History::Managed) || self.template.is_some() {
-            let template = templates::shelf(&place.vault).find(self.template.as_deref().unwrap_or(DEFAULT_TEMPLATE))?;
-            setup.settings.history = policy(Some(&template), setup.settings.budget.prompt);
-            setup.template = Some(template.name);
-            if let Some(instructions) = &template.parsed.chat_instructions {
-                let own = agent.system_prompt.trim();
-                agent.system_prompt = [own, instructions.trim()].join("\n\n").trim().into();
-            }
-        }
+        let (bench, stop) = self.tools.workbench(vault, place, wanted, find, &setup)?;
         // The small model cannot use tools: they would only fill its window.
         let agent = if embedded { agent } else { bench.equip(&agent) };
         setup.choose_tool_style(&agent);
@@ -230,11 +207,10 @@ impl ToolArgs {
             note(shown(&format!("{error}; its tool servers are missing")));
             Default::default()
         });
-        let (find, window) = (find.in_mode(kept.mode()), kept.setup().model.window);
-        let id = kept.id().to_owned();
+        let find = find.in_mode(kept.mode());
         let agent = kept.setup().agent.clone();
         let wanted = AgentTools { agent: agent.as_deref(), servers, asking };
-        let (mut bench, stop) = self.workbench(vault, place, wanted, find, window, &id)?;
+        let (mut bench, stop) = self.workbench(vault, place, wanted, find, kept.setup())?;
         equip::update(&mut kept, &mut bench)?;
         Ok(Opened { kept, bench, stop })
     }

@@ -21,7 +21,7 @@ use crate::ask::{self, Keep, Opened, SessionArgs, Warned};
 use crate::config::{self, is_set};
 use crate::equip;
 use crate::inspect as request;
-use crate::kept::{Vault as VaultArg, now_ms};
+use crate::kept::{Vault as VaultArg, note_folder, now_ms};
 use crate::markdown::wrapped;
 use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
@@ -289,9 +289,9 @@ impl Chat {
         let root = self.vault.root();
         let done = match rest.split_once(' ').unwrap_or((rest, "")) {
             ("", _) => Ok(()),
-            ("add", what) => memory::remember(root, what),
+            ("add", what) => note_folder(root).and_then(|notes| Ok(memory::remember(&notes, what)?)),
             ("forget", number) => match number.trim().parse() {
-                Ok(number) => memory::forget(root, number),
+                Ok(number) => note_folder(root).and_then(|notes| Ok(memory::forget(&notes, number)?)),
                 Err(_) => return note("say which one by its number: /memory forget 2"),
             },
             _ => {

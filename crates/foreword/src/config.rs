@@ -16,6 +16,10 @@ pub(crate) const HELP: &str = "\
 Configuration (foreword/config.toml in the user's configuration folder, or FOREWORD_CONFIG):
   model = \"ollama/qwen3:8b\"                      the model where none is named
   layout = \"log\"                                 or \"library\"
+  [settings]                                     what docs/settings.md lists: budget, history, caps, layout
+  budget = { prompt_tokens = 32000 }
+  [search]                                       how notes, items and tools are chosen
+  preset = \"conservative\"                        or normal, aggressive
   [providers.work]                               a server of your own; `work/NAME` is a model there
   base_url = \"https://llm.example/v1\"
   dialect = \"openai-chat\"                        or openai-responses, anthropic, gemini, llamacpp

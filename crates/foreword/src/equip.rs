@@ -10,7 +10,7 @@ use foreword_engine::corpus::Corpus;
 use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
-use foreword_engine::session::{Hash, Kept, Mode, Sqlite, Stop, Store as _, Tokens};
+use foreword_engine::session::{Hash, Kept, Mode, Setup, Sqlite, Stop, Store as _};
 use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::vault::Vault;
@@ -82,10 +82,10 @@ impl ToolArgs {
         place: &VaultArg,
         wanted: AgentTools<'_>,
         find: Find,
-        window: Tokens,
-        session: &str,
+        setup: &Setup,
     ) -> Result<(Workbench, Stop)> {
         let (places, stop) = (places()?, stop());
+        let session = &setup.settings.session;
         let audit = Audit::new(&places.state);
         let corpus = Corpus::open(vault.root(), &places, TimeZone::system())?;
         let fetch = match find {
@@ -100,7 +100,7 @@ impl ToolArgs {
         let AgentTools { agent, servers, asking } = wanted;
         let pins = Box::new(StoredPins::new(&places, vault.root(), agent.unwrap_or_default(), &servers));
         let configs = trust::servers(vault, agent, servers, self.trust_servers)?;
-        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned);
+        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
         let store = place.store_file()?;
         let past = store.clone();
         let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
@@ -111,7 +111,7 @@ impl ToolArgs {
         for problem in toolbox.problems() {
             note(shown(&format!("tool server {}: {}", problem.server, problem.message)));
         }
-        Ok((Workbench::new(desk, toolbox, Arc::clone(&stop), window), stop))
+        Ok((Workbench::new(desk, toolbox, Arc::clone(&stop), setup.room_for_sources()), stop))
     }
 }
 

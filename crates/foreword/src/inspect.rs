@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::manager::View;
+use foreword_engine::manager::{View, why_none};
 use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
 
+use crate::ask::{self, Keep};
 use crate::kept::{Vault, moment};
-use crate::paint::{Paint, one_line, shown};
+use crate::paint::{Paint, note, one_line, shown};
 use crate::summary;
+use crate::templates;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
@@ -55,7 +57,12 @@ pub(crate) struct Args {
 
 /// The views of a session's history, oldest first.
 fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
-    for row in store.summaries(&args.at.session(store)?, usize::MAX)? {
+    let rows = store.summaries(&args.at.session(store)?, usize::MAX)?;
+    if rows.is_empty() {
+        let kept = ask::go_on(&args.vault, &args.at, Keep::Nothing)?;
+        note(shown(&why_none(kept.setup(), &templates::shelf(&args.vault.vault), kept.session())));
+    }
+    for row in rows {
         if args.json {
             writeln!(terminal::stdout(), "{}", serde_json::to_string(&row)?)?;
             continue;

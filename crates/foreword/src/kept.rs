@@ -1,11 +1,12 @@
 //! What the commands over sessions share: the vault they are kept in, times and sizes as people read them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use foreword_engine::clock;
 use foreword_engine::session::Sqlite;
+use foreword_engine::tools::NoteFolder;
 use foreword_engine::trust::VaultTrust;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -51,6 +52,11 @@ impl Vault {
     pub(crate) fn root(&self) -> Result<PathBuf> {
         self.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", self.vault.display()))
     }
+}
+
+/// The notes of a vault, to be changed.
+pub(crate) fn note_folder(root: &Path) -> Result<NoteFolder> {
+    Ok(VaultTrust::open(&places()?, root)?.note_folder()?)
 }
 
 /// A moment as the user's clock shows it.

@@ -27,6 +27,7 @@ mod progress;
 mod search;
 mod serve;
 mod sessions;
+mod settings;
 mod simulate;
 mod summary;
 mod table;
@@ -34,6 +35,7 @@ mod templates;
 mod tree;
 mod trust;
 mod verify;
+mod what_if;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -145,6 +147,10 @@ enum Command {
     /// Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it
     #[command(long_about = simulate::LONG_ABOUT, after_help = simulate::AFTER_HELP)]
     Simulate(simulate::Args),
+
+    /// A stored session under other settings: what it would have cost, beside what it did cost
+    #[command(long_about = what_if::LONG_ABOUT, after_help = what_if::AFTER_HELP)]
+    WhatIf(what_if::Args),
 }
 
 fn main() -> ExitCode {
@@ -174,6 +180,7 @@ fn main() -> ExitCode {
         Command::Import(args) => export::import_main(&args),
         Command::Templates(args) => templates::main(&args),
         Command::Simulate(args) => Ok(simulate::main(&args)),
+        Command::WhatIf(args) => what_if::main(&args),
     };
     outcome.unwrap_or_else(|error| failed(&error))
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::audit::Audit;
 use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
-use foreword_engine::session::{Agent, Embedded, Kept, Outputs, Remote, Script, Setup, Speaker, Stop, embedded_file};
+use foreword_engine::session::{Embedded, Kept, Outputs, Remote, Script, Speaker, Stop, embedded_file};
 use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
 
@@ -165,18 +165,7 @@ pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn S
 
 /// Lets another model answer in a session from here on.
 pub(crate) fn change(kept: &mut Kept, model: Model) -> Result<()> {
-    let models = places()?.models;
-    let old = kept.setup();
-    let setup = Setup::of(kept.id(), model, old.settings.layout, 0, Some(&models));
-    let mut setup = Setup { agent: old.agent.clone(), ttl: old.ttl, ..setup };
-    setup.choose_tool_style(kept.session().agent());
-    kept.change_model(setup, Some(&models), now_ms())?;
-    if kept.setup().is_embedded() {
-        // The small model cannot use tools: they would only fill its window.
-        let agent = Agent { servers: Vec::new(), tools: Vec::new(), ..kept.session().agent().clone() };
-        kept.change_agent(agent, now_ms())?;
-    }
-    Ok(())
+    Ok(kept.use_model(model, Some(&places()?.models), now_ms())?)
 }
 
 fn embedded(stop: Stop) -> Result<Embedded> {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
+use foreword_engine::meaning::Fetch;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;
@@ -17,13 +18,15 @@ use crate::keys;
 use crate::model::ModelArgs;
 use crate::paint::{Paint, note, shown};
 use crate::places::places;
+use crate::settings::SettingsArgs;
 use crate::templates;
 use crate::tree::open;
 use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
 A web page to chat over a folder of notes and to see what the model was given, and a gateway that programs which speak to OpenAI or Anthropic can speak \
-to instead: http://127.0.0.1:4949/ is the page, http://127.0.0.1:4949/v1 the gateway, /api/v1/openapi.json describes the API.
+to instead: http://127.0.0.1:4949/ is the page, http://127.0.0.1:4949/v1 the gateway, /api/v1/openapi.json describes the API. Where the embedding model is not here yet, it is fetched in the background \
+when notes are first searched; until then they are searched by words alone.
 
 At the start it prints an address for the browser. The address works once and for five minutes; Enter prints a new one, and so does `foreword keys url`. \
 Programs that use the gateway bring their own provider key, or one from `foreword keys new` to use the keys that are configured here.
@@ -68,6 +71,8 @@ pub(crate) struct Args {
     trust_servers: bool,
     #[command(flatten)]
     model: ModelArgs,
+    #[command(flatten)]
+    settings: SettingsArgs,
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
@@ -89,12 +94,14 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         base_url: args.model.base_url.clone(),
         window: args.model.window,
         script: args.model.script.clone(),
+        settings: args.settings.read()?,
     };
     let gateway = if args.pass_through { GatewayMode::PassThrough } else { GatewayMode::Session };
     let servers = if args.trust_servers { all_servers } else { allowed_servers };
     trust::before_session(&open(&vault)?)?;
     let templates = templates::user_folder();
-    let config = Config { vault, places, templates, answers, servers, reach, limits, gateway };
+    let weights = Fetch::InBackground { mirror: config::weights_mirror()?, tell: |line| note(shown(&line)) };
+    let config = Config { vault, places, weights, templates, answers, servers, reach, limits, gateway };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {

@@ -1,15 +1,21 @@
 //! `foreword simulate`.
 
+use std::fs;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
+use foreword_engine::session::{Dump, Point, Sqlite, Store as _};
 use foreword_engine::simulate::report::Report;
-use foreword_engine::simulate::{Loaded, Overrides, ScenarioError, load, run};
+use foreword_engine::simulate::stored::{self, Otherwise};
+use foreword_engine::simulate::{Loaded, Overrides, load, run};
 use foreword_engine::{Layout, PROVIDERS};
 
-use crate::paint::Paint;
+use crate::kept::Vault;
+use crate::paint::{Paint, shown_lines};
+use crate::places::places;
 use crate::table;
 use crate::terminal::{self, Stream};
 
@@ -21,6 +27,8 @@ called and nothing leaves this machine. For every request the table shows its to
 L4 history, L3 this turn, L5 the user's words), what the cache would serve, the price, and where and why the cached prefix broke.";
 
 pub(crate) const AFTER_HELP: &str = "\
+A stored session (its name, the start of it, or `last`) or a file that `foreword export` wrote stands for a scenario, too.
+
 Examples:
   foreword simulate examples/scenarios/*.json             one table a scenario
   foreword simulate --compare chat.json                   both layouts side by side
@@ -33,9 +41,11 @@ Exit codes: 0 all ran; 1 a request did not fit its budget; 2 a scenario cannot b
 /// Options of `foreword simulate`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Scenario files: .json with one scenario, .jsonl with one a line
+    /// Scenario files (.json with one scenario, .jsonl with one a line), exported sessions, or the names of sessions
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    vault: Vault,
     /// Print one JSON object a scenario instead of a table
     #[arg(long)]
     json: bool,
@@ -73,7 +83,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let reports = match all(args) {
         Ok(reports) => reports,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            eprintln!("error: {}", shown_lines(&format!("{failure:#}")));
             return ExitCode::from(2);
         }
     };
@@ -92,29 +102,85 @@ pub(crate) fn main(args: &Args) -> ExitCode {
 }
 
 /// For each scenario, one report a layout.
-fn all(args: &Args) -> Result<Vec<Vec<Report>>, ScenarioError> {
-    let mut scenarios: Vec<Loaded> = Vec::new();
+fn all(args: &Args) -> Result<Vec<Vec<Report>>> {
+    let mut sources: Vec<Source> = Vec::new();
     for file in &args.files {
-        scenarios.extend(load(file)?);
+        sources.extend(Source::of(file, &args.vault)?);
     }
     let layouts: Vec<Option<Layout>> =
         if args.compare { Layout::ALL.map(Some).to_vec() } else { vec![args.layout.map(Into::into)] };
     let models = std::env::var_os("FOREWORD_MODELS").map(PathBuf::from);
-    let mut progress = Progress::new(scenarios.len());
-    let mut reports = Vec::with_capacity(scenarios.len());
-    for scenario in &scenarios {
-        progress.step(&scenario.file);
+    let mut progress = Progress::new(sources.len());
+    let mut reports = Vec::with_capacity(sources.len());
+    for source in &sources {
+        progress.step(source.name());
         let mut row = Vec::new();
         for layout in &layouts {
             let overrides =
                 Overrides { layout: *layout, provider: args.provider.clone(), model: args.model.clone(), models: models.clone() };
-            row.push(run(scenario, &overrides)?);
+            row.push(source.run(&overrides)?);
         }
         reports.push(row);
     }
     progress.clear();
     Ok(reports)
 }
+
+/// Something that can be run.
+enum Source {
+    Scenario(Box<Loaded>),
+    /// A session in a store.
+    Stored(Sqlite, String),
+}
+
+impl Source {
+    /// What a file holds, or what a name stands for where there is no such file.
+    fn of(file: &Path, vault: &Vault) -> Result<Vec<Self>> {
+        if !file.exists()
+            && let Some(point) = file.to_str().and_then(|name| name.parse::<Point>().ok())
+            && !file.extension().is_some_and(|ending| ending == "json" || ending == "jsonl")
+        {
+            let named = vault.store().and_then(|store| Ok((point.session(&store)?, store)));
+            let (id, store) =
+                named.with_context(|| format!("{} is neither a file nor a session of this vault", file.display()))?;
+            return Ok(vec![Self::Stored(store, id)]);
+        }
+        if let Some(dump) = exported(file) {
+            let mut store = Sqlite::in_memory()?;
+            store.load(&dump)?;
+            return Ok(vec![Self::Stored(store, dump.id)]);
+        }
+        Ok(load(file)?.into_iter().map(|loaded| Self::Scenario(Box::new(loaded))).collect())
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Scenario(loaded) => &loaded.file,
+            Self::Stored(_, id) => id,
+        }
+    }
+
+    fn run(&self, overrides: &Overrides) -> Result<Report> {
+        Ok(match self {
+            Self::Scenario(loaded) => run(loaded, overrides)?,
+            Self::Stored(store, id) => {
+                let models = places()?.models;
+                stored::run(store, id, &Otherwise::of(overrides)?, Some(&models))?
+            }
+        })
+    }
+}
+
+/// The session in a file that `foreword export` wrote; none where it is another file.
+fn exported(file: &Path) -> Option<Dump> {
+    let facts = fs::metadata(file).ok()?;
+    let is_json = file.extension().is_some_and(|ending| ending == "json");
+    let is_small = facts.is_file() && facts.len() <= MOST_EXPORTED;
+    (is_json && is_small).then(|| serde_json::from_slice(&fs::read(file).ok()?).ok()).flatten()
+}
+
+/// No exported session is larger.
+const MOST_EXPORTED: u64 = 1 << 30;
 
 fn print(args: &Args, reports: &[Vec<Report>]) -> io::Result<()> {
     let paint = Paint::stdout();

@@ -26,11 +26,11 @@ fn short(item: &str) -> String {
     }
 }
 
-fn money(usd: f64) -> String {
+pub(crate) fn money(usd: f64) -> String {
     format!("${usd:.6}")
 }
 
-fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "0 %".to_owned() } else { format!("{:.0} %", part as f64 * 100.0 / whole as f64) }
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpe
             allowed_for_one_run(&places, vault, &server);
             Some(Grants { network: true, home: true, unconfined: true })
         } else {
-            trust.server(vault, agent.unwrap_or_default(), &server)
+            trust.server(agent.unwrap_or_default(), &server)
         };
         let Some(grants) = grants else {
             note(format!(

@@ -223,7 +223,7 @@ fn what_is_wrong_with_the_configuration_is_said_with_its_place() {
     let place = Place::new();
     place.config("model = 'x'\n\nlayot = 'log'\n");
     let error = place.error(&["ask", ".", "Why?"], 2);
-    holds(&error, &["config.toml, line 3: unknown field `layot`"]);
+    holds(&error, &["config.toml, line 3: unknown key `layot` (did you mean `layout`?)"]);
     let mut command = place.command(&["models"]);
     let output = command.env("FOREWORD_CONFIG", place.other.path().join("none.toml")).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

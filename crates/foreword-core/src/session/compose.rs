@@ -400,8 +400,14 @@ impl Session {
         let Placed { wanted, how, tokens } = placed;
         let id = wanted.version.id.clone();
         self.seen.insert(id.clone());
-        let entry =
-            |layer, form| ContextEntry { item: id.clone(), include: wanted.include.into(), score: wanted.score, layer, form, tokens };
+        let entry = |layer, form| ContextEntry {
+            item: id.clone(),
+            include: wanted.include.into(),
+            score: wanted.score,
+            layer,
+            form,
+            tokens,
+        };
         match how {
             How::Reference(_) => {
                 self.library.touch(&id, wanted.version.hash, turn.number);

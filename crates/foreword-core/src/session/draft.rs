@@ -1,5 +1,6 @@
 //! Small hands for making messages: pieces, joins, tool outputs.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::hash::Hash;
@@ -9,7 +10,9 @@ use crate::json;
 use crate::layer::LayerId;
 use crate::message::{Message, Origin, Piece, Role, ToolCall};
 use crate::pairing::CallOutput;
-use crate::text::output::{cap, has_gaps, reduce};
+use crate::prompt::USE_TOOL;
+use crate::text::normalise::replace_controls;
+use crate::text::output::{cap, reduce};
 use crate::tokens::{Tokenizer, Tokens};
 
 use super::Session;
@@ -23,6 +26,16 @@ pub(super) const JOIN: &str = "\n\n";
 /// A call as it counts and hashes.
 pub(super) fn call_text(call: &ToolCall) -> String {
     format!("{}({})", call.name, json::to_string(&call.arguments))
+}
+
+/// The id of the output that a call of [`READ_OUTPUT`] reads.
+fn read_again(call: &ToolCall) -> Option<&str> {
+    let (name, arguments) = match call.name.as_str() {
+        USE_TOOL => (call.arguments.get("name")?.as_str()?, call.arguments.get("arguments")?),
+        name => (name, &call.arguments),
+    };
+    let id = arguments.get("id")?.as_str()?.trim();
+    (name.ends_with(READ_OUTPUT) && id.starts_with("output:")).then_some(id)
 }
 
 /// Pieces of one message, joined as they come.
@@ -59,10 +72,17 @@ impl Session {
         Arc::new(Message::text(role, draft.pieces))
     }
 
-    /// Reduces and caps a tool's output, so that it fits once it is escaped. What is left out, or was reduced away, goes to the Outbox.
-    pub(super) fn settle_output(&mut self, tool: &str, output: &str) -> (ItemId, String) {
+    /// A tool's output as the prompt shows it: as a screen would, cut where it is over its cap once it is escaped. Whatever is not shown is in the
+    /// Outbox.
+    ///
+    /// What `readOutput` gives back is a part of the output `read`, so it stays as it is and points to that one.
+    pub(super) fn settle_output(&mut self, tool: &str, output: &str, read: Option<&str>) -> (ItemId, String) {
         let id = ItemId::output(Hash::of(output));
-        let reduced = reduce(output);
+        let pointer = read.map_or_else(|| id.to_string(), str::to_owned);
+        let reduced = match read {
+            Some(_) => replace_controls(output).map_or(Cow::Borrowed(output), Cow::Owned),
+            None => reduce(output),
+        };
         let limit = self.settings.budget.output_cap(tool);
         let mut settled = reduced.to_string();
         let mut left_out = 0;
@@ -78,7 +98,7 @@ impl Session {
                 room = room.saturating_sub(over);
             }
             tried = true;
-            if let Some(capped) = cap(&reduced, room, &id.to_string()) {
+            if let Some(capped) = cap(&reduced, room, &pointer) {
                 (settled, left_out) = (capped.text, capped.left_out_chars);
             }
             if room == 0 {
@@ -86,28 +106,22 @@ impl Session {
                 break;
             }
         }
-        if left_out == 0 && has_gaps(&settled) && self.reads_outputs() {
-            let pointed = format!("{}\n[whole text: {id}]", settled.trim_end_matches('\n'));
-            if self.fence.escape(&pointed).chars().count() <= limit {
-                settled = pointed;
-            }
-        }
         if left_out > 0 {
             self.note(
                 "capped",
                 Some(id.clone()),
-                format!("{left_out} characters of the output of {tool} were left out; the whole is {id}"),
+                format!("{left_out} characters of the output of {tool} were left out; the whole is {pointer}"),
             );
+        } else if *reduced != *output {
+            let text = format!(
+                "the output of {tool} is shown as a screen would show it, with a count in place of identical lines; the original is {pointer}"
+            );
+            self.note("reduced", Some(id.clone()), text);
         }
-        if left_out > 0 || reduced.len() != output.len() {
+        if left_out > 0 || *reduced != *output {
             self.keep_whole(&id, output);
         }
         (id, settled)
-    }
-
-    /// Whether the model can read an output again.
-    fn reads_outputs(&self) -> bool {
-        self.agent.tools.iter().any(|tool| tool.name == READ_OUTPUT)
     }
 
     /// Hands the whole output to the caller, once.
@@ -120,11 +134,15 @@ impl Session {
     /// A tool message and its stub; what a stub may come to stand for is kept whole.
     pub(super) fn output_of(&mut self, call: &ToolCall, output: &CallOutput) -> Output {
         let CallOutput { text: output, failed } = output;
-        let (id, text) = self.settle_output(&call.name, output);
+        let read = read_again(call);
+        let (id, text) = self.settle_output(&call.name, output, read);
         let text = self.fence.escape(&text).into_owned();
         let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
         let chars = output.chars().count();
-        let stub = format!("[Output of {name} left out: {chars} characters. Read it again with {READ_OUTPUT}(\"{id}\").]");
+        let stub = format!(
+            "[Output of {name} left out: {chars} characters. Read it again with {READ_OUTPUT}(\"{}\").]",
+            read.map_or_else(|| id.to_string(), str::to_owned)
+        );
         let answer = |text: &str| {
             let message = self.plain(Role::Tool, Origin::Item(id.clone()), text);
             Arc::new(Message { answers: Some(call.id.clone()), failed: *failed, ..Message::clone(&message) })

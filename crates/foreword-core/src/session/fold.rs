@@ -78,7 +78,14 @@ impl Session {
         if cold && grown && self.requests > 0 {
             return Some(FoldReason::CacheCold);
         }
-        (self.settings.layout == Layout::Log && self.fold_pays()).then_some(FoldReason::Pays)
+        if self.settings.layout != Layout::Log {
+            return None;
+        }
+        // In `library` every turn lays the prompt out anew, and a summary takes its place then.
+        if self.summary_waits && self.is_managed() && self.policy_cut() > self.epoch.shown.cut {
+            return Some(FoldReason::Managed);
+        }
+        self.fold_pays().then_some(FoldReason::Pays)
     }
 
     /// Ski rental: with this request, renting (reading foldable tokens from the cache) has cost as much as buying (rewriting
@@ -184,6 +191,7 @@ impl Session {
         let undo = Undo { epoch: self.epoch.clone(), library, replaced_by: 0, turn, message };
         let before = self.total();
         self.apply_fold(&fold, reason);
+        self.summary_waits = false;
         self.epoch.number += 1;
         self.epoch.began = Some(reason);
         let base = self.epoch.messages.len();

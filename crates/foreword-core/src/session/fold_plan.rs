@@ -1,8 +1,11 @@
 //! What a fold keeps: everything that could stand is put in one order and handed to the planner.
 //!
 //! Order of giving way, last to first: the newest results whole instead of as stubs; what this turn attaches, its tool results and
-//! the items chosen for it; the session's references; the running turn's earlier steps; a summary; the recent runs; other library
-//! items, by last use; older runs. Never given up: tools, L1, L5, the current step, the newest calls.
+//! the items chosen for it; the session's references; the running turn's earlier steps; a summary; the newest words; other library
+//! items, by last use; older words. Never given up: tools, L1, L5, the current step, the newest calls.
+//!
+//! What is kept of the library depends neither on the words that were said nor on where earlier folds came: that is what makes a larger
+//! budget hold what a smaller one holds (ARCHITECTURE.md, "What a larger budget promises").
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -92,7 +95,7 @@ impl Session {
         let summary = self.summary_room();
         let ballot = self.ballot(turn.as_ref(), &placed, &residents, floor, summary);
         let mut mandatory = self.fold_mandatory(turn.as_ref(), &tools, !residents.is_empty());
-        mandatory.standing += (SEAMS + free).min(self.settings.budget.prompt - mandatory.total());
+        mandatory.frames += (SEAMS + free).min(self.settings.budget.prompt - mandatory.total());
         let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
 
         let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools, complete: true };
@@ -213,13 +216,21 @@ impl Session {
             }
         };
         push_units(&mut ballot, (user + 1).min(units.len())..newest.unwrap_or(units.len()), Limit::Budget);
-        ballot.push(Seat::Summary, LayerId::L4, summary, Limit::Budget);
-        push_units(&mut ballot, recent..user, Limit::LowWater);
+        ballot.push(Seat::Summary, LayerId::L4, summary, Limit::Beyond);
+        // The newest words stay whatever the library holds, up to half of what the low-water mark leaves free; the others come behind it.
+        let budget = &self.settings.budget;
+        let mut spare = Tokens((budget.prompt - budget.low_water_mark()).0 / 2);
+        let mut newest_words = user;
+        while newest_words > recent && units[newest_words - 1].tokens(stubs_before) <= spare {
+            newest_words -= 1;
+            spare = spare - units[newest_words].tokens(stubs_before);
+        }
+        push_units(&mut ballot, newest_words..user, Limit::Beyond);
         others.sort_by_key(|resident| std::cmp::Reverse(resident.last_used));
         for resident in others {
             ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::LowWater);
         }
-        push_units(&mut ballot, 0..recent, Limit::LowWater);
+        push_units(&mut ballot, 0..newest_words, Limit::LowWater);
         ballot
     }
 
@@ -235,7 +246,8 @@ impl Session {
             l1,
             open_calls: self.newest_calls().map_or(Tokens::ZERO, |(_, tokens)| tokens),
             directive: words.directive + step + plan_unit.map_or(Tokens::ZERO, |unit| unit.tokens(usize::MAX)),
-            standing: self.pinned_tokens() + if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
+            standing: self.pinned_tokens(),
+            frames: if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
             l5: words.l5 + images,
             ..words
         }

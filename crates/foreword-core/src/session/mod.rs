@@ -181,6 +181,8 @@ pub struct Session {
     /// How many inputs it was told.
     inputs: u64,
     written: Option<Written>,
+    /// A summary came that no fold has put into the prompt yet.
+    summary_waits: bool,
 }
 
 impl Session {
@@ -224,6 +226,7 @@ impl Session {
             pinned: BTreeSet::new(),
             inputs: 0,
             written,
+            summary_waits: false,
         };
         session.seat_members();
         session.lay_out();
@@ -274,6 +277,7 @@ impl Session {
             }
             Input::Managed { summary, covers } => {
                 self.written = Some(Written { text: summary, covers: Some(covers) });
+                self.summary_waits = true;
                 Due::Nothing
             }
             Input::Pin(pin) => {

@@ -1,4 +1,4 @@
-//! Another model in mid-session: other prices, another budget, another way to tell it of tools, and another way to count.
+//! Another model in mid-session: other prices, another budget, another way to tell it of tools, and another way to count. Other settings.
 
 use std::sync::Arc;
 
@@ -37,6 +37,25 @@ impl Session {
         }
         self.want_fold(FoldReason::ModelChanged);
         if waits { Due::Request } else { Due::Nothing }
+    }
+
+    /// Goes on with other settings: all of them but its name, its prices and its way to tell of tools, which are the model's. Another
+    /// layout begins an epoch with the next request; everything else takes effect as the session goes on.
+    pub fn change_settings(&mut self, settings: &Settings) {
+        let old = &self.settings;
+        let (session, prices, tools) = (old.session.clone(), old.prices, old.tools);
+        let relaid = old.layout != settings.layout;
+        self.settings = Settings { session, prices, tools, ..settings.clone() };
+        if !relaid {
+            return;
+        }
+        // A fold that is taken back would lay out the old way again.
+        self.undo = None;
+        if self.requests == 0 {
+            self.lay_out();
+        } else {
+            self.want_fold(FoldReason::LayoutChanged);
+        }
     }
 
     /// Counts everything that the next layout is made from.

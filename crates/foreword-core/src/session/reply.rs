@@ -65,11 +65,7 @@ impl Session {
                     }
                 }
             } else {
-                let out = |image: &Image| LeftOut {
-                    item: image.id.clone(),
-                    reason: Reason::ImageNotActive,
-                    score: None,
-                };
+                let out = |image: &Image| LeftOut { item: image.id.clone(), reason: Reason::ImageNotActive, score: None };
                 left_out.extend(version.images.iter().map(out));
             }
         }
@@ -160,10 +156,18 @@ impl Session {
         let (removed, waiting): (Vec<_>, Vec<_>) = searched.partition(|item| self.removed.contains(&item.id));
         let candidates: Vec<_> =
             waiting.iter().map(|item| (item.id.clone(), input.scores.get(&item.id).cloned().unwrap_or_default())).collect();
-        let selection = select(&self.settings.select, &candidates);
+        let room = self.room_for_chosen(input);
+        // Tools may have settings of their own; else they compete with the rules and references.
+        let (tools, others): (Vec<_>, Vec<_>) = match self.settings.select_tools {
+            Some(_) => candidates.into_iter().partition(|(id, _)| id.kind() == Kind::Tool),
+            None => (Vec::new(), candidates),
+        };
+        let selection = select(&self.settings.select.within(room), &others);
+        let of_tools = select(&self.settings.select_tools.unwrap_or_default().within(room), &tools);
         let mut chosen: Vec<_> = selection
             .chosen
             .into_iter()
+            .chain(of_tools.chosen)
             .filter_map(|(id, score)| Some((waiting.iter().find(|item| item.id == id)?, score)))
             .collect();
         chosen.sort_by(|(a, score_a), (b, score_b)| {
@@ -174,15 +178,25 @@ impl Session {
             include: Include::Agent,
             score: Some(score),
         });
-        let left_out = selection.left_out.into_iter().map(|(item, reason, score)| LeftOut { item, reason, score: Some(score) });
+        let left_out = selection.left_out.into_iter().chain(of_tools.left_out);
+        let left_out = left_out.map(|(item, reason, score)| LeftOut { item, reason, score: Some(score) });
         let removed = removed.into_iter().map(|item| LeftOut { item: item.id.clone(), reason: Reason::Removed, score: None });
         (chosen.collect(), left_out.chain(removed).collect())
+    }
+
+    /// Room for what the search chooses: the budget without the tools, L1 and what this turn brings, by estimated sizes. What stands in the
+    /// prompt from earlier turns does not count, because it gives way.
+    pub fn room_for_chosen(&self, input: &TurnInput) -> Tokens {
+        let texts = input.attached.iter().map(|version| version.content.len());
+        let texts = texts.chain(input.results.iter().map(|result| result.output.len())).chain([input.words.len()]);
+        let tools = self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens);
+        self.settings.budget.prompt - tools - self.epoch.l1.tokens() - Tokens(texts.sum::<usize>() as u64 / 4)
     }
 
     fn result_block(&mut self, result: &TurnResult, left_out: &mut Vec<LeftOut>) -> ResultBlock {
         let part = |session: &Self, found, text: &str| ResultPart { found, tokens: session.count(text), text: text.into() };
         if result.found.is_empty() {
-            let (id, output) = self.settle_output(&result.tool, &result.output);
+            let (id, output) = self.settle_output(&result.tool, &result.output, None);
             let block = tool_result_block(&mut self.fence, &result.tool, &result.attributes, &output);
             return ResultBlock { id, parts: vec![part(self, None, &block)] };
         }

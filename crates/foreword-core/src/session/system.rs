@@ -1,6 +1,7 @@
 //! The head of the prompt: tools, L1 and L2, and the history an epoch begins with.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -11,7 +12,7 @@ use super::{Epoch, Session, push_message};
 use crate::catalog::{CatalogBody, Include};
 use crate::envelope::{ContextEntry, Form, LayerSum};
 use crate::hash::Hash;
-use crate::history::window_chars;
+use crate::history::{Unit, window_chars};
 use crate::item::{ItemId, Kind};
 use crate::json;
 use crate::layer::LayerId;
@@ -181,8 +182,14 @@ impl Session {
                 _ => "system".to_owned(),
             };
             if let Origin::Item(item) = &origin {
-                let entry =
-                    ContextEntry { item: item.clone(), include: include.into(), score: None, layer: Some(LayerId::L1), form: Form::Full, tokens };
+                let entry = ContextEntry {
+                    item: item.clone(),
+                    include: include.into(),
+                    score: None,
+                    layer: Some(LayerId::L1),
+                    form: Form::Full,
+                    tokens,
+                };
                 self.epoch.l1_context.push(entry);
             }
             self.epoch.l1_segments.push(SegmentView { id, hash: Hash::of(text.as_bytes()), tokens, form: Form::Full });
@@ -221,6 +228,7 @@ impl Session {
         for unit in shown.cut.min(end)..end {
             messages.extend(self.history.past_messages(unit, shown.stubs_before, self.message_chars(), &*self.tokenizer));
         }
+        self.note_what_is_shorter(shown.cut.min(end)..end);
         let summary = if !self.window_has_room(messages.len()) {
             None
         } else if shown.no_summary {
@@ -231,6 +239,26 @@ impl Session {
         for message in summary.into_iter().chain(messages) {
             self.append(&message);
             push_message(&mut self.epoch.past, &message);
+        }
+    }
+
+    /// Notes how many messages of the shown history stand there in part.
+    fn note_what_is_shorter(&mut self, shown: Range<usize>) {
+        let stubs_before = self.epoch.shown.stubs_before;
+        let units = &self.history.units[shown];
+        let outputs = units.iter().filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None });
+        let stubs = outputs.flatten().filter(|output| Arc::ptr_eq(output.message(stubs_before), &output.stub)).count();
+        let longer = |limit| move |message: &Arc<Message>| message.content().chars().count() > limit;
+        let cut = self
+            .message_chars()
+            .map_or(0, |limit| units.iter().flat_map(|unit| unit.messages(stubs_before)).filter(longer(limit)).count());
+        if stubs > 0 {
+            let text = format!("earlier tool outputs that stand as one line with a pointer to the whole: {stubs}");
+            self.note("stubbed", None, text);
+        }
+        if cut > 0 {
+            let text = format!("earlier messages that were cut to the size that the history setting allows: {cut}");
+            self.note("capped", None, text);
         }
     }
 

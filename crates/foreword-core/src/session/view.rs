@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use super::{Session, message_hash};
-use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Envelope, Form};
 use crate::hash::Hash;
 use crate::item::ItemId;
@@ -90,12 +89,12 @@ impl Session {
             .collect()
     }
 
-    /// Every item of the last request: how it came in, where it stands, in which form.
+    /// Every item of the last request: how it came in, where it stands, in which form. What stands from earlier turns is among them.
     pub fn context(&self, envelope: &Envelope) -> Vec<ContextEntry> {
         let mut entries = self.epoch.l1_context.clone();
         let is_new = |item: &ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
-        // What the search chose for an earlier turn is not part of this request, even where its text still stands.
-        for entry in self.library.current_versions().into_iter().filter(|entry| entry.include != Include::Agent) {
+        // What stands from earlier turns; the search may have chosen it for one of them and not for this one.
+        for entry in self.library.current_versions() {
             if !is_new(&entry.version.id) {
                 entries.push(ContextEntry {
                     item: entry.version.id.clone(),

@@ -6,6 +6,7 @@ pub mod diff;
 pub mod fence;
 pub mod hidden;
 pub mod images;
+pub mod nearest;
 pub mod normalise;
 pub mod output;
 pub mod summary_line;

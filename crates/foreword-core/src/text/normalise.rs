@@ -38,7 +38,7 @@ fn trim(text: &str) -> &str {
 }
 
 /// CRLF and CR as LF, every other control character but LF and tab as U+FFFD; nothing where there are none.
-pub(super) fn replace_controls(text: &str) -> Option<String> {
+pub(crate) fn replace_controls(text: &str) -> Option<String> {
     // Chunks, because the compiler turns the check of a whole chunk into a few vector instructions: plain text costs no more
     // than reading it. 0xC2 starts the two-byte C1 controls, and also harmless characters that the loop below lets through.
     const CHUNK: usize = 64;

@@ -1,5 +1,6 @@
 //! Random worlds: an agent, settings and a sequence of events, nasty on purpose.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Chars, Tokens};
 use foreword_core::version::Version;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use serde_json::json;
 
 /// Words that stand for their author wherever they turn up.
@@ -70,6 +72,8 @@ pub(crate) enum Event {
     Unpin(usize),
     Fork(usize),
     Model(usize),
+    /// Another layout, and another share of the budget.
+    Settings(usize, u64),
     /// What was said elsewhere: which kind of message, which calls, and what came of them.
     Past(Vec<(usize, Vec<(usize, usize)>)>),
 }
@@ -79,6 +83,7 @@ pub(crate) enum Event {
 pub(crate) enum Told {
     Input(Input),
     Model(usize),
+    Settings(usize, u64),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -110,6 +115,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..4_usize).prop_map(Event::Unpin),
         1 => (0..4_usize).prop_map(Event::Fork),
         1 => (0..8_usize).prop_map(Event::Model),
+        1 => (0..2_usize, 5..10_u64).prop_map(|(layout, share)| Event::Settings(layout, share)),
     ]
 }
 
@@ -237,6 +243,7 @@ pub(crate) fn replay(world: &World, past: &[Told]) -> Session {
                     let _ = session.request();
                 }
             }
+            Told::Settings(layout, share) => change_settings(world, &mut session, *layout, *share),
         }
     }
     session
@@ -250,6 +257,12 @@ pub(crate) fn tokenizer(model: usize) -> Chars {
 fn change_model(world: &World, session: &mut Session, model: usize) -> Due {
     let tools = [world.tools, ToolStyle::UseTool, ToolStyle::Native][model % 3];
     session.change_model(&Settings { tools, ..settings(world) }, Arc::new(tokenizer(model)))
+}
+
+fn change_settings(world: &World, session: &mut Session, layout: usize, share: u64) {
+    let settings = settings(world);
+    let budget = Budget { prompt: Tokens(world.prompt / 10 * share), ..settings.budget.clone() };
+    session.change_settings(&Settings { layout: Layout::ALL[layout], budget, ..settings });
 }
 
 fn settings(world: &World) -> Settings {
@@ -324,9 +337,12 @@ fn input(event: &Event, from: &str) -> Option<Input> {
             calls: calls.iter().map(|id| call(*id)).collect(),
         },
         Event::Past(said_before) => Input::Past(said_before.iter().map(said).collect()),
-        Event::Result { id, size, failed } => {
-            Input::ToolResult { id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(), output: output(*size), failed: *failed, found: Vec::new() }
-        }
+        Event::Result { id, size, failed } => Input::ToolResult {
+            id: ["a", "b", "c", "d\nd", "nobody"][*id].to_owned(),
+            output: output(*size),
+            failed: *failed,
+            found: Vec::new(),
+        },
         Event::Plan(steps) => Input::Plan { steps: vec![STEP.to_owned(); *steps], answered: steps % 2 == 0 },
         Event::TaskComplete => Input::TaskComplete { answered: false },
         Event::ActionPrompt => Input::ActionPrompt,
@@ -352,7 +368,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
             0 => Unpin::Item("note:a.md".parse().unwrap()),
             at => Unpin::Message(MessageId::of_input(*at as u64)),
         }),
-        Event::Fork(_) | Event::Model(_) => return None,
+        Event::Fork(_) | Event::Model(_) | Event::Settings(..) => return None,
     })
 }
 
@@ -361,10 +377,34 @@ pub(crate) struct Sent {
     pub(crate) past: Vec<Told>,
     #[allow(dead_code, reason = "asked for at the wire only")]
     pub(crate) model: usize,
+    #[allow(dead_code, reason = "not asked for at the wire")]
+    pub(crate) layout: Layout,
     pub(crate) envelope: Envelope,
     pub(crate) messages: Vec<Arc<Message>>,
     pub(crate) segments: Vec<Vec<(String, Form)>>,
     pub(crate) context: BTreeSet<ItemId>,
+}
+
+thread_local! {
+    /// Requests that were sent since an invariant began with a world.
+    static REQUESTS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Holds an invariant against random worlds. Most of them must send a request, or nothing would be shown.
+#[allow(dead_code, reason = "not every test holds invariants")]
+pub(crate) fn holds(check: impl Fn(&World) -> Result<(), TestCaseError>) {
+    let (worlds, sending) = (Cell::new(0_usize), Cell::new(0_usize));
+    let outcome = TestRunner::new(config()).run(&world(), |world| {
+        REQUESTS.set(0);
+        let outcome = check(&world);
+        worlds.set(worlds.get() + 1);
+        sending.set(sending.get() + usize::from(REQUESTS.get() > 0));
+        outcome
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
+    assert!(sending.get() * 4 > worlds.get() * 3, "only {} of {} worlds send requests", sending.get(), worlds.get());
 }
 
 /// Runs a world; stops at a request that cannot fit.
@@ -400,6 +440,11 @@ pub(crate) fn run_with(
                 past.push(Told::Model(model));
                 change_model(world, &mut session, model)
             }
+            Event::Settings(layout, share) => {
+                past.push(Told::Settings(*layout, *share));
+                change_settings(world, &mut session, *layout, *share);
+                Due::Nothing
+            }
             event => {
                 let Some(input) = input(event, &world.models[model]) else { continue };
                 let Ok(due) = session.apply(input.clone()) else { continue };
@@ -409,10 +454,12 @@ pub(crate) fn run_with(
         };
         if due == Due::Request {
             let envelope = session.request()?;
+            REQUESTS.set(REQUESTS.get() + 1);
             let layers = session.layers(&envelope);
             let sent = Sent {
                 past: past.clone(),
                 model,
+                layout: session.settings().layout,
                 messages: session.messages().to_vec(),
                 segments: layers
                     .iter()

@@ -27,9 +27,9 @@ fn a_file_keeps_what_is_not_changed() {
         let id = "rule:tone".parse().unwrap();
         let version = catalog.version(&id).unwrap();
         let done = catalog.edit(&id, version, &change).unwrap();
-        let file = catalog.root.join("Foreword/Agents/cook/rules/tone.md");
+        let file = catalog.notes.root().join("Foreword/Agents/cook/rules/tone.md");
         assert_eq!(fs::read_to_string(file).unwrap(), new, "{old:?} {change:?}");
-        assert_eq!(Catalog::open(&catalog.root, "cook").unwrap().version(&id), Some(done));
+        assert_eq!(Catalog::open(&catalog.notes, "cook").unwrap().version(&id), Some(done));
     };
     check("Be kind.\n", include(Include::Always), "---\ninclude: always\n---\nBe kind.\n");
     check("Be kind.\n", text("Be brief.\n\nBe kind."), "Be brief.\n\nBe kind.\n");
@@ -53,6 +53,10 @@ fn a_file_keeps_what_is_not_changed() {
     check("---\npriority_of: 3\n---\na\n", priority(4), "---\npriority_of: 3\npriority: 4\n---\na\n");
 }
 
+fn notes(folder: &TempDir) -> NoteFolder {
+    NoteFolder::new(folder.path(), &folder.path().join(".foreword"))
+}
+
 fn agent(files: &[(&str, &str)]) -> (TempDir, Catalog) {
     let folder = TempDir::new().unwrap();
     for (path, text) in files {
@@ -60,7 +64,7 @@ fn agent(files: &[(&str, &str)]) -> (TempDir, Catalog) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let catalog = Catalog::open(folder.path(), "cook").unwrap();
+    let catalog = Catalog::open(&notes(&folder), "cook").unwrap();
     (folder, catalog)
 }
 
@@ -92,7 +96,7 @@ fn items_come_and_go() {
         fs::read_to_string(&file).unwrap(),
         "---\ndescription: \"What things cost\"\ninclude: manual\npriority: 500\n---\nBread 4\n"
     );
-    let catalog = Catalog::open(folder.path(), "cook").unwrap();
+    let catalog = Catalog::open(&notes(&folder), "cook").unwrap();
     assert_eq!(catalog.version(&id), Some(version));
     assert!(matches!(catalog.create(&id, &change), Err(EditError::Exists(_))));
     fs::write(&file, "mine").unwrap();
@@ -114,19 +118,19 @@ fn nothing_else_is_written() {
     }
     assert!(matches!(catalog.create(&"tool:a/b".parse().unwrap(), &text("x")), Err(EditError::Kind(_))));
     assert!(matches!(catalog.create(&"note:a.md".parse().unwrap(), &text("x")), Err(EditError::Kind(_))));
-    let other = Catalog::open(folder.path(), "other").unwrap();
+    let other = Catalog::open(&notes(&folder), "other").unwrap();
     assert!(matches!(other.edit(&"rule:a".parse().unwrap(), Hash::of(""), &text("x")), Err(EditError::OneFile(..))));
-    assert!(matches!(Catalog::open(folder.path(), "nobody"), Err(EditError::NoAgent(_))));
+    assert!(matches!(Catalog::open(&notes(&folder), "nobody"), Err(EditError::NoAgent(_))));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), before);
 }
 
 #[test]
 fn an_agent_begins_with_its_prompt() {
     let folder = TempDir::new().unwrap();
-    create_agent(folder.path(), "cook", "You cook.").unwrap();
-    assert_eq!(Catalog::open(folder.path(), "cook").unwrap().agent().system_prompt, "You cook.");
+    create_agent(&notes(&folder), "cook", "You cook.").unwrap();
+    assert_eq!(Catalog::open(&notes(&folder), "cook").unwrap().agent().system_prompt, "You cook.");
     for name in ["cook", "../x", "", " y"] {
-        assert!(create_agent(folder.path(), name, "x").is_err(), "{name:?}");
+        assert!(create_agent(&notes(&folder), name, "x").is_err(), "{name:?}");
     }
 }
 
@@ -167,7 +171,7 @@ fn a_system_prompt_is_changed_in_its_own_file() {
         match (done, expect) {
             (Ok(version), Ok((file, text))) => {
                 assert_eq!(fs::read_to_string(folder.path().join("Foreword/Agents/cook").join(file)).unwrap(), text);
-                let then = Catalog::open(folder.path(), "cook").unwrap();
+                let then = Catalog::open(&notes(&folder), "cook").unwrap();
                 assert_eq!((then.agent().system_prompt.as_str(), then.prompt_version()), (prompt.trim(), Some(version)));
             }
             (Err(error), Err(why)) => assert!(error.to_string().contains(why), "{error}"),

@@ -220,7 +220,7 @@ impl Provider {
                 ("reply_limit", (window / 2).clamp(1, LONGEST_REPLY).into()),
                 ("tokenizer", "chars3".into()),
                 ("cache", self.cache.into()),
-                ("can", vec!["tools_in_chat", "max_tokens"].into()),
+                ("can", vec!["tools_in_chat", "images", "max_tokens"].into()),
             ];
             for (field, value) in careful {
                 said.entry(field).or_insert(value);

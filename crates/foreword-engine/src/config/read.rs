@@ -13,6 +13,7 @@ use toml::{Spanned, Table, Value};
 use super::Config;
 use super::provider::{self, Provider};
 use super::tools::ToolRules;
+use crate::settings::{SearchSettings, SessionSettings, checked, explained, joined, line_of, line_of_key};
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,9 @@ struct File {
     model: Option<String>,
     layout: Option<Spanned<String>>,
     mode: Option<Spanned<String>>,
+    #[serde(default)]
+    settings: SessionSettings,
+    search: Option<SearchSettings>,
     #[serde(default)]
     providers: BTreeMap<String, Spanned<Entry>>,
     #[serde(default)]
@@ -89,23 +93,32 @@ impl Config {
     pub fn builtin() -> Result<Self, TableError> {
         let table = ModelTable::builtin()?;
         let (tools, providers) = (ToolRules::default(), provider::known());
-        Ok(Self { model: None, layout: None, mode: None, tools, weights_mirror: None, providers, table })
+        let settings = SessionSettings::default();
+        Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, providers, table })
     }
 
     /// Reads the text of a configuration.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
-        let line = |at: usize| text.get(..at).map(|before| before.matches('\n').count() + 1);
-        let wrong = |at: usize, what: String| ConfigError { line: line(at), what };
-        let file: File = toml::from_str(text).map_err(|error| {
-            let what = error.message().trim().replace('\n', ": ");
-            ConfigError { line: error.span().and_then(|span| line(span.start)), what }
+        let wrong = |at: usize, what: String| ConfigError { line: line_of(text, at), what };
+        let file: File = toml::from_str(text).map_err(|error| ConfigError {
+            line: error.span().and_then(|span| line_of(text, span.start)),
+            what: explained(error.message()),
         })?;
         let mut config = Self::builtin().map_err(|error| ConfigError { line: None, what: error.to_string() })?;
         config.model = file.model;
+        let settings = joined(file.settings, file.search);
+        let settings = settings.map_err(|what| ConfigError { line: line_of_key(text, "search"), what })?;
+        config.settings = checked(settings).map_err(|error| ConfigError {
+            line: line_of_key(text, &error.path),
+            what: format!("{error}; docs/settings.md lists the settings"),
+        })?;
         if let Some(layout) = file.layout {
             let found = Layout::ALL.into_iter().find(|known| known.as_str() == layout.get_ref());
             let what = || format!("`layout` is {:?}; it can be log or library", layout.get_ref());
-            config.layout = Some(found.ok_or_else(|| wrong(layout.span().start, what()))?);
+            let found = found.ok_or_else(|| wrong(layout.span().start, what()))?;
+            if config.settings.layout.replace(found).is_some() {
+                return Err(wrong(layout.span().start, "`layout` is there and under [settings]; say it once".to_owned()));
+            }
         }
         if let Some(mode) = file.mode {
             config.mode = Some(mode.get_ref().parse().map_err(|what| wrong(mode.span().start, format!("`mode`: {what}")))?);

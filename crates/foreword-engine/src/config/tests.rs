@@ -14,19 +14,19 @@ fn what_is_wrong_is_told_with_its_line() {
         assert!(error.what.contains(expect), "{error}, not {expect:?}");
     }
     check("model = 3", 1, "invalid type: integer `3`");
-    check("\nmodell = 'x'", 2, "unknown field `modell`");
+    check("\nmodell = 'x'", 2, "unknown key `modell` (did you mean `model`?)");
     check("model = 'a'\nlayout = 'book'", 2, "log or library");
     check("mode = 'sing'", 1, "expected chat, qa, plan or agent");
     check("a b", 1, "");
     check("[providers.x]\nbase_url = 3", 2, "invalid type");
     check("\n[providers.x]\ndialect = 'openai-chat'", 2, "needs a `base_url`");
     check("[providers.x]\nbase_url = 'http://x'\ndialect = 'klingon'", 3, "openai-responses, openai-chat");
-    check("[providers.x]\nbase_ulr = 'http://x'", 2, "unknown field `base_ulr`");
+    check("[providers.x]\nbase_ulr = 'http://x'", 2, "unknown key `base_ulr` (did you mean `base_url`?)");
     check("[providers.'a/b']\nbase_url = 'http://x'", 1, "cannot be called");
     check("[models.x]\nwindow = 'big'", 1, "field `window`: invalid type");
     check("[models.x]\nlike = 'gpt-5.44'", 1, "close names: gpt-5.4");
     check("[models.x]\nwindow = 4000\nreply_limit = 5000", 1, "reply_limit");
-    check("[tools]\nvariable = ['A']", 2, "unknown field `variable`");
+    check("[tools]\nvariable = ['A']", 2, "unknown key `variable` (did you mean `variables`?)");
     check("[tools]\nvariables = 'A'", 2, "invalid type");
     for name in ["", "*", "A*", "${A}", "A B", "A=b"] {
         check(&format!("[tools]\nvariables = ['A',\n'{name}']"), 3, "names of single variables");

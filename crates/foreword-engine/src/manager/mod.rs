@@ -81,12 +81,16 @@ impl std::fmt::Debug for Manager {
 impl Manager {
     /// Who manages the history of a session that is set up so; nobody where it is not.
     pub fn of(setup: &Setup, shelf: &Shelf, vault: Option<&Path>, zone: TimeZone, stop: Stop) -> Option<Self> {
-        matches!(setup.settings.history, HistoryPolicy::Managed { .. }).then(|| Self {
-            files: vault.and_then(|vault| Folder::open(vault).ok()),
-            zone,
-            stop: Some(stop),
-            ..Self::new(shelf.find(setup.template.as_deref().unwrap_or(DEFAULT_TEMPLATE)))
-        })
+        if !matches!(setup.settings.history, HistoryPolicy::Managed { .. }) {
+            return None;
+        }
+        let mut template = shelf.find(setup.template.as_deref().unwrap_or(DEFAULT_TEMPLATE));
+        // What the settings say counts more than what the template says.
+        if let (Ok(template), Some(runs)) = (&mut template, setup.wanted.history.recent_runs) {
+            template.parsed.recent_runs = Some(Runs::Last(runs));
+        }
+        let files = vault.and_then(|vault| Folder::open(vault).ok());
+        Some(Self { files, zone, stop: Some(stop), ..Self::new(template) })
     }
 
     /// A manager with nothing but a template.
@@ -154,6 +158,38 @@ pub fn is_due(manager: &Manager, session: &Session) -> bool {
     let HistoryPolicy::Managed { token_threshold, .. } = session.settings().history else { return false };
     let covered = session.written().map_or(0, |(_, covers)| covers);
     !manager.template.as_ref().is_ok_and(off) && session.managed_cut() > covered && session.history_tokens() >= token_threshold
+}
+
+/// Whether the messages that no summary stands for have reached the threshold again.
+pub fn has_outgrown(session: &Session) -> bool {
+    let HistoryPolicy::Managed { token_threshold, .. } = session.settings().history else { return false };
+    let covered = session.written().map_or(0, |(_, covers)| covers);
+    session.history_tokens() - session.units_tokens(0..covered) >= token_threshold
+}
+
+/// Why a session has no summary, in words for its user.
+pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
+    let manager = Manager::of(setup, shelf, None, TimeZone::UTC, Stop::default());
+    let (HistoryPolicy::Managed { token_threshold, passthrough_runs, .. }, Some(manager)) =
+        (&session.settings().history, manager)
+    else {
+        return "the history of this session is not managed, so no summary is written; `--history managed` switches that on"
+            .to_owned();
+    };
+    let template = match &manager.template {
+        Ok(template) => template,
+        Err(error) => return format!("no summary was written: {error}"),
+    };
+    let size = session.history_tokens();
+    if template.parsed.recent_runs == Some(Runs::Last(0)) {
+        format!("the template {} has 0 recent runs, which switches summaries off", template.name)
+    } else if size < *token_threshold {
+        format!("the messages have {size} tokens; {} asks for a summary from {token_threshold} on", template.name)
+    } else if session.managed_cut() == 0 {
+        format!("{} keeps the last {passthrough_runs} runs word for word, and there are no others yet", template.name)
+    } else {
+        "a summary is due: it is written with the next question".to_owned()
+    }
 }
 
 /// Writes the summary that is due.

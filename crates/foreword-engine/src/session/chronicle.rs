@@ -1,5 +1,7 @@
 //! From the log to the transcript: what a person would read.
 
+use std::collections::BTreeMap;
+
 use foreword_core::history::MessageId;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::session::Input;
@@ -9,7 +11,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::told::{ASKED, MANAGED, Told, is_input};
+use super::ending::Ending;
+use super::told::{ASKED, ENDING, MANAGED, Told, is_input};
 use crate::chats::Saved;
 
 /// A message of a transcript, as it is stored where no input tells of it.
@@ -103,7 +106,15 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
                 answer.text.push_str(list);
             }
         }
-        Told::Input(_) | Told::Asked(_) | Told::Aside(_) | Told::Mode(_) | Told::History(_) | Told::Model(_) | Told::Ended => {}
+        Told::Input(_)
+        | Told::Asked(_)
+        | Told::Aside(_)
+        | Told::Mode(_)
+        | Told::History(_)
+        | Told::Settings(_)
+        | Told::Model(_)
+        | Told::Ending(_)
+        | Told::Ended => {}
     }
 }
 
@@ -140,13 +151,18 @@ pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Resul
     Ok(entries)
 }
 
-/// What a process that ended left open: the words of a question that became no turn yet, and what had come in of an answer. Both become
-/// part of the session when it is opened; whoever reads it before that is to see them too.
-fn left_open(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError> {
+/// A session's log, and what a process that ended left open: the words of a question that became no turn yet, and what had come in of an
+/// answer. Both become part of the session when it is opened; whoever reads it before that is to see them too.
+fn log_and_left_open(store: &dyn Store, session: &str) -> Result<(Vec<Logged>, Vec<Entry>), StoreError> {
+    // It may be opened while it is read. What comes in is read first: where the log has grown since, it may be in there already.
+    let before = store.session(session)?.counts.inputs;
+    let cut_off = cut_off(store, session)?;
+    let log = store.log_packed(session, 0)?;
+    let grown = log.last().is_some_and(|last| last.number >= before);
     let mut asked = None;
-    for logged in store.log_packed(session, 0)? {
+    for logged in &log {
         if logged.kind == ASKED {
-            asked = Some(logged);
+            asked = Some(logged.clone());
         } else if is_input(&logged.kind) && logged.kind != MANAGED {
             // A summary comes between the words and the turn.
             asked = None;
@@ -156,8 +172,8 @@ fn left_open(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError>
     if let Some(logged) = asked {
         read(&mut open, store, session, Logged { kind: "turn".to_owned(), ..logged })?;
     }
-    open.extend(cut_off(store, session)?);
-    Ok(open)
+    open.extend(cut_off.filter(|_| !grown));
+    Ok((log, open))
 }
 
 /// What had come in of an answer when its process ended.
@@ -184,12 +200,30 @@ pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
     Ok(dump)
 }
 
-/// The messages of a session, each with its lasting name; one that a person changed in the session's file has none, nor has what a process
-/// that ended left open.
-pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<(Entry, Option<MessageId>)>, StoreError> {
+/// A message of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NamedMessage {
+    /// What it says.
+    pub entry: Entry,
+    /// Its lasting name. One that a person changed in the session's file has none, nor has what a process that ended left open.
+    pub id: Option<MessageId>,
+    /// Of an answer: why it ended early. Of a question: why it has no answer.
+    pub ending: Option<Ending>,
+}
+
+/// The messages of a session.
+pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<NamedMessage>, StoreError> {
     let (mut entries, mut ids, mut inputs) = (Vec::new(), Vec::new(), 0);
-    for logged in store.log_packed(session, 0)? {
+    let mut endings = BTreeMap::new();
+    let (log, open) = log_and_left_open(store, session)?;
+    for logged in log {
         let is_input = is_input(&logged.kind);
+        if logged.kind == ENDING {
+            // What is not understood here explains nothing, and hides nothing.
+            let ending: Option<Ending> = serde_json::from_value(store.unpack(logged.body)?).ok();
+            endings.extend(entries.len().checked_sub(1).zip(ending));
+            continue;
+        }
         let edited = (logged.kind == "edited").then(|| entries.clone());
         read(&mut entries, store, session, logged)?;
         if let Some(before) = edited {
@@ -201,8 +235,16 @@ pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<(Entry, Op
         ids.extend((0..).take(new).map(|line| Some(MessageId { input: inputs, line })));
         inputs += u64::from(is_input);
     }
-    let open = left_open(store, session)?.into_iter().map(|entry| (entry, None));
-    Ok(entries.into_iter().zip(ids).chain(open).collect())
+    // A question that was answered later needs no explanation any more.
+    let is_answered = |at: usize| entries.get(at + 1).is_some_and(|next| next.role == Role::Assistant);
+    endings.retain(|at, _| entries[*at].role == Role::Assistant || !is_answered(*at));
+    let told = entries.into_iter().zip(ids).enumerate();
+    let told = told.map(|(at, (entry, id))| NamedMessage { entry, id, ending: endings.remove(&at) });
+    let open = open.into_iter().map(|entry| {
+        let ending = entry.cut_off.then_some(Ending::Interrupted);
+        NamedMessage { entry, id: None, ending }
+    });
+    Ok(told.chain(open).collect())
 }
 
 /// Adds what an entry of the log says to the messages.
@@ -227,8 +269,12 @@ fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logg
 
 /// A session as its file would tell it.
 pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, StoreError> {
-    let mut messages = entries(store, &row.id)?;
-    messages.extend(left_open(store, &row.id)?);
+    let (log, open) = log_and_left_open(store, &row.id)?;
+    let mut messages = Vec::new();
+    for logged in log {
+        read(&mut messages, store, &row.id, logged)?;
+    }
+    messages.extend(open);
     Ok(head(row, saved(row).as_ref(), messages))
 }
 

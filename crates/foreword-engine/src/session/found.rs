@@ -87,12 +87,7 @@ fn parts(block: &str) -> (&str, String) {
 }
 
 /// The output of a search without the passages of notes that the prompt holds anyway, once `attached` is in it.
-pub(super) fn sent_once(
-    session: &Session,
-    attached: &[Version],
-    output: &str,
-    found: Vec<Passage>,
-) -> (String, Vec<Passage>) {
+pub(super) fn sent_once(session: &Session, attached: &[Version], output: &str, found: Vec<Passage>) -> (String, Vec<Passage>) {
     let mut text = String::with_capacity(output.len());
     let mut at = 0;
     let mut all = Vec::with_capacity(found.len());
@@ -144,7 +139,8 @@ mod tests {
         let output = "Two.\n\n[1] Bread\npath: Bread.md\n> Salt.\n> \n> Flour.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
         let attached = [Version::note("Bread.md", None, "Salt.\n\nFlour.", Vec::new())];
         let (text, found) = sent_once(&session, &attached, output, passages(output));
-        let expect = "Two.\n\n[1] Bread\npath: Bread.md\nThe whole note is attached.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
+        let expect =
+            "Two.\n\n[1] Bread\npath: Bread.md\nThe whole note is attached.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
         assert_eq!(text, expect);
         assert_eq!(found.iter().map(|passage| passage.stands).collect::<Vec<_>>(), [true, false]);
         assert_eq!(found[1].block(&text), "[2] Beds\npath: Beds.md\n> Beans.\n\n");

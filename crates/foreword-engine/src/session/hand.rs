@@ -4,11 +4,9 @@ use foreword_core::history::MessageId;
 use foreword_core::item::ItemId;
 use foreword_core::message::Role;
 use foreword_core::session::{Input, InputError, Pin, Unpin};
-use foreword_core::settings::HistoryPolicy;
 use serde::Serialize;
 
 use super::kept::Kept;
-use super::told::{History, Told};
 
 /// Why something cannot be pinned.
 #[derive(Debug, thiserror::Error)]
@@ -34,15 +32,6 @@ pub struct Pinned {
 }
 
 impl Kept {
-    /// Sends older messages in another way from here on, by a template where they are managed. Who manages them is to be set anew.
-    pub fn change_history(&mut self, policy: HistoryPolicy, template: Option<String>, at_ms: i64) {
-        let told = Told::History(History { policy: policy.clone(), template: template.clone() });
-        self.store_told(&told, at_ms, false, Vec::new());
-        self.session.change_history(policy.clone());
-        self.setup.settings.history = policy;
-        self.setup.template = template;
-    }
-
     /// What is pinned: messages, then items.
     pub fn pins(&self) -> Vec<Pinned> {
         let (texts, items) = self.session.pins();

@@ -19,6 +19,7 @@ use foreword_vault::transcript;
 use super::breaks::{Before, diagnose, on_record};
 use super::checkpoint;
 use super::chronicle;
+use super::models::Stop;
 use super::relay::Manner;
 use super::request::{Outgoing, Pending, Sent};
 use super::setup::{Setup, SetupError};
@@ -80,6 +81,8 @@ pub struct Kept {
     pub(super) must_store: bool,
     /// Why the last write failed.
     pub(super) failing: Health,
+    /// Set when the process is about to end.
+    pub(super) ends: Stop,
     /// Who looks after the history.
     pub(super) manager: Option<Manager>,
     pub(super) view: Option<View>,
@@ -160,6 +163,11 @@ impl Kept {
     /// From here on words that cannot be stored are not said: their turn ends with [`super::TurnError::NotStored`].
     pub fn must_store(&mut self) {
         self.must_store = true;
+    }
+
+    /// Lets it know when the process is about to end: an answer that is stopped then was not stopped by the user.
+    pub fn heed_end(&mut self, ends: Stop) {
+        self.ends = ends;
     }
 
     /// Discards what could not be stored after the caller was told. The session must be opened again.
@@ -297,7 +305,7 @@ impl Kept {
             _ => None,
         };
         if let (None, Some(words)) = (&self.row.title, words) {
-            let title = transcript::topic(words);
+            let title = transcript::title(words);
             self.row.title = Some(title.clone());
             self.backlog.push(Write::Title(title));
         }

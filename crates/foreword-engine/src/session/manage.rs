@@ -20,7 +20,7 @@ use super::request::Outgoing;
 use super::speak::{SpeakError, Speaker};
 use super::told::Told;
 use super::turn::{Mode, Party, TurnError};
-use crate::manager::{Answered, Call, Ground, Manager, View, is_due, manage};
+use crate::manager::{Answered, Call, Ground, Manager, View, has_outgrown, is_due, manage};
 
 /// A summary is at most so long.
 const MOST_REPLY: Tokens = Tokens(1_024);
@@ -45,9 +45,12 @@ impl Kept {
     /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
     pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<(), TurnError> {
         let Some(mut manager) = self.manager.take() else { return Ok(()) };
-        // In `log` a changed view costs the cache, so it changes where the cache breaks anyway.
-        let breaks =
-            || self.setup.settings.layout == Layout::Library || self.session.would_fold(Input::Turn(turn.clone())).is_some();
+        // In `log` a changed view costs the cache: it changes where the cache breaks anyway, and where it has become worth a fold.
+        let breaks = || {
+            self.setup.settings.layout == Layout::Library
+                || has_outgrown(&self.session)
+                || self.session.would_fold(Input::Turn(turn.clone())).is_some()
+        };
         let written =
             if is_due(&manager, &self.session) && breaks() { self.write_view(turn, &mut manager, party) } else { Ok(()) };
         self.manager = Some(manager);

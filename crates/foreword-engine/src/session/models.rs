@@ -16,9 +16,10 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Capability, Model};
 use foreword_provider::refusal::Fault;
 use foreword_provider::render::gemini_cache_request;
-use foreword_provider::reply::{Event, Part, Reply as Answer};
+use foreword_provider::reply::{Event, Part, Reply as Answer, Stop as Ended};
 use serde_json::Value;
 
+use super::ending::Ending;
 use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker, Spent};
 
@@ -70,6 +71,12 @@ impl Speaker for Embedded {
             text: answer.text,
             spent: Some(Spent { prompt, output: answer.output_tokens.0 }),
             cut_off: answer.end != End::Done,
+            ending: match answer.end {
+                End::Done => None,
+                End::Length | End::Context => Some(Ending::Length),
+                End::Repeating => Some(Ending::Repeating),
+                End::Stopped => Some(Ending::Stopped),
+            },
             ..Reply::default()
         })
     }
@@ -277,7 +284,13 @@ fn reply(answer: Answer, request: &Outgoing, dialect: Dialect, cut_off: bool) ->
     let spent = answer.usage.map(|usage| Spent { prompt: usage.cache_use(), output: usage.output.0 });
     // Of half a reply nothing goes back but its words.
     let opaque = if cut_off { Vec::new() } else { answer.opaque(dialect, &request.model) };
-    let mut reply = Reply { spent, cut_off, opaque, missed: answer.missed, ..Reply::default() };
+    let ending = match &answer.stop {
+        _ if cut_off => Some(Ending::Stopped),
+        Some(Ended::Length | Ended::Window) => Some(Ending::Length),
+        Some(Ended::Refused) => Some(Ending::Refused),
+        _ => None,
+    };
+    let mut reply = Reply { spent, cut_off, ending, opaque, missed: answer.missed, ..Reply::default() };
     for (at, part) in answer.parts.into_iter().enumerate() {
         match part {
             Part::Text(text) => reply.text.push_str(&text),

@@ -14,8 +14,10 @@ use serde_json::Value;
 
 use super::checkpoint;
 use super::chronicle::saved;
+use super::ending::Ending;
 use super::inspect;
 use super::kept::Kept;
+use super::models::Stop;
 use super::request::{Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::told::{ENDED, History, Told};
@@ -176,6 +178,7 @@ impl Kept {
             unbegun: None,
             must_store: false,
             failing: Health::Well,
+            ends: Stop::default(),
             manager: None,
             view: None,
             row,
@@ -194,6 +197,7 @@ impl Kept {
         self.pending = None;
         let reply = Input::Assistant { text: parts.concat(), calls: Vec::new(), opaque: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
+        self.store_told(&Told::Ending(Ending::Interrupted), at_ms, false, Vec::new());
         self.save_transcript(at_ms);
         Ok(())
     }
@@ -253,6 +257,10 @@ impl Past {
                     self.session.change_history(policy.clone());
                     self.setup.settings.history = policy.clone();
                     self.setup.template.clone_from(template);
+                }
+                Told::Settings(setup) => {
+                    self.session.change_settings(&setup.settings);
+                    self.setup = Setup { settings: self.session.settings().clone(), ..Setup::clone(setup) };
                 }
                 _ => {}
             }

@@ -131,14 +131,14 @@ impl Kept {
     fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn Hands) -> Vec<String> {
         let mut problems = Vec::new();
         if turn.scores.is_empty() {
-            match hands.scores(&turn.words, agent) {
+            match hands.scores(&turn.words, agent, self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
                 Err(why) => problems.push(format!("nothing was chosen from the agent's items: {why}")),
             }
         }
         match self.mode {
             Mode::Chat | Mode::Agent => {}
-            Mode::Qa => match hands.sources(&turn.words, self.setup.size()) {
+            Mode::Qa => match hands.sources(&turn.words, self.setup.size(), self.session.room_for_chosen(turn)) {
                 Ok(sources) => turn.results.push(sources.result),
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },

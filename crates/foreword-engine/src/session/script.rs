@@ -15,6 +15,7 @@ use foreword_tools::Output;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::ending::Ending;
 use super::models::Stop;
 use super::request::Outgoing;
 use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
@@ -46,9 +47,12 @@ struct Line {
     /// Between two words.
     #[serde(default)]
     delay_ms: u64,
-    /// It gives no answer, for this reason.
+    /// It gives no answer, for this reason; or breaks off behind its words.
     #[serde(default)]
     error: Option<String>,
+    /// Whether the room for the reply is used up behind its words.
+    #[serde(default)]
+    length: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,8 +123,9 @@ impl Speaker for Script {
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let line = &self.replies[self.next % self.replies.len()];
         self.next += 1;
-        if let Some(error) = &line.error {
-            return Err(SpeakError(error.clone()));
+        let broken = |error: &String| Err(SpeakError(error.clone()));
+        if let Some(error) = line.error.as_ref().filter(|_| line.text.is_empty()) {
+            return broken(error);
         }
         let used = self.cache.request(seconds(request.at_ms), &request.body.prompt, &request.model);
         let stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
@@ -131,6 +136,10 @@ impl Speaker for Script {
             said += word.len();
         }
         let cut_off = said < line.text.len();
+        if let Some(error) = line.error.as_ref().filter(|_| !cut_off) {
+            return broken(error);
+        }
+        let ending = if cut_off { Some(Ending::Stopped) } else { line.length.then_some(Ending::Length) };
         let text = line.text.get(..said).unwrap_or_default().to_owned();
         let calls = line.calls.iter().take_while(|_| !cut_off).enumerate().map(|(at, call)| ToolCall {
             // Ids are unique in a conversation, and a script comes round.
@@ -139,7 +148,7 @@ impl Speaker for Script {
             arguments: call.arguments.clone(),
         });
         let spent = Spent { prompt: used, output: Chars::FOUR.count(&text).0 };
-        Ok(Reply { text, calls: calls.collect(), spent: Some(spent), cut_off, ..Reply::default() })
+        Ok(Reply { text, calls: calls.collect(), spent: Some(spent), cut_off, ending, ..Reply::default() })
     }
 }
 

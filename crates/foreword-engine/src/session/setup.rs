@@ -6,6 +6,7 @@ use std::sync::Arc;
 use foreword_core::budget::Budget;
 use foreword_core::catalog::{Agent, Include};
 use foreword_core::prompt::ToolStyle;
+use foreword_core::select::Select;
 use foreword_core::settings::{Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::weights::SMOLLM2;
@@ -16,6 +17,8 @@ use foreword_provider::table::{ModelTable, TableError, UnknownModel};
 use serde::{Deserialize, Serialize};
 
 use super::speak::Size;
+use crate::settings::{SessionSettings, ToolSetting, is_default};
+use crate::tools::find::NOTES;
 
 /// Room for a reply where nothing else is said.
 pub(crate) const DEFAULT_REPLY: u64 = 4096;
@@ -42,6 +45,9 @@ pub struct Setup {
     /// The template by which its history is managed, by name: it is read anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
+    /// The settings that it was given, for when another model answers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub wanted: SessionSettings,
     /// Whether it is the conversation of a client of the gateway.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub client: bool,
@@ -87,8 +93,7 @@ impl Setup {
 
     /// A session with a model that was chosen already.
     pub fn of(session: &str, model: Model, layout: Layout, tools: usize, models: Option<&Path>) -> Self {
-        let reply = model.reply_limit.0.min(DEFAULT_REPLY);
-        let budget = Budget { prompt: Tokens(model.window.0.saturating_sub(reply)), reply: Tokens(reply), ..Budget::default() };
+        let budget = usual_budget(&model);
         let dialect = model.dialect;
         let settings = Settings {
             layout,
@@ -100,17 +105,38 @@ impl Setup {
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
-        Self { settings, model, dialect, tokenizer, ttl: Ttl::default(), agent: None, template: None, client: false }
+        Self {
+            settings,
+            model,
+            dialect,
+            tokenizer,
+            ttl: Ttl::default(),
+            agent: None,
+            template: None,
+            wanted: SessionSettings::default(),
+            client: false,
+        }
+    }
+
+    /// The part of a window that what is found in the notes is measured by: a small budget is a small window.
+    pub fn room_for_sources(&self) -> Tokens {
+        self.model.window.min(Tokens(self.settings.budget.prompt.0.saturating_mul(2)))
+    }
+
+    /// How notes are found, for `qa` and `localSearch`.
+    pub fn select_notes(&self) -> Select {
+        self.wanted.search.notes.select(NOTES)
     }
 
     /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.
     pub fn choose_tool_style(&mut self, agent: &Agent) {
-        let listed = agent.tools.len() <= MAX_LISTED_TOOLS;
+        let native = self.wanted.tools == Some(ToolSetting::Native);
+        let listed = agent.tools.len() <= MAX_LISTED_TOOLS && !native;
         let chosen_by_search = agent.tools.iter().any(|tool| agent.tool_include(tool) == Include::Agent);
         self.settings.tools = if listed && !chosen_by_search {
             ToolStyle::Allowed
         } else {
-            self.dialect.tool_style(&self.model, false, agent.tools.len())
+            self.dialect.tool_style(&self.model, native, agent.tools.len())
         };
     }
 
@@ -132,6 +158,12 @@ impl Setup {
 /// Whether a model of that name is the one that runs in this process.
 pub fn is_embedded(model: &str) -> bool {
     model == EMBEDDED.0
+}
+
+/// The budget of a session with that model where nothing is said: all of its window.
+pub(crate) fn usual_budget(model: &Model) -> Budget {
+    let reply = model.reply_limit.min(Tokens(DEFAULT_REPLY));
+    Budget { prompt: model.window - reply, reply, ..Budget::default() }
 }
 
 /// The file of the embedded model, where it is there.

@@ -7,6 +7,8 @@ use foreword_core::item::ItemId;
 use foreword_core::message::{Opaque, ToolCall};
 use foreword_core::prompt::Prompt;
 use foreword_core::session::TurnResult;
+use foreword_core::settings::Settings;
+use foreword_core::tokens::Tokens;
 use foreword_provider::cache::CacheUse;
 use foreword_provider::model::Model;
 use foreword_provider::reply::CacheMiss;
@@ -14,6 +16,7 @@ use foreword_tools::Output;
 
 use super::called::Called;
 use super::cite::Citable;
+use super::ending::Ending;
 use super::request::Outgoing;
 
 /// Something that answers requests.
@@ -44,6 +47,8 @@ pub struct Reply {
     pub missed: Option<CacheMiss>,
     /// Whether it ended before the model had said all.
     pub cut_off: bool,
+    /// Why it ended early, where it did and that is known.
+    pub ending: Option<Ending>,
 }
 
 /// What a request used.
@@ -79,8 +84,8 @@ pub trait Hands {
         Ok(())
     }
 
-    /// What the notes have on a question, as a block for a model of that size, and what of it can be cited.
-    fn sources(&mut self, _words: &str, _size: Size) -> Result<Sources, String> {
+    /// What the notes have on a question, as a block for a model of that size, and what of it can be cited. A request has `room` for it at most.
+    fn sources(&mut self, _words: &str, _size: Size, _room: Tokens) -> Result<Sources, String> {
         Err("there is nothing to search in".to_owned())
     }
 
@@ -89,8 +94,8 @@ pub trait Hands {
         Vec::new()
     }
 
-    /// How well the agent's items fit a question, by chunk.
-    fn scores(&mut self, _words: &str, _agent: &Agent) -> Result<Scores, String> {
+    /// How well the agent's items fit a question, by chunk, for who chooses by these settings.
+    fn scores(&mut self, _words: &str, _agent: &Agent, _settings: &Settings) -> Result<Scores, String> {
         Ok(BTreeMap::new())
     }
 

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::chronicle::Line;
+use super::ending::Ending;
 use super::setup::Setup;
 use super::turn::Mode;
 
@@ -30,12 +31,16 @@ pub(super) enum Told {
     Aside(Box<Aside>),
     /// How turns are carried from here on.
     Mode(Mode),
-    /// What is sent of older messages from here on.
+    /// What is sent of older messages from here on. Newer versions say it with the other settings.
     History(History),
+    /// Other settings hold from here on.
+    Settings(Box<Setup>),
     /// The turn ended although a request was due: the task is done, or the user wants no more.
     Ended,
     /// The engine put this list of sources under the last answer.
     Cited(String),
+    /// Why the last answer ended early, or why there is none.
+    Ending(Ending),
 }
 
 /// What is sent of older messages.
@@ -70,14 +75,47 @@ pub(super) const MANAGED: &str = "managed";
 pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const HISTORY: &str = "history";
+const SETTINGS: &str = "settings";
 const CITED: &str = "cited";
+/// The kind of [`Told::Ending`], which is looked for in logs that are not read.
+pub(super) const ENDING: &str = "ending";
 /// The kind of [`Told::Ended`], which is asked for before it is read.
 pub(super) const ENDED: &str = "ended";
 const MODEL: &str = "model";
 
 /// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
 pub(crate) fn is_input(kind: &str) -> bool {
-    ![EDITED, ASKED, ASIDE, MODE, HISTORY, ENDED, CITED, MODEL].contains(&kind)
+    ![EDITED, ASKED, ASIDE, MODE, HISTORY, SETTINGS, ENDED, CITED, ENDING, MODEL].contains(&kind)
+}
+
+/// What an entry of the log changes in a session.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// The core is told something.
+    Input(Input),
+    /// Another model answers.
+    Model(Box<Setup>),
+    /// Other settings hold.
+    Settings(Box<Setup>),
+    /// Older messages are sent in another way.
+    History(HistoryPolicy),
+    /// Nothing that a request depends on.
+    None,
+}
+
+/// Whether an entry of this kind says that the turn ended although a request was due.
+pub(crate) fn is_end(kind: &str) -> bool {
+    kind == ENDED
+}
+
+/// What an entry of the log changes.
+pub(crate) fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
+    Ok(match Told::read(kind, body)? {
+        Told::Model(setup) => Change::Model(setup),
+        Told::Settings(setup) => Change::Settings(setup),
+        Told::History(history) => Change::History(history.policy),
+        told => told.input().map_or(Change::None, Change::Input),
+    })
 }
 
 impl Told {
@@ -91,8 +129,10 @@ impl Told {
             Self::Aside(aside) => (ASIDE, Document::of(aside)?),
             Self::Mode(mode) => (MODE, Document::of(mode)?),
             Self::History(history) => (HISTORY, Document::of(history)?),
+            Self::Settings(setup) => (SETTINGS, Document::of(setup)?),
             Self::Ended => (ENDED, Document::of(&())?),
             Self::Cited(list) => (CITED, Document::of(list)?),
+            Self::Ending(ending) => (ENDING, Document::of(ending)?),
             Self::Model(setup) => (MODEL, Document::of(setup)?),
         };
         Ok((kind.to_owned(), body))
@@ -107,8 +147,10 @@ impl Told {
             ASIDE => Self::Aside(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
             HISTORY => Self::History(serde_json::from_value(body)?),
+            SETTINGS => Self::Settings(serde_json::from_value(body)?),
             ENDED => Self::Ended,
             CITED => Self::Cited(serde_json::from_value(body)?),
+            ENDING => Self::Ending(serde_json::from_value(body)?),
             MODEL => Self::Model(serde_json::from_value(body)?),
             kind if body.is_null() && kind != "summary" => Self::Input(serde_json::from_value(Value::String(kind.to_owned()))?),
             kind => Self::Input(serde_json::from_value(Value::Object([(kind.to_owned(), body)].into_iter().collect()))?),
@@ -124,8 +166,10 @@ impl Told {
             | Self::Aside(_)
             | Self::Mode(_)
             | Self::History(_)
+            | Self::Settings(_)
             | Self::Ended
             | Self::Cited(_)
+            | Self::Ending(_)
             | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
@@ -202,11 +246,14 @@ mod tests {
             Told::Edited(Vec::new()),
             Told::Asked(Box::default()),
             Told::Aside(Box::new(aside)),
-            Told::Model(Box::new(setup)),
+            Told::Model(Box::new(setup.clone())),
+            Told::Settings(Box::new(setup)),
             Told::Mode(Mode::Agent),
             Told::History(History { policy: HistoryPolicy::Full, template: Some("freeform-chat".to_owned()) }),
             Told::Ended,
             Told::Cited("\n\n[^1]: [[a]]".to_owned()),
+            Told::Ending(Ending::Length),
+            Told::Ending(Ending::Failed("asking a.b: 500".to_owned())),
         ];
         for told in inputs.into_iter().map(Told::Input).chain(others) {
             let (kind, body) = told.parts().unwrap();

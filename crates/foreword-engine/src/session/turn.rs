@@ -2,6 +2,7 @@
 //! and the transcript follows every message.
 
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use foreword_core::budget::OverBudget;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
+use super::ending::Ending;
 use super::found::{FoundNote, found_notes, sent_once};
 use super::kept::Kept;
 use super::own::{Done, Own};
@@ -160,14 +162,25 @@ impl Kept {
             self.join_own_tools(now())?;
         }
         self.tell_idle(now())?;
+        self.check_fits(&turn)?;
         let citable = self.gather(&mut turn, &mut party)?;
         self.manage(&turn, &mut party)?;
         let due = self.tell(Input::Turn(turn), now())?;
         self.asked = None;
         self.tell_stored(&mut party)?;
         self.save_transcript(now());
-        let said = self.run(due, &mut party)?;
+        let said = self.run(due, &mut party);
+        let said = self.explained(said, now)?;
         Ok(self.cite(said, &citable, &mut party))
+    }
+
+    /// Refuses words that no request has room for, before they are put on record.
+    fn check_fits(&self, turn: &TurnInput) -> Result<(), TurnError> {
+        let mut session = self.session.clone();
+        session.check(&Input::Turn(turn.clone()))?;
+        session.apply(Input::Turn(turn.clone()))?;
+        session.request()?;
+        Ok(())
     }
 
     /// Goes on with a turn that has no answer yet: the process ended, or the model gave none.
@@ -185,7 +198,22 @@ impl Kept {
         let due = if self.pending.is_some() { Due::Request } else { Due::Nothing };
         let mut party = Party { speaker, hands, now, each, told: false };
         self.tell_stored(&mut party)?;
-        self.run(due, &mut party)
+        let said = self.run(due, &mut party);
+        self.explained(said, now)
+    }
+
+    /// Puts on record why a turn has no answer, or no whole one, so that whoever reads the session later is told too.
+    fn explained(&mut self, said: Result<Said, TurnError>, now: &dyn Fn() -> i64) -> Result<Said, TurnError> {
+        if let Err(error) = &said {
+            self.store_ending(Ending::Failed(error.to_string()), now());
+        }
+        said
+    }
+
+    fn store_ending(&mut self, ending: Ending, at_ms: i64) {
+        let is_end = ending == Ending::Stopped && self.ends.load(Ordering::Relaxed);
+        let ending = if is_end { Ending::Interrupted } else { ending };
+        self.store_told(&Told::Ending(ending), at_ms, false, Vec::new());
     }
 
     /// Tells that the words are stored, once, or that they are not said because they cannot be.
@@ -208,7 +236,7 @@ impl Kept {
             self.tell_stored(party)?;
         }
         if turn.scores.is_empty() {
-            match party.hands.scores(&turn.words, self.session().agent()) {
+            match party.hands.scores(&turn.words, self.session.agent(), self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
                 Err(why) => self.fail(format!("nothing was chosen from the agent's items: {why}")),
             }
@@ -216,7 +244,7 @@ impl Kept {
         let mut citable = Vec::new();
         match self.mode {
             Mode::Chat | Mode::Agent => {}
-            Mode::Qa => match party.hands.sources(&turn.words, self.setup().size()) {
+            Mode::Qa => match party.hands.sources(&turn.words, self.setup().size(), self.session.room_for_chosen(turn)) {
                 Ok(sources) => {
                     citable = sources.citable;
                     (party.each)(Event::Found(&found_notes(&sources.result.output, &sources.result.found)));
@@ -307,6 +335,9 @@ impl Kept {
             if enough && due == Due::Request {
                 self.store_told(&Told::Ended, (party.now)(), false, Vec::new());
                 due = Due::Nothing;
+                if party.hands.stopped() && !finished {
+                    self.store_ending(Ending::Stopped, (party.now)());
+                }
             }
         }
         said.out_of_steps = due == Due::Request;
@@ -331,7 +362,6 @@ impl Kept {
         self.warn(party);
         Ok(done)
     }
-
 
     /// Takes in one reply, part by part.
     pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
@@ -384,6 +414,9 @@ impl Kept {
             let Reply { text, calls, opaque, .. } = reply.clone();
             let input = Input::Assistant { text, calls, opaque };
             self.replied(input, now(), cut_off, Some(usage.clone()))?;
+            if let Some(ending) = reply.ending.clone() {
+                self.store_ending(ending, now());
+            }
             self.save_transcript(now());
         }
         error.map_or(Ok((reply, usage)), |error| Err(error.into()))
@@ -395,7 +428,8 @@ pub(super) fn images_not_taken(model: &str, envelope: &Envelope) -> Option<Strin
     let left_out = envelope.left_out.iter().filter(|left_out| left_out.reason == Reason::ImagesNotTaken);
     let names: Vec<&str> = left_out.map(|left_out| left_out.item.name()).collect();
     let names = names.join(", ");
-    (!names.is_empty()).then(|| format!("the model {model} takes no images, so these were not sent: {names}. Choose another model for them"))
+    (!names.is_empty())
+        .then(|| format!("the model {model} takes no images, so these were not sent: {names}. Choose another model for them"))
 }
 
 /// Leaves out of what was found for a turn what the prompt holds anyway.

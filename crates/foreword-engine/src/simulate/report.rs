@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foreword_core::envelope::{ContextEntry, Form, LeftOut, Note};
+use foreword_core::envelope::{ContextEntry, FoldReason, Form, LeftOut, Note};
 use foreword_core::hash::Hash;
 use foreword_core::message::Message;
 use foreword_core::session::LayerView;
@@ -62,6 +62,9 @@ pub struct RequestReport {
     pub cache: CacheReport,
     /// What a person should know.
     pub notes: Vec<Note>,
+    /// What began its epoch, on its first request.
+    #[serde(skip)]
+    pub began: Option<FoldReason>,
 }
 
 /// The layers of a request.

@@ -7,9 +7,11 @@ use foreword_core::catalog::{Agent, Entry, Project, Server, Tool};
 use foreword_core::item::ItemId;
 use foreword_core::select::Select;
 use foreword_core::settings::Layout;
+use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::settings::{BudgetSettings, HistorySettings, ToolSetting};
 
 /// One conversation.
 #[derive(Clone, Debug, Deserialize)]
@@ -47,13 +49,15 @@ pub struct ScenarioSettings {
     /// A row of the model table.
     pub model: Option<String>,
     /// Room.
-    pub budget: BudgetSetting,
+    pub budget: BudgetSettings,
     /// `chars4`, `o200k`, `cl100k` …
     pub tokenizer: Option<String>,
     /// What L4 holds.
-    pub history: HistorySetting,
+    pub history: HistorySettings,
     /// How items are chosen.
     pub select: Select,
+    /// How tools are chosen, where they do not compete with rules and references for the same places.
+    pub select_tools: Option<Select>,
     /// How many tool outputs stay whole through a fold.
     pub keep_outputs: Option<usize>,
     /// Whether selections join the library.
@@ -62,78 +66,6 @@ pub struct ScenarioSettings {
     pub plan: foreword_core::plan::PlanLimits,
     /// How long cache marks ask for: `5m` or `1h`.
     pub cache_ttl: Option<String>,
-}
-
-/// How the choice of tools is told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolSetting {
-    /// One list for an epoch, the choice beside it.
-    #[default]
-    Stable,
-    /// The choice is the list.
-    Native,
-}
-
-/// Room, in tokens unless it says otherwise. What is left out comes from the model.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BudgetSetting {
-    /// For the whole request.
-    pub prompt_tokens: Option<u64>,
-    /// Kept free for the reply.
-    pub reply_tokens: Option<u64>,
-    /// For one tool output.
-    pub tool_output_chars: Option<usize>,
-    /// For outputs of single tools.
-    pub tool_output_chars_by_tool: BTreeMap<String, usize>,
-    /// For one item.
-    pub item_tokens: Option<u64>,
-    /// For single layers, by id: `L2_LIBRARY`, `L3_TURN`, `L4_HISTORY`.
-    pub layer_tokens: BTreeMap<String, u64>,
-    /// How far a fold goes down, as a share of the prompt.
-    pub low_water: Option<f64>,
-}
-
-/// What L4 holds. Fields that do not belong to the strategy are refused when the settings are checked.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HistorySetting {
-    /// `full`, `window`, `strip` or `managed`.
-    pub strategy: HistoryStrategy,
-    /// `window`: most messages.
-    pub messages: Option<usize>,
-    /// `window`: most characters.
-    pub chars: Option<usize>,
-    /// `window`: most characters of one message.
-    pub message_chars: Option<usize>,
-    /// `strip`: runs that stay word for word.
-    pub keep_runs: Option<usize>,
-    /// `strip`: room for the summary.
-    pub summary_tokens: Option<u64>,
-    /// `managed`: the summary, from outside.
-    pub summary: Option<String>,
-    /// `managed`: runs a manager would read.
-    pub recent_runs: Option<usize>,
-    /// `managed`: runs that stay word for word.
-    pub passthrough_runs: Option<usize>,
-    /// `managed`: below this size nothing is managed.
-    pub token_threshold: Option<u64>,
-}
-
-/// The four ways to hold history.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HistoryStrategy {
-    /// Everything.
-    #[default]
-    Full,
-    /// The newest messages.
-    Window,
-    /// A summary and the last runs.
-    Strip,
-    /// A summary from outside and the last runs.
-    Managed,
 }
 
 /// Something that happens.

@@ -1,19 +1,16 @@
 //! From what a scenario says to what a session needs.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use foreword_core::budget::Budget;
 use foreword_core::item::{ItemId, Kind};
-use foreword_core::layer::LayerId;
 use foreword_core::message::Image;
 use foreword_core::session::{TurnInput, TurnResult};
-use foreword_core::settings::{HistoryPolicy, Layout, Settings};
-use foreword_core::tokens::{Tokenizer, Tokens};
+use foreword_core::settings::{Layout, Settings};
+use foreword_core::tokens::Tokenizer;
 use foreword_core::version::Version;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
@@ -23,8 +20,9 @@ use foreword_vault::images::pixels;
 
 use super::images::images_of;
 use super::load::{Loaded, ScenarioError};
-use super::scenario::{AttachEvent, AttachKind, Event, HistorySetting, HistoryStrategy, ToolSetting, TurnEvent};
-use crate::session::{DEFAULT_REPLY, EMBEDDED, embedded_file};
+use super::scenario::{AttachEvent, AttachKind, Event, TurnEvent};
+use crate::session::{EMBEDDED, embedded_file, usual_budget};
+use crate::settings::{self, SettingError, ToolSetting};
 
 /// What the command line says over the file.
 #[derive(Clone, Debug, Default)]
@@ -76,12 +74,17 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
         Some(other) => return Err(loaded.error("settings.cache_ttl", format!("{other:?}; expected \"5m\" or \"1h\""))),
     };
     let native = given.tools == ToolSetting::Native;
+    let wrong = |error: &SettingError| loaded.error(format!("settings.{}", error.path), &error.what);
+    if given.history.template.is_some() {
+        return Err(loaded.error("settings.history.template", "no model is asked here; give the `summary` instead"));
+    }
     let settings = Settings {
         layout: overrides.layout.unwrap_or(given.layout),
         tools: dialect.tool_style(&model, native, loaded.scenario.agent.tools.len()),
-        budget: budget(loaded, &model)?,
-        history: history(loaded, &given.history)?,
+        budget: settings::budget(&given.budget, &usual_budget(&model), model.window).map_err(|error| wrong(&error))?,
+        history: settings::history(&given.history).map_err(|error| wrong(&error))?,
         select: given.select,
+        select_tools: given.select_tools,
         keep_outputs: given.keep_outputs.unwrap_or(5),
         promote_selections: given.promote_selections,
         plan: given.plan,
@@ -109,75 +112,6 @@ fn tokenizer(loaded: &Loaded, model: &Model, overrides: &Overrides) -> Result<Ar
         (Some(name), _) => Ok(Arc::new(name.parse::<TokenizerName>().map_err(|error| wrong(&error))?.tokenizer())),
         (None, _) => Ok(Arc::new(model.tokenizer.tokenizer())),
     }
-}
-
-fn budget(loaded: &Loaded, model: &Model) -> Result<Budget, ScenarioError> {
-    let given = &loaded.scenario.settings.budget;
-    let reply = given.reply_tokens.unwrap_or_else(|| model.reply_limit.0.min(DEFAULT_REPLY));
-    let window = model.window.0.saturating_sub(reply);
-    let defaults = Budget::default();
-    let mut layers = BTreeMap::new();
-    for (name, tokens) in &given.layer_tokens {
-        let capped = [LayerId::L2, LayerId::L3, LayerId::L4].into_iter().find(|layer| layer.as_str() == name);
-        let Some(layer) = capped else {
-            let path = format!("settings.budget.layer_tokens.{name}");
-            return Err(loaded.error(path, "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 are never cut"));
-        };
-        layers.insert(layer, Tokens(*tokens));
-    }
-    if let Some(share) = given.low_water
-        && !(0.0..=1.0).contains(&share)
-    {
-        return Err(loaded.error("settings.budget.low_water", format!("{share}; expected a share from 0 to 1")));
-    }
-    Ok(Budget {
-        prompt: Tokens(given.prompt_tokens.map_or(window, |tokens| tokens.min(window))),
-        reply: Tokens(reply),
-        item: given.item_tokens.map(Tokens),
-        output_chars: given.tool_output_chars.unwrap_or(defaults.output_chars),
-        output_chars_by_tool: given.tool_output_chars_by_tool.clone(),
-        layers,
-        low_water: given.low_water.unwrap_or(defaults.low_water),
-    })
-}
-
-fn history(loaded: &Loaded, given: &HistorySetting) -> Result<HistoryPolicy, ScenarioError> {
-    use HistoryStrategy::{Full, Managed, Strip, Window};
-    let fields = [
-        ("messages", given.messages.is_some(), Window),
-        ("chars", given.chars.is_some(), Window),
-        ("message_chars", given.message_chars.is_some(), Window),
-        ("keep_runs", given.keep_runs.is_some(), Strip),
-        ("summary_tokens", given.summary_tokens.is_some(), Strip),
-        ("summary", given.summary.is_some(), Managed),
-        ("recent_runs", given.recent_runs.is_some(), Managed),
-        ("passthrough_runs", given.passthrough_runs.is_some(), Managed),
-        ("token_threshold", given.token_threshold.is_some(), Managed),
-    ];
-    for (name, is_given, owner) in fields {
-        if is_given && owner != given.strategy {
-            let message = format!("belongs to the strategy {owner:?}, not to {:?}", given.strategy).to_lowercase();
-            return Err(loaded.error(format!("settings.history.{name}"), message));
-        }
-    }
-    Ok(match given.strategy {
-        Full => HistoryPolicy::Full,
-        Window => HistoryPolicy::Window {
-            messages: given.messages.unwrap_or(40),
-            chars: given.chars.unwrap_or(80_000),
-            message_chars: given.message_chars.unwrap_or(8_000),
-        },
-        Strip => HistoryPolicy::Strip {
-            keep_runs: given.keep_runs.unwrap_or(2),
-            summary_tokens: Tokens(given.summary_tokens.unwrap_or(300)),
-        },
-        // Without recent runs to read there is no manager, and so no summary of its making.
-        Managed => HistoryPolicy::Managed {
-            summary: given.summary.clone().filter(|_| given.recent_runs != Some(0)),
-            passthrough_runs: given.passthrough_runs.unwrap_or(1),
-            token_threshold: Tokens(given.token_threshold.unwrap_or(4000)),
-        },
-    })
 }
 
 /// A turn with everything it attaches.

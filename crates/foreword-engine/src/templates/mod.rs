@@ -9,6 +9,7 @@ mod resolve;
 use std::fmt;
 use std::str::FromStr;
 
+use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use jiff::civil::Weekday;
 use serde::{Serialize, Serializer};
@@ -211,6 +212,16 @@ pub struct Template {
     /// What it says.
     #[serde(flatten)]
     pub parsed: Parsed,
+}
+
+impl Template {
+    /// Tells an agent what the template says about the conversation.
+    pub fn instruct(&self, agent: &mut Agent) {
+        if let Some(instructions) = &self.parsed.chat_instructions {
+            let both = [agent.system_prompt.trim(), instructions.trim()].join("\n\n");
+            agent.system_prompt = both.trim().into();
+        }
+    }
 }
 
 /// The day a week begins with where nobody says.

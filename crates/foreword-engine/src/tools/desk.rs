@@ -1,18 +1,21 @@
 //! What the tools of a session work with.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use foreword_core::budget::Budget;
-use foreword_tools::write::{self, Undone, WriteError};
+use foreword_core::select::Select;
+use foreword_tools::write::{NoteFolder, Undone};
 use jiff::Zoned;
 
-use super::find::{Found, Query, find};
+use super::find::{Found, NOTES, Query, find};
 use crate::corpus::Corpus;
 use crate::meaning::Meaning;
 use crate::places::Places;
-use crate::trust::VaultTrust;
+use crate::session::Setup;
+use crate::trust::{TrustError, VaultTrust};
 
 /// So long a search may read new files and make vectors before it answers with what there is.
 const PREPARING: Duration = Duration::from_secs(2);
@@ -31,6 +34,7 @@ pub struct Desk {
     places: Places,
     clock: Arc<dyn Fn() -> Zoned + Send + Sync>,
     page: usize,
+    select: Select,
     searched: Arc<Mutex<Searched>>,
 }
 
@@ -50,14 +54,8 @@ impl Desk {
         places: Places,
         clock: impl Fn() -> Zoned + Send + Sync + 'static,
     ) -> Self {
-        let desk = Self { corpus, meaning, places, clock: Arc::new(clock), page: 0, searched: Arc::default() };
+        let desk = Self { corpus, meaning, places, clock: Arc::new(clock), page: 0, select: NOTES, searched: Arc::default() };
         desk.with_output_chars(Budget::default().output_chars)
-    }
-
-    /// The same desk for one session: its user is told for themselves what they should know of searches.
-    #[must_use]
-    pub fn for_session(&self) -> Self {
-        Self { searched: Arc::default(), ..self.clone() }
     }
 
     /// With outputs of at most so many characters, up to 32 KiB: as many as the session's budget gives a tool. A longer one would lose its middle
@@ -66,6 +64,24 @@ impl Desk {
     pub fn with_output_chars(self, chars: usize) -> Self {
         // A fifth is for what is said about a text, and for what the fence may add to it.
         Self { page: (chars - chars / 5).clamp(LEAST_PAGE, MOST_PAGE), ..self }
+    }
+
+    /// With notes chosen in this way.
+    #[must_use]
+    pub fn with_select(self, select: Select) -> Self {
+        Self { select, ..self }
+    }
+
+    /// For one session: with what its settings say about outputs and notes. Its user is told for themselves what they should know of searches.
+    #[must_use]
+    pub fn for_session(&self, setup: &Setup) -> Self {
+        let own = Self { searched: Arc::default(), ..self.clone() };
+        own.with_output_chars(setup.settings.budget.output_chars).with_select(setup.select_notes())
+    }
+
+    /// How notes are chosen.
+    pub(crate) fn select(&self) -> Select {
+        self.select
     }
 
     /// The vault, while nobody else uses it. What a call that panicked left behind is still an index.
@@ -88,14 +104,16 @@ impl Desk {
         &self.places
     }
 
+    /// The notes of the vault, to be changed.
+    pub(super) fn note_folder(&self, root: &Path) -> Result<NoteFolder, TrustError> {
+        VaultTrust::open_or_restricted(&self.places, root).note_folder()
+    }
+
     /// Takes back the last change that `writeNote` made to a note.
-    pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
+    pub fn undo(&self, path: &str) -> Result<Undone, String> {
         let mut corpus = self.corpus();
-        // Records that came with the vault could put any text into a note.
-        if VaultTrust::open_or_restricted(&self.places, corpus.vault().root()).state().outside {
-            return Err(WriteError::NothingToUndo { path: path.to_owned() });
-        }
-        let undone = write::undo(corpus.vault().root(), path)?;
+        let notes = self.note_folder(corpus.vault().root()).map_err(|error| error.to_string())?;
+        let undone = notes.undo(path).map_err(|error| error.to_string())?;
         corpus.refresh_paths(&[path.to_owned()]);
         Ok(undone)
     }

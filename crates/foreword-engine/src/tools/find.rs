@@ -9,6 +9,8 @@ use std::ops::Range;
 use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::passage::Passage;
+use foreword_core::select;
+pub use foreword_core::select::Select;
 use foreword_core::text::fence::is_line_end;
 use foreword_search::Embedder;
 use foreword_search::index::{self, Answer, Hit};
@@ -22,17 +24,15 @@ use crate::corpus::Corpus;
 
 pub use super::time_range::Days;
 
-/// How many sources are given where nothing is said.
-pub const DEFAULT_LIMIT: usize = 5;
+/// How notes are chosen where nobody says: a fixed number of the best, without those that are mostly beside the question.
+pub const NOTES: Select =
+    Select { strategy: select::Strategy::Hybrid, top_k: 20, top_n: 5, include_score: f64::INFINITY, floor: Some(0.2) };
 
 /// More are never given.
 pub const MOST_SOURCES: usize = 20;
 
 /// How much of a note a source shows where there is room.
 pub const SOURCE_BYTES: usize = 1_600;
-
-/// What scores less is mostly beside the question.
-const FLOOR: f64 = 0.2;
 
 /// Where nothing scores more, so many are given all the same: a paraphrase may score low and be right.
 const NEAREST: usize = 3;
@@ -46,8 +46,8 @@ pub struct Query<'a> {
     pub period: Option<Days>,
     /// What "yesterday" is counted from.
     pub today: Date,
-    /// How many sources are wanted, up to [`MOST_SOURCES`].
-    pub limit: usize,
+    /// How they are chosen. [`MOST_SOURCES`] are never exceeded.
+    pub select: Select,
     /// Only these kinds; all where it is empty.
     pub kinds: &'a [Kind],
     /// The most bytes of one source's text; [`SOURCE_BYTES`] is a good measure.
@@ -69,8 +69,37 @@ pub struct Source {
     pub text: String,
     /// How well it fits, from 0 to 1.
     pub score: f64,
+    /// What the score measures.
+    pub measure: Measure,
     /// The item that it is a part of.
     pub item: ItemId,
+}
+
+/// What the score of a source measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// How near its meaning is, and its words.
+    Similarity,
+    /// Its words alone.
+    KeywordMatch,
+}
+
+impl Measure {
+    /// As a model and a person read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Similarity => "similarity",
+            Self::KeywordMatch => "keyword match",
+        }
+    }
+}
+
+/// The strategy as the search index names it.
+pub(crate) fn strategy(strategy: select::Strategy) -> index::Strategy {
+    match strategy {
+        select::Strategy::Semantic => index::Strategy::Semantic,
+        select::Strategy::Hybrid => index::Strategy::Hybrid,
+    }
 }
 
 /// What was found.
@@ -91,17 +120,19 @@ pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) ->
     let named = if query.period.is_none() { period::find(query.text, query.today, Weekday::Monday) } else { None };
     let period = query.period.or_else(|| named.as_ref().map(|named| (named.first, named.last)));
     let without_time = named.map_or_else(|| query.text.to_owned(), |named| without(query.text, &named));
-    let limit = query.limit.clamp(1, MOST_SOURCES);
-    let usual = index::Query::new(query.text);
+    let select = query.select;
+    let limit = select.top_n.clamp(1, MOST_SOURCES);
     let asked = index::Query {
         embedder: model,
+        strategy: strategy(select.strategy),
         kinds: query.kinds,
         top_n: limit,
-        top_k: usual.top_k.max(4 * limit),
-        include_score: f64::INFINITY,
+        top_k: select.top_k.max(4 * limit),
+        include_score: select.include_score,
         floor: Some(0.0),
-        ..usual
+        ..index::Query::new(query.text)
     };
+    let floor = select.floor.unwrap_or(0.0);
 
     let mut remarks = Vec::new();
     let mut answer = corpus.index().search(&index::Query { text: &without_time, period, ..asked });
@@ -111,19 +142,22 @@ pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) ->
         Some(days) => {
             remarks.push(format!("nothing that fits is dated {}; this is from any time", span(days)));
             answer = corpus.index().search(&asked);
-            remarks.extend(without_noise(&mut answer));
+            remarks.extend(without_noise(&mut answer, floor));
         }
-        None => remarks.extend(without_noise(&mut answer)),
+        None => remarks.extend(without_noise(&mut answer, floor)),
     }
+    answer.hits.truncate(MOST_SOURCES);
     remarks.extend(how_far(&answer));
     let words_only = answer.keyword_only.as_ref().map(ToString::to_string);
-    let sources = (1..).zip(&answer.hits).map(|(number, hit)| source(corpus, query.source_bytes, number, hit)).collect();
+    let measure = if words_only.is_some() { Measure::KeywordMatch } else { Measure::Similarity };
+    let sources = (1..).zip(&answer.hits);
+    let sources = sources.map(|(number, hit)| source(corpus, query.source_bytes, number, hit, measure)).collect();
     Found { sources, remarks, words_only }
 }
 
 /// Leaves what is good enough, else what comes nearest, which is said.
-fn without_noise(answer: &mut Answer) -> Option<String> {
-    let good = answer.hits.iter().take_while(|hit| hit.score >= FLOOR).count();
+fn without_noise(answer: &mut Answer, floor: f64) -> Option<String> {
+    let good = answer.hits.iter().take_while(|hit| hit.score >= floor).count();
     let none = good == 0 && !answer.hits.is_empty();
     answer.hits.truncate(if none { NEAREST } else { good });
     none.then(|| "nothing fits well; this comes nearest and may be beside the question".to_owned())
@@ -149,7 +183,7 @@ fn without(text: &str, named: &Period) -> String {
     if rest.is_empty() { text.to_owned() } else { rest }
 }
 
-fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit) -> Source {
+fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit, measure: Measure) -> Source {
     let is_file = hit.id.kind() == Kind::Note;
     let path = if is_file { hit.id.name().to_owned() } else { hit.id.to_string() };
     let listed = if is_file { corpus.vault().get(&path) } else { None };
@@ -159,7 +193,7 @@ fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit) -> Source {
     let heading = hit.chunk.context.strip_prefix(&title).and_then(|rest| rest.strip_prefix(" > ")).unwrap_or_default().to_owned();
     let around = listed.and_then(|listed| around(corpus, most, listed, &hit.chunk.range));
     let text = around.unwrap_or_else(|| cut(&hit.chunk.text, most).to_owned());
-    Source { number, title, path, heading, text, score: hit.score, item: hit.id.clone() }
+    Source { number, title, path, heading, text, score: hit.score, measure, item: hit.id.clone() }
 }
 
 /// What stands around a chunk of a note that is still as it was when it was indexed.
@@ -218,7 +252,7 @@ pub fn render(out: &mut String, sources: &[Source], detail: Detail, most: usize)
 }
 
 fn block(source: &Source, detail: Detail) -> String {
-    let Source { number, title, path, heading, text, score, .. } = source;
+    let Source { number, title, path, heading, text, score, measure, .. } = source;
     if detail == Detail::Name {
         return format!("{}\n{}\n\n", brief(title), text.replace("\r\n", "\n"));
     }
@@ -227,7 +261,7 @@ fn block(source: &Source, detail: Detail) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "heading: {}", brief(heading));
     }
-    let _ = writeln!(out, "similarity: {score:.2}");
+    let _ = writeln!(out, "{}: {score:.2}", measure.as_str());
     push_quote(&mut out, text);
     out
 }

@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use foreword_core::catalog::Tool;
 use foreword_core::item::Kind;
+use foreword_core::select::Select;
 use foreword_tools::{Builtin, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::find::{DEFAULT_LIMIT, Detail, Found, MOST_SOURCES, Query, SOURCE_BYTES, render};
+use super::find::{Detail, Found, MOST_SOURCES, Query, SOURCE_BYTES, render};
 use super::{Desk, Reach, brief, described, output, read, said, time_range};
 
 /// About what a result takes beside its text.
@@ -66,10 +67,12 @@ impl LocalSearch {
         if kinds.is_empty() {
             kinds.push(Kind::Note);
         }
-        let limit = limit.unwrap_or(DEFAULT_LIMIT);
+        let usual = self.desk.select();
+        let select = limit.map_or(usual, |limit| Select { top_n: limit, include_score: f64::INFINITY, ..usual });
         let page = self.desk.page();
-        let source_bytes = (page / limit.clamp(1, MOST_SOURCES)).saturating_sub(HEAD_BYTES).clamp(LEAST_BYTES, SOURCE_BYTES);
-        let found = self.desk.find(&Query { text: query, period, today, limit, kinds: &kinds, source_bytes });
+        let source_bytes =
+            (page / select.top_n.clamp(1, MOST_SOURCES)).saturating_sub(HEAD_BYTES).clamp(LEAST_BYTES, SOURCE_BYTES);
+        let found = self.desk.find(&Query { text: query, period, today, select, kinds: &kinds, source_bytes });
         Ok(shown(query, &found, page))
     }
 }
@@ -96,7 +99,7 @@ impl Builtin for LocalSearch {
                 },
                 "limit": {
                     "type": "integer", "minimum": 1, "maximum": MOST_SOURCES,
-                    "description": format!("How many results at most; {DEFAULT_LIMIT} where it is left out.")
+                    "description": format!("How many results at most; {} where it is left out.", self.desk.select().top_n)
                 },
                 "kinds": {
                     "type": "array", "items": {"type": "string", "enum": ["note", "reference", "rule"]},

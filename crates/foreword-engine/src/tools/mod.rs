@@ -19,7 +19,7 @@ mod write_note;
 mod tests;
 
 pub use desk::Desk;
-pub use foreword_tools::write::is_instruction;
+pub use foreword_tools::write::{NoteFolder, is_instruction};
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
 };

@@ -2,7 +2,7 @@
 
 use foreword_core::catalog::Tool;
 use foreword_core::text::hidden::visible;
-use foreword_tools::write::{Change, Draft, Undone, WriteError, hidden_character, is_instruction, prepare};
+use foreword_tools::write::{Change, Draft, Undone, WriteError, hidden_character, is_instruction};
 use foreword_tools::{Builtin, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -78,7 +78,8 @@ impl WriteNote {
     fn draft(&self, path: &str, wish: &Wish) -> Result<Option<Draft>, String> {
         let corpus = self.desk.corpus();
         let vault = corpus.vault();
-        let draft = |change: &Change<'_>| prepare(vault.root(), path, change);
+        let notes = self.desk.note_folder(vault.root()).map_err(|error| error.to_string())?;
+        let draft = |change: &Change<'_>| notes.prepare(path, change);
         let prepared = match wish {
             Wish::Content(text) => match draft(&Change::Replace(text)) {
                 Err(WriteError::Missing { .. }) => draft(&Change::Create(text)),
@@ -102,7 +103,7 @@ impl WriteNote {
             None => self.draft(&path, &wish)?,
         };
         let Some(draft) = draft else {
-            return match self.desk.undo(&path).map_err(|error| error.to_string())? {
+            return match self.desk.undo(&path)? {
                 Undone::Restored => Ok(format!("Took back the last change of {path}: it is as it was before.")),
                 Undone::Removed => Ok(format!("Took back that {path} was made: it is gone.")),
             };

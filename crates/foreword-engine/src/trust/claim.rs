@@ -2,6 +2,7 @@
 //! until the user allows it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use foreword_core::hash::Hash;
 use foreword_core::json;
@@ -104,13 +105,13 @@ fn servers(vault: &Vault) -> Vec<Claim> {
     for found in agents::list(&files) {
         let loaded = agents::load(&files, &found);
         let file = loaded.servers_file.clone().unwrap_or_else(|| found.path.clone());
-        claims.extend(loaded.servers.iter().map(|spec| server(vault, &found.name, &file, spec)));
+        claims.extend(loaded.servers.iter().map(|spec| server(vault.root(), &found.name, &file, spec)));
     }
     claims
 }
 
 /// A tool server of an agent.
-pub(super) fn server(vault: &Vault, agent: &str, file: &str, spec: &ServerSpec) -> Claim {
+pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) -> Claim {
     let mut effects = Vec::new();
     let mut content = spec.canonical();
     let program = match &spec.transport {
@@ -142,8 +143,8 @@ pub(super) fn server(vault: &Vault, agent: &str, file: &str, spec: &ServerSpec) 
             named(&used.place.to_string())
         ));
     }
-    for local in spec.local_files(vault.root()) {
-        let path = local.strip_prefix(vault.root()).unwrap_or(&local).display().to_string();
+    for local in spec.local_files(root) {
+        let path = local.strip_prefix(root).unwrap_or(&local).display().to_string();
         let hash = std::fs::read(&local).map_or_else(|error| format!("unreadable: {error}"), |bytes| Hash::of(bytes).to_string());
         effects.push(format!(
             "the program or its argument is a file of this folder: {}; this decision ends when it changes, but not when files that it \

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use foreword_core::hash::Hash;
 use foreword_core::text::diff;
 use foreword_tools::sandbox;
+use foreword_tools::write::NoteFolder;
 use foreword_vault::agents::ServerSpec;
 use foreword_vault::attach::Attachment;
 use foreword_vault::index::Vault;
@@ -147,8 +148,8 @@ impl VaultTrust {
     }
 
     /// What a tool server may reach, where the user lets it run exactly as it is configured.
-    pub fn server(&self, vault: &Vault, agent: &str, spec: &ServerSpec) -> Option<Grants> {
-        self.allowed(&claim::server(vault, agent, "", spec))
+    pub fn server(&self, agent: &str, spec: &ServerSpec) -> Option<Grants> {
+        self.allowed(&claim::server(&self.root, agent, "", spec))
     }
 
     /// Whether these pages of a project may be fetched.
@@ -182,6 +183,11 @@ impl VaultTrust {
     /// The same folder, made where it is not there yet.
     pub fn make_state(&self) -> Result<StateFolder, TrustError> {
         state::make(&self.places, &self.root)
+    }
+
+    /// The notes, to be changed. What they held before is kept with the rest of the state, so never among records that came with the vault.
+    pub fn note_folder(&self) -> Result<NoteFolder, TrustError> {
+        Ok(NoteFolder::new(&self.root, &self.make_state()?.path))
     }
 
     /// Where state is kept while the vault's own folder is not used.

@@ -7,6 +7,7 @@ use foreword_core::hash::Hash;
 use foreword_tools::{PinnedTool, Pins, SessionPins};
 use foreword_vault::agents::ServerSpec;
 
+use super::VaultTrust;
 use super::record::{self, PinnedServer, Record, TrustError};
 use crate::audit::{Audit, AuditEvent};
 use crate::places::Places;
@@ -19,6 +20,8 @@ pub struct StoredPins {
     agent: String,
     /// The hash of each server's entry.
     entries: BTreeMap<String, Hash>,
+    /// Servers that run because the user's record says so.
+    decided: Vec<ServerSpec>,
     /// What was accepted in this session, also where it could not be kept.
     accepted: SessionPins,
 }
@@ -26,11 +29,14 @@ pub struct StoredPins {
 impl StoredPins {
     /// Of an agent in the vault at `root`.
     pub fn new(places: &Places, root: &Path, agent: &str, servers: &[ServerSpec]) -> Self {
+        let trust = VaultTrust::open_or_restricted(places, root);
+        let decided = servers.iter().filter(|spec| trust.server(agent, spec).is_some()).cloned().collect();
         Self {
-            root: root.canonicalize().unwrap_or_else(|_| root.to_owned()),
+            root: trust.root,
             places: places.clone(),
             agent: agent.to_owned(),
             entries: servers.iter().map(|server| (server.name.clone(), Hash::of(server.canonical()))).collect(),
+            decided,
             accepted: SessionPins::default(),
         }
     }
@@ -73,6 +79,11 @@ impl Pins for StoredPins {
     fn get(&self, server: &str, tool: &str) -> Option<PinnedTool> {
         let stored = || self.stored(server)?.tools.remove(tool).map(PinnedTool::from_text);
         self.accepted.get(server, tool).or_else(stored)
+    }
+
+    fn may_run(&self, server: &str) -> bool {
+        let spec = self.decided.iter().find(|spec| spec.name == server);
+        spec.is_none_or(|spec| VaultTrust::open_or_restricted(&self.places, &self.root).server(&self.agent, spec).is_some())
     }
 
     fn put(&mut self, server: &str, tool: &str, pinned: PinnedTool) {

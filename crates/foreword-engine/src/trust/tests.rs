@@ -75,7 +75,7 @@ impl World {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let prepared = runtime.block_on(prepare(&vault, wanted, &self.places, &Zoned::now())).unwrap();
         Effects {
-            server: trust.server(&vault, "cook", &spec).is_some(),
+            server: trust.server("cook", &spec).is_some(),
             pages: trust.project_pages("Bread", &crate::projects::read(&vault, "Bread").unwrap().attachments),
             hosts: !trust.internal_hosts(&vault).is_empty(),
             template: templates
@@ -133,6 +133,44 @@ fn an_unknown_vault_has_no_effect_until_each_thing_is_allowed() {
     assert!(world.ids(Standing::is_open).is_empty());
     world.trust().revoke().unwrap();
     assert_eq!(world.enabled(), Effects::default());
+}
+
+#[test]
+fn a_server_that_runs_is_held_to_the_decision() {
+    let check = |allowed: bool, change: fn(&World), expect: bool| {
+        let world = World::new();
+        world.write(
+            "Foreword/Agents/cook/mcp.json",
+            r#"{"mcpServers": {"weather": {"command": "python3", "args": ["run.py"], "cwd": "."}}}"#,
+        );
+        world.write("run.py", "1");
+        if allowed {
+            world.decide("server:cook/weather", true);
+        }
+        let specs = crate::prepare::servers_of(&world.vault(), Some("cook")).unwrap().0;
+        let pins = StoredPins::new(&world.places, &world.root(), "cook", &specs);
+        assert!(pins.may_run("weather"));
+        change(&world);
+        assert_eq!(pins.may_run("weather"), expect);
+    };
+    check(true, |_| (), true);
+    check(true, |world| world.write("other.py", "2"), true);
+    check(true, |world| world.write("run.py", "2"), false);
+    check(true, |world| world.decide("server:cook/weather", false), false);
+    check(true, |world| world.trust().revoke().unwrap(), false);
+    // The user let it run for this session alone.
+    check(false, |world| world.trust().revoke().unwrap(), true);
+}
+
+#[test]
+fn changes_of_notes_are_kept_apart_from_a_folder_that_came_with_the_vault() {
+    let world = World::new();
+    world.write(".foreword/undo/x", "planted");
+    let change = foreword_tools::write::Change::Append("Water");
+    world.trust().note_folder().unwrap().prepare("Loaf.md", &change).unwrap().apply().unwrap();
+    assert_eq!(fs::read_dir(world.root().join(".foreword/undo")).unwrap().count(), 1);
+    world.trust().note_folder().unwrap().undo("Loaf.md").unwrap();
+    assert_eq!(fs::read_to_string(world.root().join("Loaf.md")).unwrap(), "Flour");
 }
 
 #[test]

@@ -24,8 +24,8 @@ pub enum End {
     Done,
     /// It has as many tokens as were asked for.
     Length,
-    /// It went round in circles.
-    Circle,
+    /// It repeated itself.
+    Repeating,
     /// The caller stopped it.
     Stopped,
     /// The model's context is full.
@@ -112,7 +112,7 @@ impl Chat {
                 break End::Length;
             }
             if goes_round(&said) {
-                break End::Circle;
+                break End::Repeating;
             }
             if stop.load(Ordering::Relaxed) {
                 break End::Stopped;

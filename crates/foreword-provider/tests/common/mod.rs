@@ -61,6 +61,7 @@ pub(crate) fn pictured(text: &str) -> Arc<Message> {
         id: ItemId::new(Kind::Image, "a.png"),
         media_type: "image/png".to_owned(),
         data: Arc::from("iVBORw0="),
+        pixels: None,
     });
     message.extra_tokens = Tokens(100);
     Arc::new(message)

@@ -180,6 +180,16 @@ struct Candidate<'a> {
 impl Index {
     /// Searches what is ready.
     pub fn search(&self, query: &Query<'_>) -> Answer {
+        self.answer(query).0
+    }
+
+    /// How well each item fits, for who chooses for themselves: by chunk where it goes by meaning alone, else as a whole.
+    pub fn scores(&self, query: &Query<'_>) -> Vec<(ItemId, Vec<f64>)> {
+        self.answer(query).1
+    }
+
+    /// What is found, and the scores that it was chosen by.
+    fn answer(&self, query: &Query<'_>) -> (Answer, Vec<(ItemId, Vec<f64>)>) {
         let text = &query.text[..query.text.floor_char_boundary(MAX_QUERY_BYTES)];
         let texts = probe_texts(text, query.strategy);
         let (vectors, keyword_only) = match self.embed(query, &texts) {
@@ -221,7 +231,7 @@ impl Index {
         let rest = self.documents.iter().filter(|(id, entry)| wanted.has(id, entry) && !looked_at.contains(id));
         // Nothing of the query is in these: not one of its words, and by meaning others are nearer.
         left_out.extend(rest.take(most.saturating_sub(left_out.len())).map(|(id, _)| (id.clone(), Reason::BelowFloor, 0.0)));
-        Answer { left_out_count: total - hits.len(), hits, left_out, chunks, embedded, keyword_only }
+        (Answer { left_out_count: total - hits.len(), hits, left_out, chunks, embedded, keyword_only }, scored)
     }
 
     fn embed(&self, query: &Query<'_>, texts: &[&str]) -> Result<Vec<Vector>, KeywordOnly> {

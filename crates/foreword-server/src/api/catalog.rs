@@ -41,6 +41,8 @@ pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
     let known = agent.find(item);
     let (server, name) = match (item.kind().as_str(), item.name().split_once('/')) {
         ("tool", Some((server, name))) => (Some(server.to_owned()), name.to_owned()),
+        // Its own name is a hash, which tells nobody anything.
+        ("output", _) => (None, "tool output".to_owned()),
         _ => (None, item.name().to_owned()),
     };
     let description = known.as_ref().and_then(|known| match known.body {
@@ -78,6 +80,8 @@ impl ItemView {
             CatalogBody::Rule(entry) | CatalogBody::Reference(entry) => entry.text.clone(),
             CatalogBody::Tool(tool) => serde_json::to_string_pretty(&tool.schema()).unwrap_or_default(),
         };
+        // What joins every session is no choice of a person's, also where it joined this one later.
+        let in_session = in_session.map(|how| if item.include == Include::Always { Include::Always } else { how });
         Self { item: item.id.to_string(), told: told(agent, &item.id), include: item.include, in_session, text, version }
     }
 }
@@ -108,9 +112,9 @@ pub(crate) struct AgentView {
 /// The rules, references and tools of an agent. Its `ETag` is what a change of its system prompt has to name.
 #[utoipa::path(get, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path)), responses((status = 200, body = AgentView), (status = 404, body = Problem)))]
 pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, Problem> {
-    let root = app.common.root.clone();
+    let notes = app.common.note_folder.clone();
     let view = blocking(move || {
-        let catalog = Catalog::open(&root, &name)?;
+        let catalog = Catalog::open(&notes, &name)?;
         let agent = catalog.agent();
         let items = agent.items().iter().map(|item| ItemView::new(agent, item, None, catalog.version(&item.id))).collect();
         let (system_prompt, prompt_version) = (agent.system_prompt.clone(), catalog.prompt_version());
@@ -141,8 +145,8 @@ pub(crate) async fn edit_agent(
     if changed.system_prompt.trim().is_empty() {
         return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
     }
-    let (root, seen) = (app.common.root.clone(), seen(&headers)?);
-    let version = blocking(move || Ok(Catalog::open(&root, &name)?.edit_prompt(seen, &changed.system_prompt)?)).await?;
+    let (notes, seen) = (app.common.note_folder.clone(), seen(&headers)?);
+    let version = blocking(move || Ok(Catalog::open(&notes, &name)?.edit_prompt(seen, &changed.system_prompt)?)).await?;
     Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
@@ -150,10 +154,10 @@ pub(crate) async fn edit_agent(
 #[utoipa::path(get, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), responses((status = 200, body = [ItemView]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<ItemView>> {
     let id = full_name(&app, session).await?;
-    let root = app.common.root.clone();
+    let notes = app.common.note_folder.clone();
     let items = app.hub.ask(&id, move |desk| {
         let kept = desk.kept()?;
-        let catalog = kept.setup().agent.as_deref().and_then(|name| Catalog::open(&root, name).ok());
+        let catalog = kept.setup().agent.as_deref().and_then(|name| Catalog::open(&notes, name).ok());
         let version = |id: &ItemId| catalog.as_ref().and_then(|catalog| catalog.version(id));
         let session = kept.session();
         let member = |id: &ItemId| session.included().iter().find(|(member, _)| member == id).map(|(_, include)| *include);

@@ -34,8 +34,8 @@ pub(crate) async fn create_agent(State(app): State<Arc<App>>, Given(new): Given<
     if new.system_prompt.trim().is_empty() {
         return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
     }
-    let root = app.common.root.clone();
-    blocking(move || Ok(begin(&root, &new.name, &new.system_prompt)?)).await?;
+    let notes = app.common.note_folder.clone();
+    blocking(move || Ok(begin(&notes, &new.name, &new.system_prompt)?)).await?;
     Ok(StatusCode::CREATED)
 }
 
@@ -106,9 +106,9 @@ pub(super) fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Respon
 /// A rule or reference of an agent. Its `ETag` is what a change has to name.
 #[utoipa::path(get, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path, description = "`rule:tone`")), responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<(String, String)>) -> Result<Response, Problem> {
-    let (root, id) = (app.common.root.clone(), id(&item)?);
+    let (notes, id) = (app.common.note_folder.clone(), id(&item)?);
     let (view, version) = blocking(move || {
-        let catalog = Catalog::open(&root, &agent)?;
+        let catalog = Catalog::open(&notes, &agent)?;
         let version = catalog.version(&id);
         let view = catalog.agent().find(&id).map(|item| ItemView::new(catalog.agent(), &item, None, version));
         let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("the agent {agent:?} has no {id}")))?;
@@ -125,10 +125,10 @@ pub(crate) async fn create(
     Path(agent): Path<String>,
     Given(new): Given<NewItem>,
 ) -> Result<Response, Problem> {
-    let (root, id) = (app.common.root.clone(), id(&new.item)?);
+    let (notes, id) = (app.common.note_folder.clone(), id(&new.item)?);
     let NewItem { text, description, include, priority, .. } = new;
     let change = ChangedItem { text: Some(text), description, include, priority }.change()?;
-    let version = blocking(move || Ok(Catalog::open(&root, &agent)?.create(&id, &change)?)).await?;
+    let version = blocking(move || Ok(Catalog::open(&notes, &agent)?.create(&id, &change)?)).await?;
     Ok(tagged(StatusCode::CREATED, Some(version)))
 }
 
@@ -140,8 +140,8 @@ pub(crate) async fn edit(
     headers: HeaderMap,
     Given(changed): Given<ChangedItem>,
 ) -> Result<Response, Problem> {
-    let (root, id, seen, change) = (app.common.root.clone(), id(&item)?, seen(&headers)?, changed.change()?);
-    let version = blocking(move || Ok(Catalog::open(&root, &agent)?.edit(&id, seen, &change)?)).await?;
+    let (notes, id, seen, change) = (app.common.note_folder.clone(), id(&item)?, seen(&headers)?, changed.change()?);
+    let version = blocking(move || Ok(Catalog::open(&notes, &agent)?.edit(&id, seen, &change)?)).await?;
     Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
@@ -152,7 +152,7 @@ pub(crate) async fn remove(
     Path((agent, item)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let (root, id, seen) = (app.common.root.clone(), id(&item)?, seen(&headers)?);
-    blocking(move || Ok(Catalog::open(&root, &agent)?.remove(&id, seen)?)).await?;
+    let (notes, id, seen) = (app.common.note_folder.clone(), id(&item)?, seen(&headers)?);
+    blocking(move || Ok(Catalog::open(&notes, &agent)?.remove(&id, seen)?)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

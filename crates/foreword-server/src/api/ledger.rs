@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use foreword_engine::session::{PaidFor, Payment, Store as _, Usage, all_payments, is_fold, payments};
+use foreword_engine::session::{PaidFor, Payment, Store as _, Usage, all_payments, bars, is_fold, payments};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -135,13 +135,27 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
     ledger.await.map(Json)
 }
 
-/// Usage, cache and cost of a session: all that it paid for itself, also what it went back from. What a fork took over was paid before.
-#[utoipa::path(get, path = "/sessions/{session}/ledger", tag = "ledger", params(("session" = String, Path)), responses((status = 200, body = Sum), (status = 404, body = Problem)))]
-pub(crate) async fn of_session(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Sum> {
+/// Usage, cache and cost of a session.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SessionSum {
+    /// All that it paid for itself, also for answers that were replaced. What a fork took over was paid by the session before it.
+    #[serde(flatten)]
+    paid: Sum,
+    /// The requests of its history as it is now, those that a fork took over included.
+    history: Sum,
+}
+
+/// Usage, cache and cost of a session: of what it paid for, and of its history as it is now.
+#[utoipa::path(get, path = "/sessions/{session}/ledger", tag = "ledger", params(("session" = String, Path)), responses((status = 200, body = SessionSum), (status = 404, body = Problem)))]
+pub(crate) async fn of_session(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SessionSum> {
     let sum = app.common.with_store(move |store| {
-        let mut sum = Sum::default();
-        payments(store, &named(store, &session)?)?.iter().for_each(|payment| sum.paid(payment));
-        Ok(sum)
+        let (mut paid, mut history) = (Sum::default(), Sum::default());
+        let id = named(store, &session)?;
+        payments(store, &id)?.iter().for_each(|payment| paid.paid(payment));
+        for bar in bars(store, &id)? {
+            history.request(&bar.usage.unwrap_or_default(), bar.began.as_deref());
+        }
+        Ok(SessionSum { paid, history })
     });
     sum.await.map(Json)
 }

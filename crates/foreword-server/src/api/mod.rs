@@ -34,6 +34,8 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::problem::{NOT_STORED, Problem};
 
+pub(crate) use requests::counted;
+
 /// What a handler gives back.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 

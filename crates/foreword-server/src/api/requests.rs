@@ -8,9 +8,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use foreword_engine::session::{
-    Bar, Difference, Inspection, LayerText, Shared, Store as _, bars, diff as compare, inspect, layer_texts, wire as bytes,
+    Bar, Difference, Inclusion, Inspection, LayerText, Shared, Store as _, Usage, bars, diff as compare, inspect, layer_texts,
+    wire as bytes,
 };
-use foreword_engine::vault::{Agent, ItemId};
+use foreword_engine::vault::{Agent, Include, ItemId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -26,7 +27,60 @@ use crate::problem::{INTERNAL, NOT_FOUND, Problem};
 /// The requests of a session: their sizes by layer, what the cache served, what broke it, what they cost.
 #[utoipa::path(get, path = "/sessions/{session}/requests", tag = "requests", params(("session" = String, Path)), responses((status = 200, body = [shapes::Bar]), (status = 404, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Bar>> {
-    app.common.with_store(move |store| Ok(bars(store, &named(store, &session)?)?)).await.map(Json)
+    let bars = app.common.with_store(move |store| Ok(bars(store, &named(store, &session)?)?)).await?;
+    Ok(Json(bars.into_iter().map(counted_bar).collect()))
+}
+
+/// The tokens of a prompt, first as they were estimated when it was built, then as its provider counted them. Sizes are told in the
+/// provider's count where there is one, so that they fit what it says of its cache.
+#[derive(Clone, Copy)]
+struct Count {
+    estimated: u64,
+    counted: u64,
+}
+
+impl Count {
+    fn new(estimated: u64, usage: Option<&Usage>) -> Self {
+        let counted = usage.map_or(0, |usage| usage.read + usage.write + usage.uncached);
+        Self { estimated, counted: if counted == 0 { estimated } else { counted } }
+    }
+
+    /// Estimated tokens in the provider's count.
+    fn of(self, tokens: u64) -> u64 {
+        let scaled = u128::from(tokens) * u128::from(self.counted) / u128::from(self.estimated.max(1));
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    }
+
+    /// The same for sizes that add up to the prompt; they still do.
+    fn of_all<'a>(self, sizes: impl Iterator<Item = &'a mut u64>) {
+        let (mut before, mut sum) = (0, 0);
+        for size in sizes {
+            before += *size;
+            let until = self.of(before);
+            *size = until - sum;
+            sum = until;
+        }
+    }
+}
+
+fn counted_bar(mut bar: Bar) -> Bar {
+    let count = Count::new(bar.tokens, bar.usage.as_ref());
+    count.of_all(bar.layers.iter_mut());
+    bar.tokens = count.counted;
+    bar
+}
+
+/// Gives sizes in the provider's count.
+pub(crate) fn counted(inspection: &mut Inspection) {
+    let count = Count::new(inspection.tokens, inspection.usage.as_ref());
+    count.of_all(inspection.layers.iter_mut().map(|layer| &mut layer.tokens.0));
+    inspection.tokens = count.counted;
+    for layer in &mut inspection.layers {
+        layer.segments.iter_mut().for_each(|segment| segment.tokens.0 = count.of(segment.tokens.0));
+    }
+    for entry in &mut inspection.context {
+        entry.tokens.0 = count.of(entry.tokens.0);
+    }
 }
 
 /// A request with what is known of its items.
@@ -45,7 +99,8 @@ pub(crate) struct RequestView {
 pub(crate) async fn show(State(app): State<Arc<App>>, Path((session, request)): Path<(String, u64)>) -> Answer<RequestView> {
     let found = app.common.with_store(move |store| {
         let id = named(store, &session)?;
-        let inspection = inspect(store, &id, request)?;
+        let mut inspection = inspect(store, &id, request)?;
+        counted(&mut inspection);
         let before = store.request(&id, request)?.input;
         let Agents { then, now } = Agents::of(store, &id, before)?;
         let context = inspection.context.iter().map(|entry| &entry.item);
@@ -56,6 +111,12 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path((session, request)): 
             (item.to_string(), told(agent, item))
         });
         let items = items.collect();
+        for entry in &mut inspection.context {
+            // What joins every session is no choice of a person's, also where it joined this one later.
+            if then.find(&entry.item).is_some_and(|item| item.include == Include::Always) {
+                entry.include = Inclusion::Always;
+            }
+        }
         Ok(RequestView { inspection, items })
     });
     found.await.map(Json)
@@ -89,7 +150,16 @@ impl Agents {
 /// What each layer of a request says.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}/layers", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [shapes::LayerText]), (status = 404, body = Problem)))]
 pub(crate) async fn layers(State(app): State<Arc<App>>, Path((session, request)): Path<(String, u64)>) -> Answer<Vec<LayerText>> {
-    app.common.with_store(move |store| Ok(layer_texts(store, &named(store, &session)?, request)?)).await.map(Json)
+    let layers = app.common.with_store(move |store| {
+        let id = named(store, &session)?;
+        let usage = store.ledger(&id)?.into_iter().find(|(number, _)| *number == request).map(|(_, usage)| usage);
+        let count = Count::new(store.request(&id, request)?.tokens, usage.as_ref());
+        let mut layers = layer_texts(store, &id, request)?;
+        let segments = layers.iter_mut().flat_map(|layer| &mut layer.segments);
+        segments.for_each(|segment| segment.tokens = count.of(segment.tokens));
+        Ok(layers)
+    });
+    layers.await.map(Json)
 }
 
 /// The exact bytes of a request.

@@ -9,10 +9,9 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use foreword_engine::Layout;
 use foreword_engine::chats::Role;
 use foreword_engine::session::{
-    FoundNote, Point, SessionRow, Shared, Store, found_by_turn, is_embedded, named_messages, new_session_id,
+    Ending, FoundNote, NamedMessage, Point, SessionRow, Shared, Store, found_by_turn, is_embedded, named_messages, new_session_id,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,6 +120,9 @@ pub(crate) struct MessageView {
     /// What was found in the notes for an answer, the best first; with its last message.
     #[schema(value_type = [shapes::FoundNote])]
     sources: Vec<FoundNote>,
+    /// Of an answer: why it ended early. Of a question: why it has no answer.
+    #[schema(value_type = Option<shapes::Ending>)]
+    ending: Option<Ending>,
 }
 
 /// A tool call.
@@ -204,7 +206,7 @@ pub(crate) async fn list(
 pub(crate) struct NewSession {
     /// The model, as the model table calls it; the server's where it is left out.
     model: Option<String>,
-    /// `log` (where it is left out) or `library`.
+    /// `log` or `library`; as the agent or the configuration has it where it is left out, else `log`.
     layout: Option<String>,
     /// The agent, as it is called in the vault.
     agent: Option<String>,
@@ -212,10 +214,14 @@ pub(crate) struct NewSession {
     project: Option<String>,
     /// How turns are carried: `chat`, `qa`, `plan` or `agent`; as configured where it is left out, else `chat`, and `qa` with the small model.
     mode: Option<String>,
-    /// What is sent of older messages: `full` (as far as the budget goes) or `managed` (a summary by a template, and the last runs).
+    /// What is sent of older messages: `full` (as far as the budget goes), `window` (the newest), `strip` (the last runs and a summary of the
+    /// engine's) or `managed` (the last runs and a summary by a template).
     history: Option<String>,
     /// The template of a managed history.
     template: Option<String>,
+    /// How its requests are put together: `budget`, `history`, `search` and more, as docs/settings.md lists them.
+    #[schema(value_type = Option<Object>)]
+    settings: Option<serde_json::Value>,
     /// When the person is asked before a tool runs: `always`, `tool` or `never`; else as the agent says.
     asking: Option<String>,
 }
@@ -228,19 +234,14 @@ impl NewSession {
 
     /// What it says, where all of it is there.
     pub(super) fn read(self, app: &App) -> Result<Begin, Problem> {
-        let layout = match self.layout.as_deref() {
-            None | Some("log") => Layout::Log,
-            Some("library") => Layout::Library,
-            Some(other) => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no layout: expected `log` or `library`"))),
-        };
+        let (layout, history, template) = (self.layout.as_deref(), self.history.as_deref(), self.template.as_deref());
         Ok(Begin {
+            settings: settings::session_settings(app, layout, history, template, self.settings)?,
             mode: self.mode.as_deref().map(settings::mode).transpose()?,
             asking: self.asking.as_deref().map(settings::asking).transpose()?,
-            template: settings::template(app, self.history.as_deref(), self.template.as_deref())?,
             chosen: app.config.answers.choose(self.model.as_deref())?,
             agent: self.agent,
             project: self.project,
-            layout,
         })
     }
 }
@@ -293,7 +294,7 @@ fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Proble
         requests.entry(request.run + 1).or_default().push(request.number);
     }
     let (mut turn, mut step) = (0, 0);
-    let entries = named_messages(store, &row.id)?.into_iter().map(|(entry, id)| {
+    let entries = named_messages(store, &row.id)?.into_iter().map(|NamedMessage { entry, id, ending }| {
         let request = match entry.role {
             Role::User => {
                 (turn, step) = (turn + 1, 0);
@@ -317,6 +318,7 @@ fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Proble
             calls: calls.collect(),
             cut_off: entry.cut_off,
             sources: Vec::new(),
+            ending,
         }
     });
     let mut messages: Vec<MessageView> = entries.collect();
@@ -364,13 +366,13 @@ pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<Stri
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
-    /// Words, all of which must be in a message.
+    /// Words, or the first letters of words, all of which must be in one message or in the title.
     q: String,
     /// How many at most.
     limit: Option<usize>,
 }
 
-/// A message that was found.
+/// A message that was found, or a session by its title.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FoundMessage)]
 pub(crate) struct FoundView {
@@ -378,33 +380,49 @@ pub(crate) struct FoundView {
     session: String,
     /// What it is about.
     title: Option<String>,
-    /// The turn, from 1.
-    turn: u64,
+    /// The turn, from 1; none where the title was found.
+    turn: Option<u64>,
     /// When, in milliseconds since 1970.
     at_ms: i64,
-    /// The words around what was looked for.
+    /// The words around what was looked for; of a title, nothing.
     text: String,
 }
 
-/// Messages that hold all the words, also those that were folded away.
+/// Sessions whose title has all the words, then messages that do, also those that were folded away.
 #[utoipa::path(get, path = "/search", tag = "sessions", params(SearchQuery), responses((status = 200, body = [FoundView])))]
 pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<SearchQuery>) -> Answer<Vec<FoundView>> {
     let store = app.common.store();
     let found = crate::app::blocking(move || {
-        let titles: BTreeMap<String, Option<String>> = store.sessions()?.into_iter().map(|row| (row.id, row.title)).collect();
-        let found = store.search(&query.q, query.limit.unwrap_or(20).min(100))?;
-        Ok(found
-            .into_iter()
-            .map(|found| FoundView {
-                title: titles.get(&found.session).cloned().flatten(),
-                turn: found.entry.run + 1,
-                at_ms: found.entry.at_ms,
-                text: around(&said(&found.entry.body), &query.q),
-                session: found.session,
-            })
-            .collect())
+        let limit = query.limit.unwrap_or(20).min(100);
+        let rows = store.sessions()?;
+        let titled = rows.iter().filter(|row| row.title.as_deref().is_some_and(|title| has_words(title, &query.q)));
+        let titled = titled.map(|row| FoundView {
+            session: row.id.clone(),
+            title: row.title.clone(),
+            turn: None,
+            at_ms: row.touched_ms,
+            text: String::new(),
+        });
+        let titles: BTreeMap<&str, Option<&String>> = rows.iter().map(|row| (row.id.as_str(), row.title.as_ref())).collect();
+        let found = store.search(&query.q, limit)?.into_iter().map(|found| FoundView {
+            title: titles.get(found.session.as_str()).copied().flatten().cloned(),
+            turn: Some(found.entry.run + 1),
+            at_ms: found.entry.at_ms,
+            text: around(&said(&found.entry.body), &query.q),
+            session: found.session,
+        });
+        Ok(titled.chain(found).take(limit).collect())
     });
     Ok(Json(found.await?))
+}
+
+/// Whether each of the words begins a word of the title.
+fn has_words(title: &str, words: &str) -> bool {
+    let title = title.to_lowercase();
+    let begins = |word: &str| title.split(|c: char| !c.is_alphanumeric()).any(|part| part.starts_with(word));
+    let lower = words.to_lowercase();
+    let mut wanted = lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).peekable();
+    wanted.peek().is_some() && wanted.all(begins)
 }
 
 /// The words of an entry of the log.

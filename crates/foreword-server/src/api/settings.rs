@@ -5,12 +5,14 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use foreword_engine::Layout;
 use foreword_engine::manager::DEFAULT_TEMPLATE;
-use foreword_engine::session::Mode;
-use foreword_engine::templates::Template;
+use foreword_engine::session::{HistoryPolicy, Mode};
+use foreword_engine::settings::{HistorySettings, HistoryStrategy, SessionSettings, from_json};
 use foreword_engine::tools::Asking;
 use foreword_engine::vault::Include;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Answer;
@@ -35,10 +37,15 @@ pub(crate) struct SettingsView {
     mode: String,
     /// `log` or `library`.
     layout: String,
-    /// `full` or `managed`.
+    /// `full`, `window`, `strip` or `managed`.
     history: String,
     /// The template of a managed history.
     template: Option<String>,
+    /// The settings that the session was given, as docs/settings.md lists them. What is not there is as the model has it, or the usual.
+    #[schema(value_type = Object)]
+    settings: SessionSettings,
+    /// The most tokens of a request.
+    budget: u64,
     /// When the person is asked before a tool runs: `always`, `tool` or `never`.
     asking: String,
 }
@@ -56,11 +63,23 @@ impl SettingsView {
             window: setup.model.window.0,
             mode: kept.mode().as_str().to_owned(),
             layout: setup.settings.layout.as_str().to_owned(),
-            history: if managed { "managed" } else { "full" }.to_owned(),
+            history: history_word(&setup.settings.history).to_owned(),
+            settings: setup.wanted.clone(),
+            budget: setup.settings.budget.prompt.0,
             template: managed.then_some(template),
             asking: word(asking).to_owned(),
         })
     }
+}
+
+fn history_word(history: &HistoryPolicy) -> &'static str {
+    let strategy = match history {
+        HistoryPolicy::Full => HistoryStrategy::Full,
+        HistoryPolicy::Window { .. } => HistoryStrategy::Window,
+        HistoryPolicy::Strip { .. } => HistoryStrategy::Strip,
+        HistoryPolicy::Managed { .. } => HistoryStrategy::Managed,
+    };
+    strategy.as_str()
 }
 
 pub(super) fn word(asking: Asking) -> &'static str {
@@ -86,16 +105,36 @@ pub(super) fn mode(word: &str) -> Result<Mode, Problem> {
     word.parse().map_err(|error: String| Problem::new(BAD_REQUEST, error))
 }
 
-/// The template that is meant; none where all of the history is to be sent.
-pub(super) fn template(app: &App, history: Option<&str>, template: Option<&str>) -> Result<Option<Template>, Problem> {
-    match (history, template) {
-        (None | Some("full"), None) => Ok(None),
-        (None | Some("managed"), name) => Ok(Some(app.common.shelf().find(name.unwrap_or(DEFAULT_TEMPLATE))?)),
-        (Some("full"), Some(_)) => {
-            Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"))
-        }
-        (Some(other), _) => Err(Problem::new(BAD_REQUEST, format!("{other:?} is no history: expected full or managed"))),
+/// Session settings of a request, with what is said of them by name beside.
+pub(super) fn session_settings(
+    app: &App,
+    layout: Option<&str>,
+    history: Option<&str>,
+    template: Option<&str>,
+    more: Option<Value>,
+) -> Result<SessionSettings, Problem> {
+    let layout = layout.map(|word| one_of(word, "layout", Layout::ALL, Layout::as_str)).transpose()?;
+    let history = history.map(|word| one_of(word, "history", HistoryStrategy::ALL, HistoryStrategy::as_str)).transpose()?;
+    if template.is_some() && history.is_some_and(|history| history != HistoryStrategy::Managed) {
+        return Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"));
     }
+    let strategy = history.or(template.map(|_| HistoryStrategy::Managed));
+    let named = SessionSettings {
+        layout,
+        history: HistorySettings { strategy, template: template.map(str::to_owned), ..HistorySettings::default() },
+        ..SessionSettings::default()
+    };
+    let more = more.map(from_json).transpose().map_err(|error| Problem::new(BAD_REQUEST, error))?.unwrap_or_default();
+    let settings = named.over(more);
+    if let Some(name) = settings.template() {
+        app.common.shelf().find(name)?;
+    }
+    Ok(settings)
+}
+
+fn one_of<T: Copy, const N: usize>(word: &str, what: &str, all: [T; N], name: fn(T) -> &'static str) -> Result<T, Problem> {
+    let expected = || format!("{word:?} is no {what}: expected {}", all.map(name).join(", "));
+    all.into_iter().find(|value| name(*value) == word).ok_or_else(|| Problem::new(BAD_REQUEST, expected()))
 }
 
 /// How a session is carried.
@@ -113,10 +152,16 @@ pub(crate) struct SetSettings {
     mode: Option<String>,
     /// Who answers from here on.
     model: Option<String>,
-    /// What is sent of older messages: `full` (as far as the budget goes) or `managed` (a summary by a template, and the last runs).
+    /// `log` or `library`; another layout costs the provider's cache once.
+    layout: Option<String>,
+    /// What is sent of older messages: `full` (as far as the budget goes), `window` (the newest), `strip` (the last runs and a summary of the
+    /// engine's) or `managed` (the last runs and a summary by a template).
     history: Option<String>,
     /// The template of a managed history.
     template: Option<String>,
+    /// How its requests are put together: `budget`, `history`, `search` and more, as docs/settings.md lists them.
+    #[schema(value_type = Option<Object>)]
+    settings: Option<Value>,
     /// When the person is asked before a tool runs: `always`, `tool` (as each tool says) or `never`. It holds until the server ends.
     asking: Option<String>,
 }
@@ -132,15 +177,13 @@ pub(crate) async fn set(
     let mode = set.mode.as_deref().map(mode).transpose()?;
     let asking = set.asking.as_deref().map(asking).transpose()?;
     let chosen = set.model.as_deref().map(|name| app.config.answers.choose(Some(name))).transpose()?;
-    let history = match (&set.history, &set.template) {
-        (None, None) => None,
-        (history, name) => Some(template(&app, history.as_deref(), name.as_deref())?),
-    };
+    let (layout, history, template) = (set.layout.as_deref(), set.history.as_deref(), set.template.as_deref());
+    let settings = session_settings(&app, layout, history, template, set.settings)?;
     let id = full_name(&app, session).await?;
     let job = move |desk: &mut Desk| {
         chosen.map_or(Ok(()), |chosen| desk.set_model(chosen))?;
         mode.map_or(Ok(()), |mode| desk.set_mode(mode))?;
-        history.map_or(Ok(()), |template| desk.set_history(template))?;
+        desk.set_settings(&settings)?;
         asking.map_or(Ok(()), |asking| desk.set_asking(asking))?;
         desk.changed();
         SettingsView::of(desk)
@@ -221,12 +264,14 @@ impl ToolsView {
         let mut servers: Vec<ServerView> = Vec::new();
         for tool in &agent.tools {
             let id = tool.id();
+            let include = agent.tool_include(tool);
+            let member = session.included().iter().find(|(member, _)| used && *member == id);
             let view = ToolView {
-                in_session: session.included().iter().find(|(member, _)| used && *member == id).map(|(_, include)| *include),
+                in_session: member.map(|(_, how)| if include == Include::Always { Include::Always } else { *how }),
                 item: id.to_string(),
                 name: tool.name.clone(),
                 description: tool.description.clone(),
-                include: agent.tool_include(tool),
+                include,
                 asks: asking.asks(agent.tool_permission(tool)),
                 read_only: tool.read_only,
             };

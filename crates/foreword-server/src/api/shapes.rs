@@ -31,6 +31,16 @@ pub(crate) struct Usage {
     total_ms: Option<u64>,
 }
 
+/// Why an answer ended early, or why a question has none.
+#[derive(ToSchema)]
+pub(crate) struct Ending {
+    /// `length` (the room for the reply was used up), `repeating` (the model repeated itself), `stopped` (by the user), `refused` (by the model or its provider), `interrupted`
+    /// (Foreword ended) or `failed`.
+    why: String,
+    /// The error message, where it failed.
+    detail: Option<String>,
+}
+
 /// A request at a glance.
 #[derive(ToSchema)]
 pub(crate) struct Bar {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use foreword_engine::search::Kind;
-use foreword_engine::tools::find::{DEFAULT_LIMIT, Query, SOURCE_BYTES};
+use foreword_engine::tools::find::{NOTES, Query, SOURCE_BYTES, Select};
 use foreword_engine::vault::{Show, Tree, Vault};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -141,7 +141,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Find
             text: &query.q,
             period: None,
             today: notes.now().date(),
-            limit: query.limit.unwrap_or(DEFAULT_LIMIT),
+            select: Select { top_n: query.limit.unwrap_or(NOTES.top_n), ..NOTES },
             kinds: &kinds,
             source_bytes: SOURCE_BYTES,
         });
@@ -186,7 +186,7 @@ pub(crate) struct Completion {
     notes: usize,
 }
 
-/// Notes, tags and folders whose name holds what was begun; those that begin with it first.
+/// Notes, tags and folders whose name fits what was begun, the best first. A few letters of a name in the right order are enough.
 #[utoipa::path(get, path = "/vault/complete", tag = "vault", params(CompleteQuery), responses((status = 200, body = [Completion]), (status = 400, body = Problem)))]
 pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<CompleteQuery>) -> Answer<Vec<Completion>> {
     let wanted: Vec<String> = match &query.kinds {
@@ -224,17 +224,101 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<Co
     found.await.map(Json)
 }
 
+/// Those whose name fits what was begun, the best first: names that are exactly that, then those that begin with it, hold a word that does,
+/// hold it anywhere, or have its letters in this order close together. Of names that fit as well, the shorter ones come first.
 fn fitting(all: Vec<Completion>, begun: &str, limit: usize) -> Vec<Completion> {
     let begun = begun.to_lowercase();
     let rank = |completion: &Completion| {
         let label = completion.label.to_lowercase();
-        let last = label.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let begins = last.starts_with(&begun) || last.trim_start_matches('#').starts_with(&begun) || label.starts_with(&begun);
         // Agents and chats are notes too, and rarely what is meant.
-        let own = if label.starts_with("foreword/") { 2 } else { 0 };
-        if begins { Some(own) } else { label.contains(&begun).then_some(own + 1) }
+        let own = label.starts_with("foreword/");
+        let length = if begun.is_empty() { 0 } else { label.chars().count() };
+        fit(&label, &begun).map(|fit| (own, fit, length))
     };
-    let mut ranked: Vec<(u8, Completion)> = all.into_iter().filter_map(|found| Some((rank(&found)?, found))).collect();
+    let mut ranked: Vec<((bool, Fit, usize), Completion)> =
+        all.into_iter().filter_map(|found| Some((rank(&found)?, found))).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
     ranked.into_iter().take(limit).map(|(_, found)| found).collect()
+}
+
+/// How a name fits what was begun, the best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Exact,
+    Begins,
+    BeginsPath,
+    BeginsWord,
+    Holds,
+    Letters,
+}
+
+/// Both in lower case.
+fn fit(label: &str, begun: &str) -> Option<Fit> {
+    let whole = label.trim_end_matches('/');
+    let last = whole.rsplit('/').next().unwrap_or_default();
+    let last = last.strip_prefix('#').filter(|_| !begun.starts_with('#')).unwrap_or(last);
+    let folder = begun.strip_suffix('/').filter(|_| label.ends_with('/')).unwrap_or(begun);
+    let begins_word = || label.split(|c: char| !c.is_alphanumeric()).any(|word| word.starts_with(begun));
+    Some(match () {
+        () if last == folder || whole == folder => Fit::Exact,
+        () if last.starts_with(begun) => Fit::Begins,
+        () if label.starts_with(begun) => Fit::BeginsPath,
+        () if begins_word() => Fit::BeginsWord,
+        () if label.contains(begun) => Fit::Holds,
+        () if has_letters(label, begun) => Fit::Letters,
+        () => return None,
+    })
+}
+
+/// Fewer letters than this are somewhere in every name.
+const LEAST_LETTERS: usize = 3;
+
+/// Whether a name has these letters in this order, with no more others between them than there are letters.
+fn has_letters(label: &str, begun: &str) -> bool {
+    let wanted: Vec<char> = begun.chars().collect();
+    let letters: Vec<char> = label.chars().collect();
+    let Some(first) = wanted.first().filter(|_| wanted.len() >= LEAST_LETTERS) else { return false };
+    let starts = letters.iter().enumerate().filter(|(_, letter)| *letter == first).map(|(at, _)| at);
+    let most = 2 * wanted.len();
+    starts.into_iter().any(|start| {
+        let mut rest = letters[start..].iter().take(most);
+        wanted.iter().all(|letter| rest.any(|other| other == letter))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_best_comes_first() {
+        let all = [
+            "Note 1500",
+            "Note 150",
+            "Notes/Note 15",
+            "Area 3/Note 2",
+            "Area 3/",
+            "Area 30/",
+            "My Area 3 plan",
+            "Garden/Beds",
+            "#garden",
+            "Foreword/Note 15",
+        ];
+        let check = |begun: &str, expect: &[&str]| {
+            let all = all.map(|label| Completion { kind: "note", label: label.to_owned(), attach: label.to_owned(), notes: 1 });
+            let found: Vec<String> = fitting(all.into(), begun, 4).into_iter().map(|found| found.label).collect();
+            assert_eq!(found, expect, "{begun:?}");
+        };
+        check("note 15", &["Notes/Note 15", "Note 150", "Note 1500", "Foreword/Note 15"]);
+        check("Area 3", &["Area 3/", "Area 30/", "Area 3/Note 2", "My Area 3 plan"]);
+        check("area 3/", &["Area 3/", "Area 3/Note 2", "Area 30/"]);
+        check("bed", &["Garden/Beds"]);
+        check("gard", &["#garden", "Garden/Beds"]);
+        check("#gard", &["#garden"]);
+        check("plan", &["My Area 3 plan"]);
+        check("grdn", &["#garden", "Garden/Beds"]);
+        check("gbeds", &[]);
+        check("", &["Note 1500", "Note 150", "Notes/Note 15", "Area 3/Note 2"]);
+        check("xyz", &[]);
+    }
 }

@@ -16,7 +16,9 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
+use foreword_engine::settings::SessionSettings;
 use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
 use serde_json::{Value, json};
 
@@ -239,9 +241,10 @@ fn config(folder: &Path, answered: Answered<'_>, reach: Reach, limits: Limits, g
     let places = Places { cache: folder.join("cache"), models: folder.join("models"), state: folder.join("state") };
     let config = foreword_engine::config::Config::read(answered.config).unwrap();
     let model = answered.model.map(str::to_owned);
-    let answers = Answers { config, is_set: |_| false, model, base_url: None, window: None, script };
+    let answers =
+        Answers { config, is_set: |_| false, model, base_url: None, window: None, script, settings: SessionSettings::default() };
     let servers = |_: &_, _: Option<&str>, _| Vec::new();
-    Config { vault, places, templates: None, answers, servers, reach, limits, gateway }
+    Config { vault, places, weights: Fetch::Never, templates: None, answers, servers, reach, limits, gateway }
 }
 
 fn run(config: Config, told: impl FnOnce(SocketAddr), end: impl Future<Output = ()>) {

@@ -66,10 +66,10 @@ pub(super) fn index(connection: &Connection, most: usize) -> Result<usize> {
     Ok(new.len())
 }
 
-/// Every word as a phrase, so that nothing in it is taken for an operator.
+/// Every word as a phrase, so that nothing in it is taken for an operator; the start of a word is enough to find it.
 fn expression(words: &str) -> String {
     let phrases = words.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric));
-    let phrases: Vec<String> = phrases.map(|word| format!("\"{}\"", spaced(word).replace('"', " "))).collect();
+    let phrases: Vec<String> = phrases.map(|word| format!("\"{}\"*", spaced(word).trim().replace('"', " "))).collect();
     phrases.join(" ")
 }
 

@@ -234,6 +234,9 @@ fn words_are_found_in_every_script() {
         assert_eq!(found, expect, "{words}");
     };
     check("apple prune", &[("s", 0)]);
+    // The start of a word is enough.
+    check("app pru", &[("s", 0)]);
+    check("pple", &[]);
     check("marz blute", &[("s", 1)]);
     check("天気", &[("t", 0)]);
     check("\" OR *", &[("t", 1)]);

@@ -1,5 +1,6 @@
 //! The path of a note to be written: one that every system takes, that stays inside the folder, and that names a note.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -119,13 +120,13 @@ impl NotePath {
 
     /// Makes the folders that are missing.
     pub(super) fn make_folders(&self, root: &Path) -> Result<(), WriteError> {
-        make_folders(root, self.folders()).map_err(|error| WriteError::io("make the folder of", self, &error))?;
+        make_folders(root, self.folders().map(OsStr::new)).map_err(|error| WriteError::io("make the folder of", self, &error))?;
         Ok(())
     }
 }
 
 /// Makes folders inside one another, none of which is a link.
-pub(super) fn make_folders<'a>(root: &Path, names: impl Iterator<Item = &'a str>) -> io::Result<PathBuf> {
+pub(super) fn make_folders<'a>(root: &Path, names: impl Iterator<Item = &'a OsStr>) -> io::Result<PathBuf> {
     let mut folder = root.to_owned();
     for name in names {
         folder.push(name);

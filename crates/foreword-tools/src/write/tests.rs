@@ -18,6 +18,10 @@ fn vault(notes: &[(&str, &str)]) -> TempDir {
     root
 }
 
+fn notes(root: &TempDir) -> NoteFolder {
+    NoteFolder::new(root.path(), &root.path().join(".foreword"))
+}
+
 fn read(root: &TempDir, path: &str) -> Option<String> {
     fs::read_to_string(root.path().join(path)).ok()
 }
@@ -27,7 +31,7 @@ fn paths_that_are_refused() {
     #[track_caller]
     fn check(path: &str, expect: &str) {
         let root = vault(&[]);
-        let error = prepare(root.path(), path, &Change::Create("x")).unwrap_err();
+        let error = notes(&root).prepare(path, &Change::Create("x")).unwrap_err();
         assert!(matches!(error, WriteError::Path { .. }), "{error}");
         assert!(error.to_string().contains(expect), "{error}");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
@@ -66,7 +70,7 @@ fn changes() {
     #[track_caller]
     fn check(old: Option<&str>, change: Change<'_>, expect: Result<&str, &str>) {
         let root = vault(&old.map(|old| [("Folder/Note.md", old)]).into_iter().flatten().collect::<Vec<_>>());
-        let draft = prepare(root.path(), "Folder/Note.md", &change);
+        let draft = notes(&root).prepare("Folder/Note.md", &change);
         match (draft, expect) {
             (Ok(draft), Ok(new)) => {
                 assert_eq!(read(&root, "Folder/Note.md").as_deref(), old, "a draft changes nothing");
@@ -103,14 +107,14 @@ fn changes() {
 #[test]
 fn a_diff_shows_what_would_change() {
     let root = vault(&[("a.md", "one\ntwo\n")]);
-    let draft = prepare(root.path(), "a.md", &Change::Append("three")).unwrap();
+    let draft = notes(&root).prepare("a.md", &Change::Append("three")).unwrap();
     assert_eq!(draft.diff().unwrap(), "--- a.md\n+++ a.md\n@@ -1,2 +1,3 @@\n one\n two\n+three\n");
     // All of it is shown, or the change cannot be approved.
     let long = "line\n".repeat(50_000);
-    let draft = prepare(root.path(), "b.md", &Change::Create(&long)).unwrap();
+    let draft = notes(&root).prepare("b.md", &Change::Create(&long)).unwrap();
     assert_eq!(draft.diff().unwrap().lines().filter(|line| *line == "+line").count(), 50_000);
     let longer = "line\n".repeat(100_000);
-    let draft = prepare(root.path(), "b.md", &Change::Create(&longer)).unwrap();
+    let draft = notes(&root).prepare("b.md", &Change::Create(&longer)).unwrap();
     assert!(matches!(draft.diff(), Err(WriteError::TooLargeToShow { .. })));
 }
 
@@ -119,10 +123,10 @@ fn what_is_not_a_note_is_left_alone() {
     let root = vault(&[("folder.md/x.md", "x")]);
     fs::write(root.path().join("binary.md"), [0xff, 0xfe]).unwrap();
     for path in ["folder.md", "binary.md"] {
-        let error = prepare(root.path(), path, &Change::Append("x")).unwrap_err();
+        let error = notes(&root).prepare(path, &Change::Append("x")).unwrap_err();
         assert!(matches!(error, WriteError::NotANote { .. }), "{error}");
     }
-    let draft = prepare(root.path(), "binary.md/x.md", &Change::Create("x"));
+    let draft = notes(&root).prepare("binary.md/x.md", &Change::Create("x"));
     assert!(draft.and_then(Draft::apply).is_err());
 }
 
@@ -130,9 +134,9 @@ fn what_is_not_a_note_is_left_alone() {
 fn names_that_differ_by_case_alone_are_one_elsewhere() {
     let root = vault(&[("Folder/Note.md", "x")]);
     for path in ["Folder/note.md", "folder/Other.md"] {
-        assert!(matches!(prepare(root.path(), path, &Change::Create("x")), Err(WriteError::Exists { .. })));
+        assert!(matches!(notes(&root).prepare(path, &Change::Create("x")), Err(WriteError::Exists { .. })));
     }
-    assert!(prepare(root.path(), "Folder/Other.md", &Change::Create("x")).is_ok());
+    assert!(notes(&root).prepare("Folder/Other.md", &Change::Create("x")).is_ok());
 }
 
 #[cfg(unix)]
@@ -144,16 +148,16 @@ fn links_are_not_followed() {
     symlink(outside.path().join("secret.md"), root.path().join("link.md")).unwrap();
     symlink(outside.path().join("none.md"), root.path().join("dangling.md")).unwrap();
     for path in ["out/secret.md", "out/new.md", "out/deep/new.md", "link.md", "dangling.md"] {
-        let error = prepare(root.path(), path, &Change::Append("x")).unwrap_err();
+        let error = notes(&root).prepare(path, &Change::Append("x")).unwrap_err();
         assert!(matches!(error, WriteError::Link { .. }), "{path}: {error}");
     }
     // A folder that becomes a link between the diff and the writing.
-    let draft = prepare(root.path(), "later/new.md", &Change::Create("x")).unwrap();
+    let draft = notes(&root).prepare("later/new.md", &Change::Create("x")).unwrap();
     symlink(outside.path(), root.path().join("later")).unwrap();
     assert!(draft.apply().is_err());
     // The folder of the old texts is no way out either.
     symlink(outside.path(), root.path().join(".foreword")).unwrap();
-    assert!(prepare(root.path(), "a.md", &Change::Append("x")).unwrap().apply().is_err());
+    assert!(notes(&root).prepare("a.md", &Change::Append("x")).unwrap().apply().is_err());
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(read(&outside, "secret.md").as_deref(), Some("s"));
 }
@@ -165,15 +169,15 @@ fn permissions_stay() {
     let root = vault(&[("a.md", "a")]);
     let mode = || fs::metadata(root.path().join("a.md")).unwrap().permissions().mode() & 0o777;
     fs::set_permissions(root.path().join("a.md"), fs::Permissions::from_mode(0o640)).unwrap();
-    prepare(root.path(), "a.md", &Change::Append("b")).unwrap().apply().unwrap();
+    notes(&root).prepare("a.md", &Change::Append("b")).unwrap().apply().unwrap();
     assert_eq!(mode(), 0o640);
 }
 
 #[test]
 fn a_note_that_somebody_else_changed_is_left_alone() {
     let root = vault(&[("a.md", "a")]);
-    let draft = prepare(root.path(), "a.md", &Change::Append("b")).unwrap();
-    let new = prepare(root.path(), "new.md", &Change::Create("b")).unwrap();
+    let draft = notes(&root).prepare("a.md", &Change::Append("b")).unwrap();
+    let new = notes(&root).prepare("new.md", &Change::Create("b")).unwrap();
     fs::write(root.path().join("a.md"), "mine").unwrap();
     fs::write(root.path().join("new.md"), "mine").unwrap();
     for draft in [draft, new] {
@@ -185,8 +189,8 @@ fn a_note_that_somebody_else_changed_is_left_alone() {
 #[test]
 fn changes_are_undone_one_by_one() {
     let root = vault(&[]);
-    let change = |change: Change<'_>| prepare(root.path(), "f/a.md", &change).unwrap().apply().unwrap();
-    let undo = || undo(root.path(), "f/a.md");
+    let change = |change: Change<'_>| notes(&root).prepare("f/a.md", &change).unwrap().apply().unwrap();
+    let undo = || notes(&root).undo("f/a.md");
     assert!(matches!(undo(), Err(WriteError::NothingToUndo { .. })));
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0, "asking leaves nothing behind");
     change(Change::Create("one"));
@@ -203,40 +207,41 @@ fn changes_are_undone_one_by_one() {
 #[test]
 fn a_note_that_was_removed_comes_back() {
     let root = vault(&[("f/a.md", "one\n")]);
-    prepare(root.path(), "f/a.md", &Change::Append("two")).unwrap().apply().unwrap();
-    assert!(matches!(remove(root.path(), "f/a.md", "one\n"), Err(WriteError::Changed { .. })));
-    assert!(matches!(remove(root.path(), "f/b.md", ""), Err(WriteError::Missing { .. })));
-    assert!(matches!(remove(root.path(), "../a.md", ""), Err(WriteError::Path { .. })));
-    assert_eq!((remove(root.path(), "f/a.md", "one\ntwo\n"), read(&root, "f/a.md")), (Ok(()), None));
-    assert_eq!((undo(root.path(), "f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\ntwo\n")));
-    assert_eq!((undo(root.path(), "f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
+    notes(&root).prepare("f/a.md", &Change::Append("two")).unwrap().apply().unwrap();
+    assert!(matches!(notes(&root).remove("f/a.md", "one\n"), Err(WriteError::Changed { .. })));
+    assert!(matches!(notes(&root).remove("f/b.md", ""), Err(WriteError::Missing { .. })));
+    assert!(matches!(notes(&root).remove("../a.md", ""), Err(WriteError::Path { .. })));
+    assert_eq!((notes(&root).remove("f/a.md", "one\ntwo\n"), read(&root, "f/a.md")), (Ok(()), None));
+    assert_eq!((notes(&root).undo("f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\ntwo\n")));
+    assert_eq!((notes(&root).undo("f/a.md"), read(&root, "f/a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
 }
 
 #[test]
 fn what_somebody_else_wrote_is_not_undone() {
     let root = vault(&[("a.md", "one\n")]);
-    prepare(root.path(), "a.md", &Change::Append("two")).unwrap().apply().unwrap();
+    notes(&root).prepare("a.md", &Change::Append("two")).unwrap().apply().unwrap();
     fs::write(root.path().join("a.md"), "mine").unwrap();
-    assert!(matches!(undo(root.path(), "a.md"), Err(WriteError::Changed { .. })));
+    assert!(matches!(notes(&root).undo("a.md"), Err(WriteError::Changed { .. })));
     assert_eq!(read(&root, "a.md").as_deref(), Some("mine"));
 }
 
 #[test]
 fn a_record_of_a_write_that_never_happened_is_passed_over() {
     let root = vault(&[("a.md", "one\n")]);
-    prepare(root.path(), "a.md", &Change::Append("two")).unwrap().apply().unwrap();
+    notes(&root).prepare("a.md", &Change::Append("two")).unwrap().apply().unwrap();
     // As if the process had been killed between the record and the note.
-    undo::keep(root.path(), &NotePath::parse("a.md").unwrap(), Some("one\ntwo\n"), Some("three")).unwrap();
-    assert_eq!((undo(root.path(), "a.md"), read(&root, "a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
+    undo::keep(&root.path().join(".foreword/undo"), &NotePath::parse("a.md").unwrap(), Some("one\ntwo\n"), Some("three"))
+        .unwrap();
+    assert_eq!((notes(&root).undo("a.md"), read(&root, "a.md").as_deref()), (Ok(Undone::Restored), Some("one\n")));
 }
 
 #[test]
 fn only_the_last_changes_are_kept() {
     let root = vault(&[]);
     for line in 0..30 {
-        prepare(root.path(), "a.md", &Change::Append(&line.to_string())).unwrap().apply().unwrap();
+        notes(&root).prepare("a.md", &Change::Append(&line.to_string())).unwrap().apply().unwrap();
     }
-    let undone = (0..30).filter(|_| undo(root.path(), "a.md").is_ok()).count();
+    let undone = (0..30).filter(|_| notes(&root).undo("a.md").is_ok()).count();
     assert_eq!((undone, read(&root, "a.md").unwrap().lines().count()), (20, 10));
 }
 
@@ -248,12 +253,13 @@ proptest! {
         let parent = vault(&[("sibling.md", "s")]);
         let root = parent.path().join("vault");
         fs::create_dir(&root).unwrap();
-        let written = prepare(&root, &path, &Change::Append(&text)).and_then(Draft::apply);
+        let notes = NoteFolder::new(&root, &root.join(".foreword"));
+        let written = notes.prepare(&path, &Change::Append(&text)).and_then(Draft::apply);
         prop_assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 2);
         prop_assert_eq!(read(&parent, "sibling.md"), Some("s".to_owned()));
         if written.is_ok() {
             prop_assert!(root.join(&path).is_file());
-            prop_assert_eq!(undo(&root, &path), Ok(Undone::Removed));
+            prop_assert_eq!(notes.undo(&path), Ok(Undone::Removed));
         }
     }
 }

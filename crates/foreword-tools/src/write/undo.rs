@@ -1,8 +1,9 @@
-//! Taking a change back. Before a note is written, what it held is kept under `.foreword/undo` of its root, a few changes deep.
+//! Taking a change back. Before a note is written, what it held is kept in a folder of records, a few changes deep.
 //!
 //! A record is one file: a line of JSON (the note's path, the hash of the text before and after; none where there was no note), then the text before. It is there before
 //! the note changes, so a crash leaves at worst a record of something that did not happen; its hashes tell.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,9 +19,6 @@ const KEPT: usize = 20;
 
 /// The longest first line of a record, in bytes.
 const MAX_HEAD: u64 = 8 * 1024;
-
-/// The folders in which that is kept, inside one another.
-const FOLDERS: [&str; 2] = [".foreword", "undo"];
 
 /// What became of a note whose last change was undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +39,15 @@ struct Record {
 }
 
 /// Takes back the last change of a note, unless somebody else has changed it since.
-pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
+pub(super) fn undo(root: &Path, kept: &Path, path: &str) -> Result<Undone, WriteError> {
     let path = NotePath::parse(path)?;
     let failed = |error: io::Error| WriteError::io("undo the change of", &path, &error);
     let now = path.read(root)?;
     let now_hash = now.as_deref().map(hash);
-    if !place(root, &path).exists() {
+    if !kept.join(hash(path.as_str())).exists() {
         return Err(WriteError::NothingToUndo { path: path.to_string() });
     }
-    for file in records(&folder(root, &path).map_err(failed)?).map_err(failed)?.into_iter().rev() {
+    for file in records(&folder(kept, &path).map_err(failed)?).map_err(failed)?.into_iter().rev() {
         let Some(record) = read(file, &path).map_err(failed)? else { continue };
         if now_hash == record.after {
             let undone = if record.before.is_some() {
@@ -72,9 +70,9 @@ pub fn undo(root: &Path, path: &str) -> Result<Undone, WriteError> {
 }
 
 /// Keeps what a note holds before it changes.
-pub(super) fn keep(root: &Path, path: &NotePath, old: Option<&str>, new: Option<&str>) -> Result<(), WriteError> {
+pub(super) fn keep(kept: &Path, path: &NotePath, old: Option<&str>, new: Option<&str>) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError::io("keep the old text of", path, &error);
-    let folder = folder(root, path).map_err(failed)?;
+    let folder = folder(kept, path).map_err(failed)?;
     let files = records(&folder).map_err(failed)?;
     let number = files.last().and_then(|file| file.file_name()?.to_str()?.parse::<u64>().ok()).unwrap_or(0) + 1;
     let head = json!({"path": path.as_str(), "before": old.map(hash), "after": new.map(hash)});
@@ -90,14 +88,12 @@ pub(super) fn keep(root: &Path, path: &NotePath, old: Option<&str>, new: Option<
     Ok(())
 }
 
-/// Where a note's records are.
-fn place(root: &Path, path: &NotePath) -> PathBuf {
-    FOLDERS.iter().fold(root.to_owned(), |folder, name| folder.join(name)).join(hash(path.as_str()))
-}
-
-/// The same folder, made where it was missing, and on no way through a link.
-fn folder(root: &Path, path: &NotePath) -> io::Result<PathBuf> {
-    make_folders(root, FOLDERS.into_iter().chain([hash(path.as_str()).as_str()]))
+/// Where a note's records are, made where it was missing. The folder of state can be one in the vault, so it must not be a link either.
+fn folder(kept: &Path, path: &NotePath) -> io::Result<PathBuf> {
+    let state = kept.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = |folder: &Path| folder.file_name().map(OsStr::to_owned).ok_or(io::ErrorKind::InvalidInput);
+    let (names, place) = ([name(state)?, name(kept)?, hash(path.as_str()).into()], state.parent().unwrap_or(state));
+    make_folders(place, names.iter().map(OsString::as_os_str))
 }
 
 /// The records of a note, oldest first.

@@ -4,13 +4,28 @@ use std::io;
 
 use foreword_core::catalog::Entry;
 use foreword_core::item::{ItemId, Kind};
+use foreword_core::text::nearest::nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 use super::entry::{checked_name, entry};
-use super::{Asking, Files, Found, Loaded, Problems, add, servers};
+use super::{Asking, Files, Found, Loaded, Problems, SettingsFile, add, servers};
 
 const MAX_ENTRIES: usize = 1_000;
+
+/// What an `agent.toml` can say.
+const KEYS: [&str; 10] = [
+    "name",
+    "description",
+    "model",
+    "generation",
+    "tool_permission",
+    "memory",
+    "system_prompt",
+    "system_prompt_file",
+    "search",
+    "settings",
+];
 
 pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
     let mut loaded = Loaded { name: found.name.clone(), ..Loaded::default() };
@@ -45,10 +60,10 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
     let path = format!("{folder}/agent.toml");
     let mut problems = Problems::of(&path);
     let mut table = Table::new();
-    match read(files, &path, &mut problems).map(|text| text.parse::<Table>()) {
-        Some(Ok(found)) => table = found,
-        Some(Err(fault)) => problems.push(format!("it is no TOML ({}); only the other files are used", fault.message())),
-        None => {}
+    let text = read(files, &path, &mut problems).unwrap_or_default();
+    match text.parse::<Table>() {
+        Ok(found) => table = found,
+        Err(fault) => problems.push(format!("it is no TOML ({}); only the other files are used", fault.message())),
     }
     if let Some(name) = take::<String>(&mut table, "name", &mut problems) {
         loaded.name = checked_name(&name, &mut problems).unwrap_or_else(|| loaded.name.clone());
@@ -58,16 +73,19 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
     loaded.generation = take(&mut table, "generation", &mut problems).unwrap_or_default();
     let asking: Option<String> = take(&mut table, "tool_permission", &mut problems);
     loaded.asking = Asking::read(asking.as_deref(), "tool_permission", &mut problems);
-    loaded.search = take(&mut table, "search", &mut problems);
-    loaded.settings = take(&mut table, "settings", &mut problems).unwrap_or_default();
+    // What they say is known to the engine.
+    table.remove("search");
+    table.remove("settings");
     loaded.agent.memory = take(&mut table, "memory", &mut problems);
 
     let inline: Option<String> = take(&mut table, "system_prompt", &mut problems);
     let file: Option<String> = take(&mut table, "system_prompt_file", &mut problems);
     (loaded.agent.system_prompt, loaded.prompt_file) = prompt(files, folder, inline, file, &mut problems);
     for key in table.keys() {
-        problems.push(format!("{key} is no setting of an agent; see the documentation for those there are"));
+        let meant = nearest(key, KEYS).map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
+        problems.push(format!("{key} is no setting of an agent{meant}; docs/agents.md lists those there are"));
     }
+    loaded.settings = (!text.is_empty()).then_some(SettingsFile { path, text });
     loaded.problems.extend(problems.list);
 }
 

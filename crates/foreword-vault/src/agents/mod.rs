@@ -16,9 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foreword_core::catalog::{Agent, Entry};
 use foreword_core::item::ItemId;
-use foreword_core::select::Select;
 use serde::Deserialize;
-use serde_json::{Map, Value};
 
 use crate::attach;
 
@@ -125,6 +123,15 @@ impl Scope {
     }
 }
 
+/// Session settings as they are written: an `agent.toml`, or what stands for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// Where it is in the vault.
+    pub path: String,
+    /// Its text, in TOML.
+    pub text: String,
+}
+
 /// An agent and all that was said about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loaded {
@@ -138,10 +145,8 @@ pub struct Loaded {
     pub generation: Generation,
     /// When the user is asked before a tool runs.
     pub asking: Asking,
-    /// How items are chosen, where it says so.
-    pub search: Option<Select>,
-    /// Session settings as written; the engine knows and checks them.
-    pub settings: Map<String, Value>,
+    /// The file that may hold session settings; the engine knows and checks them.
+    pub settings: Option<SettingsFile>,
     /// System prompt, rules, references and servers. Tools are learned from the servers when they run.
     pub agent: Agent,
     /// How the servers are started.

@@ -2,12 +2,11 @@
 //! settings may hold keys.
 
 use foreword_core::catalog::Entry;
-use foreword_core::select::Select;
 use serde_json::{Map, Value};
 
 use super::entry::{Given, string, yaml};
 use super::folder::read;
-use super::{Asking, Files, Found, Generation, Loaded, Problems, add, servers};
+use super::{Asking, Files, Found, Generation, Loaded, Problems, SettingsFile, add, servers};
 
 pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
     let mut loaded = Loaded { name: found.name.clone(), ..Loaded::default() };
@@ -41,7 +40,7 @@ fn fill(loaded: &mut Loaded, fields: &Map<String, Value>, problems: &mut Problem
     };
     let asking = settings.get("toolPermission").and_then(Value::as_str);
     loaded.asking = Asking::read(asking, "settings.toolPermission", problems);
-    loaded.search = search(settings);
+    loaded.settings = search(&problems.file, settings);
     loaded.agent.system_prompt = string(fields, "systemPrompt").unwrap_or_default();
     loaded.agent.rules = entries(fields, "rules", problems);
     loaded.agent.references = entries(fields, "references", problems);
@@ -51,20 +50,12 @@ fn fill(loaded: &mut Loaded, fields: &Map<String, Value>, problems: &mut Problem
     }
 }
 
-fn search(settings: &Map<String, Value>) -> Option<Select> {
-    let count = |key: &str| settings.get(key).and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
-    let (top_k, top_n) = (count("contextTopK"), count("contextTopN"));
-    let score = settings.get("contextIncludeScore").and_then(Value::as_f64);
-    if top_k.is_none() && top_n.is_none() && score.is_none() {
-        return None;
-    }
-    let usual = Select::default();
-    Some(Select {
-        top_k: top_k.unwrap_or(usual.top_k),
-        top_n: top_n.unwrap_or(usual.top_n),
-        include_score: score.unwrap_or(usual.include_score),
-        ..usual
-    })
+/// What it says of the search, in the words of an `agent.toml`.
+fn search(path: &str, settings: &Map<String, Value>) -> Option<SettingsFile> {
+    let keys = [("contextTopK", "top_k"), ("contextTopN", "top_n"), ("contextIncludeScore", "include_score")];
+    let said = keys.into_iter().filter_map(|(theirs, ours)| Some(format!("{ours} = {}\n", settings.get(theirs)?.as_number()?)));
+    let text: String = said.collect();
+    (!text.is_empty()).then(|| SettingsFile { path: path.to_owned(), text: format!("[search]\n{text}") })
 }
 
 fn entries(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -> Vec<Entry> {

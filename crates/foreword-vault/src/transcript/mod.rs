@@ -34,7 +34,7 @@ pub use head::Extra;
 pub use identity::{Identity, identify};
 pub use import::{decode, import};
 pub use merge::{Merge, merge, merge_heads};
-pub use name::{fallback_name, file_name, numbered_name, topic};
+pub use name::{fallback_name, file_name, numbered_name, title, topic};
 pub use read::{Read, Source, read};
 pub use resolve::{Notes, resolve_context};
 pub use write::write;

@@ -14,13 +14,23 @@ const UNTITLED: &str = "Untitled Chat";
 
 /// The topic of a chat: the first words of `text`, its first user message, as a file name may have them. Thinking is left out.
 pub fn topic(text: &str) -> String {
+    // Windows drops dots and spaces at the end of a name.
+    first_words(text, is_safe, &['.', ' '])
+}
+
+/// The title of a chat: the same words as people read them, with their punctuation.
+pub fn title(text: &str) -> String {
+    first_words(text, is_shown, &['.', ',', ';', ':', ' '])
+}
+
+/// The first words of `text` without characters that are not kept, and without `ends` around them.
+fn first_words(text: &str, is_kept: fn(char) -> bool, ends: &[char]) -> String {
     let text = without_links(&without_thinking(text));
     let words: Vec<&str> = text.split_whitespace().take(TOPIC_WORDS).collect();
-    let kept: String = words.join(" ").nfc().filter(|c| is_safe(*c)).collect();
-    let topic = kept.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Windows drops dots and spaces at the end of a name.
-    let topic = topic.trim_matches(['.', ' ']);
-    if topic.is_empty() { UNTITLED.to_owned() } else { topic.to_owned() }
+    let kept: String = words.join(" ").nfc().filter(|c| is_kept(*c)).collect();
+    let words = kept.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = words.trim_matches(ends);
+    if words.is_empty() { UNTITLED.to_owned() } else { words.to_owned() }
 }
 
 /// The name of a chat's file: when it began, in `tz`, and its topic, which is made from `text`. At most 100 bytes.
@@ -51,12 +61,17 @@ pub fn fallback_name(epoch_ms: i64) -> String {
     format!("chat-{epoch_ms}.md")
 }
 
-/// Whether every file system takes it in a name and a link can hold it. Marks that turn the direction of text are left out too: they
-/// make one name look like another.
-fn is_safe(c: char) -> bool {
+/// Whether it can stand in a title. Control characters cannot, nor marks that turn the direction of text: they make one name look like
+/// another.
+fn is_shown(c: char) -> bool {
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    !turns && (!c.is_control() || c.is_whitespace())
+}
+
+/// Whether every file system takes it in a name and a link can hold it as well.
+fn is_safe(c: char) -> bool {
     let refused = matches!(c, '{' | '}' | '[' | ']' | '\\' | '/' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
-    !refused && !turns && (!c.is_control() || c.is_whitespace())
+    !refused && is_shown(c)
 }
 
 /// `text` without `<think>` blocks; one that is not closed reaches to the end.

@@ -361,6 +361,12 @@ fn topics_and_file_names() {
     check("C# and ^caret #tag", "C_and_caret_tag");
     assert_eq!(file_name("x", i64::MAX, &berlin()), format!("chat-{}.md", i64::MAX));
 
+    let check = |text: &str, expect: &str| assert_eq!(title(text), expect);
+    check("What is the plan?", "What is the plan?");
+    check("Compare [[Piano/Lesson 4|lesson four]]: tempo, pedal (both).", "Compare lesson four: tempo, pedal (both)");
+    check("<think>The user wants</think> C#: why?\u{202e}", "C#: why?");
+    check(" . ", "Untitled Chat");
+
     let check = |name: &str, number, expect: &str| assert_eq!(numbered_name(name, number), expect);
     check("a__b.md", 2, "a__b_2.md");
     check(&format!("{}.md", "x".repeat(97)), 10, &format!("{}_10.md", "x".repeat(94)));

@@ -37,7 +37,7 @@ impl Hands for Tools {
         if path { Ok(()) } else { Err("path is missing; it must be a text.".to_owned()) }
     }
 
-    fn sources(&mut self, words: &str, _: Size) -> Result<Sources, String> {
+    fn sources(&mut self, words: &str, _: Size, _: Tokens) -> Result<Sources, String> {
         if self.nothing_to_search {
             return Err("the index is broken".to_owned());
         }
@@ -47,7 +47,12 @@ impl Hands for Tools {
         Ok(Sources { result, citable: vec![source(1, "Kitchen/Bread.md"), source(2, "Garden/Beds.md")] })
     }
 
-    fn scores(&mut self, _: &str, agent: &Agent) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
+    fn scores(
+        &mut self,
+        _: &str,
+        agent: &Agent,
+        _: &foreword_core::settings::Settings,
+    ) -> Result<BTreeMap<ItemId, Vec<f64>>, String> {
         let found = agent.rules.iter().map(|rule| (ItemId::new(foreword_core::item::Kind::Rule, &rule.name), vec![0.9]));
         Ok(found.collect())
     }
@@ -154,8 +159,7 @@ fn what_is_found_is_on_record_as_notes() {
 fn what_a_model_finds_is_on_record_as_notes() {
     let place = Place::new();
     let mut kept = place.at_work(Mode::Chat);
-    let replies =
-        json!([{"calls": [{"id": "a", "name": "read", "arguments": {"path": "a search"}}]}, {"text": "Beans."}]);
+    let replies = json!([{"calls": [{"id": "a", "name": "read", "arguments": {"path": "a search"}}]}, {"text": "Beans."}]);
     let mut found = Vec::new();
     let turn = TurnInput { words: "What grows there?".to_owned(), ..TurnInput::default() };
     let mut each = |event: Event<'_>| {
@@ -182,10 +186,7 @@ fn a_note_that_is_attached_and_found_is_sent_once() {
     let mut speaker = script(&json!([{"text": "No salt."}]));
     kept.send(question, &mut speaker, &mut hands, &|| place.tick(), &mut |_| {}).unwrap();
     assert_eq!(sent(&kept, 0).matches("Salt.").count(), 1);
-    assert_eq!(
-        item(&kept, 0, "note:Kitchen/Bread.md"),
-        Some((Inclusion::Manual, Some(0.5), Some(LayerId::L3), Form::Full))
-    );
+    assert_eq!(item(&kept, 0, "note:Kitchen/Bread.md"), Some((Inclusion::Manual, Some(0.5), Some(LayerId::L3), Form::Full)));
     // It stands above when it is found again.
     place.ask(&mut kept, "And now?", &json!([{"text": "Still none."}]), &mut hands);
     assert_eq!(sent(&kept, 1).matches("Salt.").count(), 1);
@@ -199,8 +200,7 @@ fn images_that_a_model_does_not_take_are_told() {
     let check = |model: &str, told: bool| {
         let place = Place::new();
         let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
-        let mut kept =
-            Kept::begin(Box::new(place.store()), "s", &Agent::default(), &setup, None, None, place.tick()).unwrap();
+        let mut kept = Kept::begin(Box::new(place.store()), "s", &Agent::default(), &setup, None, None, place.tick()).unwrap();
         let (id, media_type) = (ItemId::new(foreword_core::item::Kind::Image, "a.png"), "image/png".to_owned());
         let image = foreword_core::message::Image { id, media_type, data: "iVBORw0KGgo=".into(), pixels: Some((2, 2)) };
         let attached = vec![Version::note("a.png", None, "![[a.png]]", vec![image])];

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::super::find::{Detail, Query, SOURCE_BYTES, find, render};
+use super::super::find::{Detail, NOTES, Query, SOURCE_BYTES, Select, find, render};
 use super::super::own_tools;
 use super::{Session, models};
 use crate::meaning::{Fetch, Meaning};
@@ -18,7 +18,7 @@ fn a_search_shows_where_and_what() {
 [1] Bread
 path: Kitchen/Bread.md
 heading: Bread > When it fails
-similarity: 0.62
+keyword match: 0.62
 > ---
 > tags: [kitchen]
 > ---
@@ -142,7 +142,7 @@ fn by_meaning_where_the_model_is() {
         text: "my baguette did not rise",
         period: None,
         today: session.desk.now().date(),
-        limit: 2,
+        select: Select { top_n: 2, ..NOTES },
         kinds: &[foreword_core::item::Kind::Note],
         source_bytes: SOURCE_BYTES,
     };

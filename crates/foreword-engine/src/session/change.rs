@@ -1,0 +1,70 @@
+//! Other settings, or another model, in a session that is there.
+
+use std::path::Path;
+
+use foreword_core::catalog::Agent;
+use foreword_core::session::InputError;
+use foreword_provider::model::Model;
+
+use super::kept::Kept;
+use super::setup::{Setup, SetupError};
+use super::told::Told;
+use crate::settings::{HistorySettings, SessionSettings, SettingError};
+use crate::templates::{NoTemplate, Shelf};
+
+/// Why a session cannot go on so.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// A setting does not fit.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The template of a managed history cannot be used.
+    #[error(transparent)]
+    Template(#[from] NoTemplate),
+    /// The model.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The agent.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+impl Kept {
+    /// Goes on with other settings; what they leave out stays as it is. Whether anything changed: then who manages the history is to be
+    /// set anew.
+    pub fn change_settings(&mut self, wanted: &SessionSettings, shelf: &Shelf, at_ms: i64) -> Result<bool, ChangeError> {
+        if *wanted == SessionSettings::default() {
+            return Ok(false);
+        }
+        let mut merged = wanted.clone().over(self.setup.wanted.clone());
+        if wanted.history == HistorySettings::default() {
+            merged.history = HistorySettings::default();
+        }
+        let template = merged.template().map(|name| shelf.find(name)).transpose()?;
+        let mut setup = self.setup.clone();
+        setup.set(&merged, template.as_ref())?;
+        if setup == self.setup {
+            return Ok(false);
+        }
+        self.store_told(&Told::Settings(Box::new(setup.clone())), at_ms, false, Vec::new());
+        self.session.change_settings(&setup.settings);
+        self.setup = Setup { settings: self.session.settings().clone(), ..setup };
+        Ok(true)
+    }
+
+    /// Lets another model answer from here on, with the same settings. The embedded model cannot use tools: they would only fill its window.
+    pub fn use_model(&mut self, model: Model, models: Option<&Path>, at_ms: i64) -> Result<(), ChangeError> {
+        let old = &self.setup;
+        let mut setup = Setup::of(&self.row.id, model, old.settings.layout, 0, models);
+        setup.set(&old.wanted, None)?;
+        let (agent, template) = (old.agent.clone(), old.template.clone());
+        let mut setup = Setup { agent, template, ttl: old.ttl, client: old.client, ..setup };
+        setup.choose_tool_style(self.session.agent());
+        self.change_model(setup, models, at_ms)?;
+        if self.setup.is_embedded() {
+            let agent = Agent { servers: Vec::new(), tools: Vec::new(), ..self.session.agent().clone() };
+            self.change_agent(agent, at_ms)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,321 @@
+//! The settings of a session: one type, whether they come from flags, an agent's `agent.toml`, the user's `config.toml`, the API or a
+//! scenario file.
+//!
+//! Each place says what it wants to ([`SessionSettings`]; what it leaves out is `None`), [`Layers`] decides between them, and
+//! [`Setup::set`](crate::session::Setup::set) puts the outcome into the values that a session runs with.
+
+mod apply;
+mod read;
+mod search;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use foreword_core::settings::Layout;
+use serde::{Deserialize, Serialize};
+
+pub use apply::{SettingError, budget, history};
+pub use read::{ReadError, agent_file, assignment, from_json};
+pub(crate) use read::{checked, explained, joined, line_of, line_of_key};
+pub use search::{DomainSettings, Preset, SearchSettings};
+
+/// What one place says about a session. What it leaves out is decided elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionSettings {
+    /// How a session's prompt is laid out: `log` or `library`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
+    /// Room, in tokens unless it says otherwise.
+    #[serde(skip_serializing_if = "is_default")]
+    pub budget: BudgetSettings,
+    /// What is sent of older messages.
+    #[serde(skip_serializing_if = "is_default")]
+    pub history: HistorySettings,
+    /// How notes, items of the agent and tools are chosen.
+    #[serde(skip_serializing_if = "is_default")]
+    pub search: SearchSettings,
+    /// How the choice of tools is told: `stable` (one list, the choice beside it) or `native` (the choice is the list).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ToolSetting>,
+    /// How many tool outputs stay whole through a fold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_outputs: Option<usize>,
+    /// How many runs a fold that was asked for keeps word for word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_runs: Option<usize>,
+    /// Whether attached lines of a note join the library.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promote_selections: Option<bool>,
+    /// Limits of a plan.
+    #[serde(skip_serializing_if = "is_default")]
+    pub plan: PlanSettings,
+    /// How long the provider is asked to remember a prompt: `5m` or `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_ttl: Option<CacheTtl>,
+}
+
+/// How the choice of tools is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolSetting {
+    /// One list for an epoch, the choice beside it.
+    #[default]
+    Stable,
+    /// The choice is the list.
+    Native,
+}
+
+/// How long marks in a prompt are remembered by the provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CacheTtl {
+    /// Five minutes.
+    #[default]
+    #[serde(rename = "5m")]
+    Short,
+    /// An hour, where the provider offers that.
+    #[serde(rename = "1h")]
+    Long,
+}
+
+/// Room, in tokens unless it says otherwise. What is left out comes from the model.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetSettings {
+    /// For the whole request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<u64>,
+    /// Kept free for the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply_tokens: Option<u64>,
+    /// Characters of one tool output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_output_chars: Option<usize>,
+    /// Characters of one output of single tools.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tool_output_chars_by_tool: BTreeMap<String, usize>,
+    /// For one item.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item_tokens: Option<u64>,
+    /// For single layers, by id: `L2_LIBRARY`, `L3_TURN`, `L4_HISTORY`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub layer_tokens: BTreeMap<String, u64>,
+    /// How far a fold goes down, as a share of the prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low_water: Option<f64>,
+}
+
+/// What is sent of older messages. Fields that do not belong to the strategy are refused.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HistorySettings {
+    /// `full`, `window`, `strip` or `managed`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<HistoryStrategy>,
+    /// `window`: most messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<usize>,
+    /// `window`: most characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chars: Option<usize>,
+    /// `window`: most characters of one message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_chars: Option<usize>,
+    /// `strip`: runs that stay word for word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_runs: Option<usize>,
+    /// `strip`: room for the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary_tokens: Option<u64>,
+    /// `managed`: the template, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// `managed`, in scenario files: the summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// `managed`: runs that whoever writes the summary reads; 0 switches it off. The template's own number where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_runs: Option<usize>,
+    /// `managed`: runs that stay word for word. The template's own number where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passthrough_runs: Option<usize>,
+    /// `managed`: below this size of the history nothing is managed. The template's own number where it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_threshold: Option<u64>,
+}
+
+/// The four ways to send older messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryStrategy {
+    /// Everything.
+    #[default]
+    Full,
+    /// The newest messages.
+    Window,
+    /// A summary of the engine's and the last runs.
+    Strip,
+    /// A summary by a template and the last runs.
+    Managed,
+}
+
+impl HistoryStrategy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Full, Self::Window, Self::Strip, Self::Managed];
+
+    /// The word in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Window => "window",
+            Self::Strip => "strip",
+            Self::Managed => "managed",
+        }
+    }
+}
+
+/// Limits of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlanSettings {
+    /// Most steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<usize>,
+    /// Most characters of a step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_chars: Option<usize>,
+}
+
+/// Whether nothing is said.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl SessionSettings {
+    /// These settings, and `lower` where they say nothing. Of two histories with different strategies the upper one counts alone.
+    #[must_use]
+    pub fn over(self, lower: Self) -> Self {
+        Self {
+            layout: self.layout.or(lower.layout),
+            budget: self.budget.over(lower.budget),
+            history: self.history.over(lower.history),
+            search: self.search.over(lower.search),
+            tools: self.tools.or(lower.tools),
+            keep_outputs: self.keep_outputs.or(lower.keep_outputs),
+            recent_runs: self.recent_runs.or(lower.recent_runs),
+            promote_selections: self.promote_selections.or(lower.promote_selections),
+            plan: PlanSettings {
+                steps: self.plan.steps.or(lower.plan.steps),
+                step_chars: self.plan.step_chars.or(lower.plan.step_chars),
+            },
+            cache_ttl: self.cache_ttl.or(lower.cache_ttl),
+        }
+    }
+
+    /// The template of a managed history, by name; none where the history is not managed.
+    pub fn template(&self) -> Option<&str> {
+        let managed = self.history.strategy == Some(HistoryStrategy::Managed);
+        managed.then(|| self.history.template.as_deref().unwrap_or(crate::manager::DEFAULT_TEMPLATE))
+    }
+}
+
+impl BudgetSettings {
+    fn over(mut self, lower: Self) -> Self {
+        let mut by_tool = lower.tool_output_chars_by_tool;
+        by_tool.append(&mut self.tool_output_chars_by_tool);
+        let mut layers = lower.layer_tokens;
+        layers.append(&mut self.layer_tokens);
+        Self {
+            prompt_tokens: self.prompt_tokens.or(lower.prompt_tokens),
+            reply_tokens: self.reply_tokens.or(lower.reply_tokens),
+            tool_output_chars: self.tool_output_chars.or(lower.tool_output_chars),
+            tool_output_chars_by_tool: by_tool,
+            item_tokens: self.item_tokens.or(lower.item_tokens),
+            layer_tokens: layers,
+            low_water: self.low_water.or(lower.low_water),
+        }
+    }
+}
+
+impl HistorySettings {
+    fn over(self, lower: Self) -> Self {
+        if self.strategy.is_some() && self.strategy != lower.strategy {
+            return self;
+        }
+        Self {
+            strategy: self.strategy.or(lower.strategy),
+            messages: self.messages.or(lower.messages),
+            chars: self.chars.or(lower.chars),
+            message_chars: self.message_chars.or(lower.message_chars),
+            keep_runs: self.keep_runs.or(lower.keep_runs),
+            summary_tokens: self.summary_tokens.or(lower.summary_tokens),
+            template: self.template.or(lower.template),
+            summary: self.summary.or(lower.summary),
+            recent_runs: self.recent_runs.or(lower.recent_runs),
+            passthrough_runs: self.passthrough_runs.or(lower.passthrough_runs),
+            token_threshold: self.token_threshold.or(lower.token_threshold),
+        }
+    }
+}
+
+/// What is said about a new session, by place.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layers {
+    /// By flags, or by who asks the API for the session. Counts most.
+    pub flags: SessionSettings,
+    /// By the agent's file, which is in the vault and may come from anywhere.
+    pub agent: SessionSettings,
+    /// By the user's configuration.
+    pub config: SessionSettings,
+}
+
+/// What holds for a tool output where nobody says.
+const OUTPUT_CHARS: usize = 8_000;
+
+impl Layers {
+    /// What holds, and what the agent's file asks for beyond its limits, in words for the user.
+    pub fn merged(self) -> (SessionSettings, Vec<String>) {
+        let (agent, refused) = limited(self.agent, &self.config);
+        (self.flags.over(agent.over(self.config)), refused)
+    }
+}
+
+/// An agent's settings without what loosens a limit: its file may lower one that the user's configuration or the program sets, not raise it.
+fn limited(mut agent: SessionSettings, user: &SessionSettings) -> (SessionSettings, Vec<String>) {
+    let mut refused = Vec::new();
+    let defaults = foreword_core::plan::PlanLimits::default();
+    let of = |number: usize| Some(number as u64);
+    let mut hold = |name: &str, asked: Option<u64>, most: Option<u64>| {
+        let (Some(asked), Some(most)) = (asked, most) else { return asked };
+        if asked > most {
+            refused.push(format!(
+                "{name} = {asked} is more than {most}, which only you can allow (in config.toml or with --set); {most} is used"
+            ));
+        }
+        Some(asked.min(most))
+    };
+    let size = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    let (own, theirs) = (&mut agent.budget, &user.budget);
+    own.prompt_tokens = hold("budget.prompt_tokens", own.prompt_tokens, theirs.prompt_tokens);
+    let reply = theirs.reply_tokens.or(Some(crate::session::DEFAULT_REPLY));
+    own.reply_tokens = hold("budget.reply_tokens", own.reply_tokens, reply);
+    own.item_tokens = hold("budget.item_tokens", own.item_tokens, theirs.item_tokens);
+    let output = theirs.tool_output_chars.or(Some(OUTPUT_CHARS)).and_then(of);
+    own.tool_output_chars = size(hold("budget.tool_output_chars", own.tool_output_chars.and_then(of), output));
+    for (tool, chars) in &mut own.tool_output_chars_by_tool {
+        let most = theirs.tool_output_chars_by_tool.get(tool).copied().and_then(of).or(output);
+        let name = format!("budget.tool_output_chars_by_tool.{tool}");
+        *chars = size(hold(&name, of(*chars), most)).unwrap_or(*chars);
+    }
+    for (layer, tokens) in &mut own.layer_tokens {
+        let name = format!("budget.layer_tokens.{layer}");
+        *tokens = hold(&name, Some(*tokens), theirs.layer_tokens.get(layer).copied()).unwrap_or(*tokens);
+    }
+    let steps = of(user.plan.steps.unwrap_or(defaults.steps));
+    agent.plan.steps = size(hold("plan.steps", agent.plan.steps.and_then(of), steps));
+    let chars = of(user.plan.step_chars.unwrap_or(defaults.step_chars));
+    agent.plan.step_chars = size(hold("plan.step_chars", agent.plan.step_chars.and_then(of), chars));
+    (agent, refused)
+}
