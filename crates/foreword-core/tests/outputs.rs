@@ -28,7 +28,7 @@ fn session(layout: Layout) -> Session {
 
 fn turn(results: Vec<TurnResult>) -> Input {
     let words = "What was paid?".to_owned();
-    Input::Turn(TurnInput { words, active_note: None, attached: Vec::new(), results, scores: std::collections::BTreeMap::new() })
+    Input::Turn(TurnInput { words, results, ..TurnInput::default() })
 }
 
 /// How a tool's output comes to a session.

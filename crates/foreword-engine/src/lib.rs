@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod chats;
 pub mod config;
 pub mod corpus;
+pub mod destination;
 pub mod doctor;
 pub mod gateway;
 pub mod launch;

@@ -94,8 +94,12 @@ pub struct Begin<'a> {
     pub session: &'a str,
     /// Its agent, by name.
     pub agent: Option<&'a str>,
+    /// Its project, by name.
+    pub project: Option<&'a str>,
     /// Its model.
     pub model: Model,
+    /// Where its requests go.
+    pub destination: Option<String>,
     /// What flags, or who asks the API, say about it.
     pub flags: SessionSettings,
     /// What the user's configuration says.
@@ -109,7 +113,7 @@ pub struct Begin<'a> {
 impl Prepared {
     /// The setup of a session, by the settings of all places; its agent is told what the template says about the conversation.
     pub fn begin(&mut self, begin: Begin<'_>) -> Result<Setup, PrepareError> {
-        let Begin { session, agent, model, flags, config, shelf, models } = begin;
+        let Begin { session, agent, project, model, destination, flags, config, shelf, models } = begin;
         let file = || agent.map(|name| format!("{}/{name}", agents::FOLDER)).unwrap_or_default();
         if let Some(preferred) = self.model.as_ref().filter(|preferred| **preferred != model.name) {
             let what = format!(
@@ -124,6 +128,8 @@ impl Prepared {
         let mut setup = Setup::of(session, model, Layout::Log, 0, Some(models));
         setup.set(&settings, template.as_ref())?;
         setup.agent = agent.map(str::to_owned);
+        setup.project = project.map(str::to_owned);
+        setup.destination = destination;
         if let Some(template) = &template {
             template.instruct(&mut self.agent);
         }

@@ -222,7 +222,7 @@ fn import(root: &Path, dice: &mut Dice) {
     let imported = Importer::new(&vault, TimeZone::UTC).import(&file).unwrap();
     let (agent, _) = vault::agent(root, None).unwrap();
     let store = Sqlite::open(&root.join(STORE)).unwrap();
-    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0, None).unwrap()).unwrap();
+    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0, None).unwrap(), None).unwrap();
     acknowledge(&format!("said {} imported {epoch}", taken.session));
 }
 

@@ -11,11 +11,12 @@ use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
+use foreword_engine::destination::address;
 use foreword_engine::manager::Manager;
 use foreword_engine::prepare::{self, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, library_of,
-    replace_turn, rewind, turn_of,
+    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, changed_agent,
+    library_of, refresh_notes, replace_turn, rewind, turn_of,
 };
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
@@ -114,10 +115,21 @@ enum Servers {
     LeftOut,
 }
 
+/// What a person sends.
+pub(crate) struct Message {
+    pub(crate) words: String,
+    /// What is attached, by name.
+    pub(crate) attach: Vec<String>,
+    /// The note that is open in front of the user.
+    pub(crate) active: Option<String>,
+    /// Whether notes, rules and the project stay as the session took them in.
+    pub(crate) frozen: bool,
+}
+
 /// What a turn is about.
 pub(crate) enum Turn {
-    /// A new one: the words, what is attached by name, and the note that is open.
-    New(String, Vec<String>, Option<String>),
+    /// A new one.
+    New(Message),
     /// The one that has no answer yet.
     GoOn,
     /// An earlier one again, counted from 1, with other words.
@@ -258,6 +270,8 @@ impl Desk {
         let mut setup = prepared.begin(prepare::Begin {
             session: &self.id,
             agent: agent.as_deref(),
+            project: project.as_deref(),
+            destination: chosen.client.as_ref().filter(|_| config.answers.script.is_none()).map(address),
             model: chosen.model,
             flags: settings.over(config.answers.settings.clone()),
             config: config.answers.config.settings.clone(),
@@ -429,10 +443,11 @@ impl Desk {
     }
 
     /// What would be sent, as a question, and why links in it were not followed.
-    fn question(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<(Question, Vec<String>), Problem> {
-        let (mut attached, missing) = self.attached(&words, named)?;
-        let vault = self.common.vault_with(active.as_slice());
-        let active = active.map(|name| active_note(&vault, name, &clock::zoned())).transpose();
+    fn question(&mut self, message: Message) -> Result<(Question, Vec<String>), Problem> {
+        let Message { words, attach: named, active, frozen } = message;
+        let (mut attached, mut missing) = self.attached(&words, &named)?;
+        let vault = self.common.vault_now();
+        let active = active.map(|name| active_note(&vault, &name, &clock::zoned())).transpose();
         let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;
         for problem in active.iter().flat_map(|active| &active.problems) {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
@@ -442,27 +457,39 @@ impl Desk {
         attached.extend(active);
         let kept = self.kept()?;
         let library = library_of(kept, &vault, &clock::zoned())?;
-        let turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
+        let mut turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
+        if !frozen {
+            missing.extend(refresh_notes(kept, &vault, &mut turn, &clock::zoned()));
+        }
         Ok((Question { turn, library }, missing))
     }
 
+    /// Goes on with the files of the session's agent and project as they are now; what changed, in words.
+    fn refresh_agent(&mut self) -> Result<Vec<String>, Problem> {
+        let common = Arc::clone(&self.common);
+        let kept = self.kept()?;
+        let (vault, shelf, places) = (common.vault_now(), common.shelf(), &common.config.places);
+        match common.runtime.block_on(changed_agent(kept, &vault, places, &shelf, &clock::zoned())) {
+            Ok(Some((agent, changes))) => {
+                kept.replace_agent(agent, now_ms())?;
+                Ok(vec![format!("{}; this holds from this question on", changes.join(", "))])
+            }
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Ok(vec![format!("{error}; the session keeps the agent and project that it has")]),
+        }
+    }
+
     /// What would be sent; nothing is sent or kept.
-    pub(crate) fn preview(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Preview, Problem> {
-        let (question, missing) = self.question(words, named, active)?;
+    pub(crate) fn preview(&mut self, message: Message) -> Result<Preview, Problem> {
+        let (question, missing) = self.question(message)?;
         self.answering()?;
         self.previewed(question, missing)
     }
 
     /// The same of a session that has not begun. Nobody has to be there who would answer.
-    pub(crate) fn preview_first(
-        &mut self,
-        new: Begin,
-        words: String,
-        named: &[String],
-        active: Option<&str>,
-    ) -> Result<Preview, Problem> {
+    pub(crate) fn preview_first(&mut self, new: Begin, message: Message) -> Result<Preview, Problem> {
         let servers = self.sketch(new)?;
-        let (question, missing) = self.question(words, named, active)?;
+        let (question, missing) = self.question(message)?;
         let mut preview = self.previewed(question, missing)?;
         if !servers.is_empty() {
             let servers = servers.join(", ");
@@ -529,8 +556,10 @@ impl Desk {
     fn ready(&mut self, turn: Turn) -> Result<Ready, Problem> {
         let mut missing = Vec::new();
         let (number, words) = match turn {
-            Turn::New(words, named, active) => {
-                let (question, missing) = self.question(words, &named, active.as_deref())?;
+            Turn::New(message) => {
+                let changed = if message.frozen { Vec::new() } else { self.refresh_agent()? };
+                let (question, mut missing) = self.question(message)?;
+                missing.splice(0..0, changed);
                 self.answering()?;
                 return Ok(Ready { question: Some(question), number: self.turns()? + 1, missing });
             }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use foreword_engine::audit::AuditedApprove;
+use foreword_engine::destination::{Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
@@ -18,7 +19,7 @@ use crate::approve::Asker;
 use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::hub::Line;
-use crate::problem::{Problem, UNAVAILABLE};
+use crate::problem::{CONFLICT, Problem, UNAVAILABLE};
 
 /// The workbench, and what of it depends on the user.
 pub(crate) struct Tools {
@@ -132,7 +133,13 @@ pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop:
         return Ok(voice);
     }
     let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
-    match answers.choose(Some(&name))?.client {
+    let choose = |base_url: Option<&str>| answers.choose_at(Some(&name), base_url).map_err(|problem| problem.detail);
+    let chosen = Destinations::new(&common.config.places.state).going_on(kept.setup(), None, choose);
+    let client = chosen.map_err(|error| Problem::new(CONFLICT, error))?.client;
+    if !kept.setup().client {
+        kept.set_destination(client.as_ref().map(address), now_ms());
+    }
+    match client {
         None => Ok(Voice::Here(Box::new(embedded(common, stop)?))),
         // The session's record says how its model is spoken to, whatever the configuration has become.
         Some(client) => Ok(Voice::There(common.client(ClientConfig { dialect, ..client })?)),

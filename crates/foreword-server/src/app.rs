@@ -135,26 +135,33 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The vault, looked at again where that was some time ago and nobody is reading it.
+    /// The vault. Its list of notes is read again once it is too old.
     pub(crate) fn vault(&self) -> Arc<Vault> {
         self.vault_once(|_, looked| looked.elapsed() > FRESH)
     }
 
-    /// The same, looked through again where one of these notes is not in it: a note can be newer than the list of notes.
+    /// The same, read again also if one of these notes is not in it: a note can be newer than the list.
     pub(crate) fn vault_with(&self, wanted: &[&str]) -> Arc<Vault> {
-        self.vault_once(|vault, looked| {
-            looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err())
-        })
+        self.vault_once(|vault, looked| looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err()))
+    }
+
+    /// The same, read again now.
+    pub(crate) fn vault_now(&self) -> Arc<Vault> {
+        self.vault_once(|_, _| true)
     }
 
     fn vault_once(&self, is_stale: impl FnOnce(&Vault, Instant) -> bool) -> Arc<Vault> {
         let mut held = self.vault.lock().unwrap_or_else(PoisonError::into_inner);
         let (vault, looked) = &mut *held;
-        if is_stale(vault, *looked)
-            && let Some(vault) = Arc::get_mut(vault)
-        {
-            vault.refresh();
-            *looked = Instant::now();
+        if is_stale(vault, *looked) {
+            if let Some(vault) = Arc::get_mut(vault) {
+                vault.refresh();
+                *looked = Instant::now();
+            } else if let Ok(opened) = open(&self.root, &self.config.places) {
+                // Others still read the old list; they keep it.
+                *vault = Arc::new(opened);
+                *looked = Instant::now();
+            }
         }
         Arc::clone(vault)
     }

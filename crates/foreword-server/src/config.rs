@@ -70,7 +70,12 @@ pub struct Answers {
 impl Answers {
     /// The model of that name, or the server's, and how it is spoken to.
     pub(crate) fn choose(&self, name: Option<&str>) -> Result<Chosen, Problem> {
-        let server = Server { base_url: self.base_url.as_deref(), window: self.window };
+        self.choose_at(name, None)
+    }
+
+    /// The same at this address; else at the server's, where it has one.
+    pub(crate) fn choose_at(&self, name: Option<&str>, base_url: Option<&str>) -> Result<Chosen, Problem> {
+        let server = Server { base_url: base_url.or(self.base_url.as_deref()), window: self.window };
         let chosen = self.config.choose(name.or(self.model.as_deref()), server);
         chosen.map_err(|error| Problem::new(NOT_FOUND, error))
     }

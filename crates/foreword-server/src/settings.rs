@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use foreword_engine::config::Chosen;
+use foreword_engine::destination::{address, may_move};
 use foreword_engine::prepare::servers_of;
-use foreword_engine::session::{Agent, HistoryPolicy, Input, ItemId, Mode, Setup, embedded_file};
+use foreword_engine::session::{Agent, HistoryPolicy, Mode, Setup, embedded_file};
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
-use foreword_engine::vault::{Include, agent as load};
+use foreword_engine::vault::agent as load;
 
 use crate::actor::Desk;
 use crate::answer::{Tools, asking_of};
@@ -60,7 +61,10 @@ impl Desk {
         if kept.setup().model.name == chosen.model.name {
             return Ok(());
         }
-        kept.use_model(chosen.model, Some(models), now_ms())?;
+        let configured = config.answers.choose(Some(&kept.setup().model.name)).ok();
+        may_move::<String>(kept.setup(), configured.as_ref(), &chosen, false).map_err(|error| Problem::new(CONFLICT, error))?;
+        let destination = chosen.client.as_ref().map(address);
+        kept.use_model(chosen.model, destination, Some(models), now_ms())?;
         self.voice = None;
         Ok(())
     }
@@ -78,12 +82,9 @@ impl Desk {
         if let Some(template) = kept.setup().template.as_deref().and_then(|name| common.shelf().find(name).ok()) {
             template.instruct(&mut agent);
         }
-        let old = kept.session().agent().clone();
-        let taken = old.clone();
+        let taken = kept.session().agent().clone();
         let agent = Agent { memory: taken.memory, project: taken.project, servers: taken.servers, tools: taken.tools, ..agent };
-        if agent != old {
-            kept.change_agent(agent, now_ms())?;
-        }
+        kept.replace_agent(agent, now_ms())?;
         let (servers, _) = servers_of(&common.vault(), Some(&name)).unwrap_or_default();
         let has_servers = !servers.is_empty() && !kept.setup().is_embedded();
         if has_servers && self.hands.as_ref().is_none_or(|hands| hands.servers != servers) {
@@ -91,16 +92,6 @@ impl Desk {
             self.hands = None;
             let (kept, hands) = self.equipped()?;
             hands.update(kept)?;
-        }
-        let kept = self.kept()?;
-        let agent = kept.session().agent();
-        let was = |id: &ItemId| old.find(id).is_some_and(|item| item.include == Include::Always);
-        let always = agent.items().into_iter().filter(|item| item.include == Include::Always).map(|item| item.id);
-        let joining: Vec<ItemId> = always.filter(|id| !was(id)).collect();
-        for id in joining {
-            if !kept.session().included().iter().any(|(member, _)| *member == id) {
-                kept.tell(Input::Add(id), now_ms())?;
-            }
         }
         self.changed();
         Ok(())

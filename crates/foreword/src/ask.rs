@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::destination::address;
 use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
+    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, changed_agent, library_of, new_session_id,
+    refresh_notes,
 };
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
@@ -108,6 +110,9 @@ pub(crate) struct SessionArgs {
     /// The project of a new session: a note in Foreword/Projects
     #[arg(long)]
     project: Option<String>,
+    /// Leave notes, rules and the project as they were when the session took them in, even if they changed since
+    #[arg(long)]
+    pub(crate) frozen: bool,
     /// How turns are carried: chat (plain, with tools), qa (search the notes first, cite them), plan (choose tools in one go), agent
     /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
     #[arg(long)]
@@ -145,6 +150,9 @@ impl SessionArgs {
                 if let Some(mode) = self.mode {
                     kept.set_mode(mode, now_ms());
                 }
+                if !self.frozen {
+                    refresh_agent(&mut kept, vault, &place.vault)?;
+                }
                 self.tools.equip(place, vault, kept, model.find(keep))?
             }
             None => self.begin(place, vault, model, keep)?,
@@ -169,12 +177,17 @@ impl SessionArgs {
         let mut setup = prepared.begin(Begin {
             session: &id,
             agent: self.agent.as_deref(),
+            project: self.project.as_deref(),
             model: chosen.model.clone(),
+            destination: chosen.client.as_ref().filter(|_| model.script.is_none()).map(address),
             flags,
             config: config.settings.clone(),
             shelf: &templates::shelf(&place.vault),
             models: &models,
         })?;
+        if keep == Keep::Everything {
+            model.remember_address()?;
+        }
         let Prepared { agent, servers, asking, problems, .. } = prepared;
         for problem in &problems {
             note(shown(&problem.to_string()));
@@ -243,7 +256,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let active = args.session.active.as_deref().map(|name| active(&vault, name, &mut warned)).transpose()?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
-    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached, active)?) };
+    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached, active, args.session.frozen)?) };
     if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
@@ -265,11 +278,32 @@ pub(crate) fn question(
     words: &str,
     mut attached: Vec<Version>,
     active: Option<Version>,
+    frozen: bool,
 ) -> Result<Question> {
-    let library = library_of(kept, vault, &foreword_engine::clock::zoned())?;
+    let now = foreword_engine::clock::zoned();
+    let library = library_of(kept, vault, &now)?;
     let active_note = active.as_ref().map(|version| version.id.clone());
     attached.extend(active);
-    Ok(Question { turn: TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() }, library })
+    let mut turn = TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() };
+    if !frozen {
+        refresh_notes(kept, vault, &mut turn, &now).iter().for_each(|text| note(shown(text)));
+    }
+    Ok(Question { turn, library })
+}
+
+/// Goes on with the files of the session's agent and project as they are now, and says what changed.
+pub(crate) fn refresh_agent(kept: &mut Kept, vault: &Vault, folder: &Path) -> Result<()> {
+    let (places, shelf, now) = (places()?, templates::shelf(folder), foreword_engine::clock::zoned());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match runtime.block_on(changed_agent(kept, vault, &places, &shelf, &now)) {
+        Ok(Some((agent, changes))) => {
+            kept.replace_agent(agent, now_ms())?;
+            note(shown(&format!("{}; this holds from this question on", changes.join(", "))));
+        }
+        Ok(None) => {}
+        Err(error) => note(shown(&format!("{error}; the session keeps the agent and project that it has"))),
+    }
+    Ok(())
 }
 
 /// The note that is open in front of the user.

@@ -70,7 +70,8 @@ const COMMANDS: &[Command] = &[
     command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
     command(SENT, "/cost", "what the session used and cost so far"),
     command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
-    command(SESSION, "/model [NAME]", "who answers; with a name, that model answers from here on"),
+    command(SESSION, "/model [NAME [URL]]", "the model that answers; with a name, that model answers from here on"),
+    command(SESSION, "/plan [cancel]", "the plan that agent mode works on; cancel ends it"),
     command(SESSION, "/fold [FOCUS]", "fold with the next question: old runs become the summary; says first what would leave"),
     command(SESSION, "/undo", "take the last fold back"),
     command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
@@ -114,7 +115,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
     let active = args.session.active.clone();
-    let mut chat = Chat { kept, answering, vault, waiting, active, warned, script: args.model.script.clone() };
+    let (script, frozen) = (args.model.script.clone(), args.session.frozen);
+    let mut chat = Chat { kept, answering, vault, waiting, active, warned, script, frozen };
     loop {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
@@ -167,6 +169,8 @@ struct Chat {
     warned: Warned,
     /// What plays every model.
     script: Option<PathBuf>,
+    /// Whether notes and rules stay as they were.
+    frozen: bool,
 }
 
 impl Chat {
@@ -200,6 +204,7 @@ impl Chat {
                 Err(error) => note(shown(&error.to_string())),
             },
             "/summary" => self.summary(),
+            "/plan" => self.plan(rest),
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
@@ -244,6 +249,28 @@ impl Chat {
         }
         if let Some(view) = self.kept.view() {
             summary::show(view);
+        }
+    }
+
+    /// Shows the current plan, or ends it.
+    fn plan(&mut self, rest: &str) {
+        let Some(plan) = self.kept.session().current_plan().cloned() else {
+            return println!("there is no plan at work; a model makes one in agent mode");
+        };
+        match rest {
+            "" => {
+                let (at, of) = plan.position();
+                for (number, step) in (1..).zip(plan.steps()) {
+                    println!("{} {number:>2}  {}", if number == at { "›" } else { " " }, one_line(step, 200));
+                }
+                let rests = if self.kept.mode() == Mode::Agent { "" } else { "; it rests until a turn in agent mode" };
+                println!("step {at} of {of}{rests}; `/plan cancel` ends the plan");
+            }
+            "cancel" => match self.kept.tell(Input::CancelPlan, now_ms()) {
+                Ok(_) => println!("the plan is cancelled"),
+                Err(error) => note(shown(&error.to_string())),
+            },
+            _ => note("/plan shows the current plan, `/plan cancel` ends it"),
         }
     }
 
@@ -367,7 +394,7 @@ impl Chat {
         let linked = self.linked(words);
         let attached = self.waiting.iter().cloned().chain(linked).collect();
         let active = self.active();
-        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
+        let question = ask::question(&self.kept, &self.vault, words, attached, active, self.frozen)?;
         preview::run(&self.kept, question, &mut self.answering.hands, preview::Form::Table)?;
         Ok(())
     }
@@ -384,14 +411,15 @@ impl Chat {
 
     /// Whoever answers is reached for first: what is wrong with that is said before anything changes.
     fn change_model(&mut self, name: &str) -> Result<()> {
-        let wanted = ModelArgs { model: Some(name.to_owned()), base_url: None, window: None, script: self.script.clone() };
-        let chosen = wanted.choose(&config::load()?)?;
-        wanted.prepare(&chosen)?;
+        let (name, base_url) = name.split_once(' ').map_or((name, None), |(name, url)| (name, Some(url.trim().to_owned())));
+        let wanted = ModelArgs { model: Some(name.to_owned()), base_url, window: None, script: self.script.clone() };
+        let config = config::load()?;
+        let chosen = wanted.choose(&config)?;
         let reached = match self.script {
             Some(_) => None,
-            None => Some(model::reach(chosen.client, &self.answering.stop)?),
+            None => Some(model::reach(chosen.client.clone(), &self.answering.stop)?),
         };
-        model::change(&mut self.kept, chosen.model)?;
+        wanted.move_to(&mut self.kept, &config, chosen)?;
         if let Some((speaker, place)) = reached {
             self.answering.speaker = speaker;
             self.answering.place = place;
@@ -425,10 +453,15 @@ impl Chat {
     }
 
     fn ask(&mut self, words: &str) -> Result<()> {
+        self.vault.refresh();
+        if !self.frozen {
+            let folder = self.vault.root().to_owned();
+            ask::refresh_agent(&mut self.kept, &self.vault, &folder)?;
+        }
         let linked = self.linked(words);
         let attached = std::mem::take(&mut self.waiting).into_iter().chain(linked).collect();
         let active = self.active();
-        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
+        let question = ask::question(&self.kept, &self.vault, words, attached, active, self.frozen)?;
         self.answering.stop.store(false, Ordering::Relaxed);
         answer::run(&mut self.kept, Some(question), &mut self.answering, Shown::Live)?;
         Ok(())

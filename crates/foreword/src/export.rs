@@ -127,7 +127,7 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
             }
         };
         let setup = Setup::new("", None, Layout::Log, 0, Some(&places()?.models))?;
-        let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup)?;
+        let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup, Some(&places()?.models))?;
         if args.json {
             writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&chat, &taken.session))?)?;
         } else {

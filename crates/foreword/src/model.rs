@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::audit::Audit;
-use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
+use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, Server};
+use foreword_engine::destination::{Destinations, address, may_move};
 use foreword_engine::session::{Embedded, Kept, Outputs, Remote, Script, Speaker, Stop, embedded_file};
 use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
@@ -102,15 +103,38 @@ impl ModelArgs {
 
     /// Lets the model that is named answer in a session that is there.
     pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
-        if self.model.is_none() {
+        let Some(name) = &self.model else { return Ok(()) };
+        if *name == kept.setup().model.name {
             return Ok(());
         }
-        let chosen = self.choose(&config::load()?)?;
+        let config = config::load()?;
+        let chosen = self.choose(&config)?;
         if chosen.model.name == kept.setup().model.name {
             return Ok(());
         }
+        self.move_to(kept, &config, chosen).map(drop)
+    }
+
+    /// Lets a chosen model answer in a session that is there, unless the session would leave its server in silence.
+    pub(crate) fn move_to(&self, kept: &mut Kept, config: &Config, chosen: Chosen) -> Result<Option<ClientConfig>> {
         self.prepare(&chosen)?;
-        change(kept, chosen.model)
+        if self.script.is_none() {
+            let configured = config.choose(Some(&kept.setup().model.name), Server::default()).ok();
+            may_move::<ChooseError>(kept.setup(), configured.as_ref(), &chosen, self.base_url.is_some())?;
+        }
+        self.remember_address()?;
+        let destination = chosen.client.as_ref().filter(|_| self.script.is_none()).map(address);
+        kept.use_model(chosen.model, destination, Some(&places()?.models), now_ms())?;
+        Ok(chosen.client)
+    }
+
+    /// The user named this address, so that later sessions may go on there.
+    pub(crate) fn remember_address(&self) -> Result<()> {
+        if let Some(url) = &self.base_url {
+            let remembered = Destinations::new(&places()?.state).allow(url);
+            remembered.context("Failed to remember the address of --base-url")?;
+        }
+        Ok(())
     }
 
     /// How notes are found beside this model: where a script answers or nothing is sent, nothing is fetched.
@@ -119,10 +143,13 @@ impl ModelArgs {
     }
 
     /// The way to a session's model; none to the one that runs in this process.
-    fn way(&self, kept: &Kept) -> Result<Option<ClientConfig>> {
-        let (name, dialect) = (&kept.setup().model.name, kept.setup().dialect);
-        let chosen = config::load()?.choose(Some(name), Server { window: None, ..self.server() });
+    fn way(&self, kept: &mut Kept) -> Result<Option<ClientConfig>> {
+        let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
+        let config = config::load()?;
+        let choose = |base_url: Option<&str>| config.choose(Some(&name), Server { base_url, window: None });
+        let chosen = Destinations::new(&places()?.state).going_on(kept.setup(), self.base_url.as_deref(), choose);
         let chosen = chosen.with_context(|| format!("session {} cannot go on with its model", kept.id()))?;
+        kept.set_destination(chosen.client.as_ref().map(address), now_ms());
         // The session's record says how it is spoken to, whatever the configuration has become.
         Ok(chosen.client.map(|client| ClientConfig { dialect, ..client }))
     }
@@ -155,17 +182,11 @@ pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn S
         Some(client) => {
             // A log that cannot be written does not keep people from their model.
             let _ = Audit::new(&places()?.state).url(client.address(), "model");
-            let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
-            let place = format!("at {address}: what you ask and attach is sent there");
+            let place = format!("at {}: what you ask and attach is sent there", address(&client));
             (Box::new(Remote::new(client, Arc::clone(stop))?), place)
         }
         None => (Box::new(embedded(Arc::clone(stop))?), "in this process: nothing leaves this machine".to_owned()),
     })
-}
-
-/// Lets another model answer in a session from here on.
-pub(crate) fn change(kept: &mut Kept, model: Model) -> Result<()> {
-    Ok(kept.use_model(model, Some(&places()?.models), now_ms())?)
 }
 
 fn embedded(stop: Stop) -> Result<Embedded> {

@@ -79,6 +79,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     anyhow::ensure!(args.vault.is_dir(), "{} is not a folder", args.vault.display());
     let config = config::load()?;
     args.model.prepare(&args.model.choose(&config)?)?;
+    args.model.remember_address()?;
     let vault = args.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", args.vault.display()))?;
     let places = places()?;
     let reach = reach(args, &places.state)?;

@@ -39,6 +39,15 @@ pub struct TurnInput {
     pub results: Vec<TurnResult>,
     /// What the search gave to `agent`-mode items, by chunk.
     pub scores: BTreeMap<ItemId, Vec<f64>>,
+    /// Current versions of notes that the prompt holds in an older one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refreshed: Vec<Version>,
+    /// Notes that the prompt holds and the vault no longer does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<ItemId>,
+    /// Whether this turn leaves the current plan alone: its step is not part of the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_suspended: bool,
 }
 
 /// A message of a conversation that was had elsewhere.
@@ -125,6 +134,8 @@ pub enum Input {
     Idle(u64),
     /// The user stops the run.
     Interrupt,
+    /// The user ends the current plan.
+    CancelPlan,
     /// The user asks for a fold.
     Fold,
     /// The user takes the last fold back.

@@ -102,6 +102,8 @@ struct Turn {
     notices: Vec<Notice>,
     /// The step the plan was on when the turn began.
     directive: Option<String>,
+    /// Whether the plan rests while this turn runs.
+    plan_suspended: bool,
     images: Vec<Image>,
     /// What searches found that the model asked for: the output it stands in, and its entry in the record.
     found: Vec<(ItemId, ContextEntry)>,
@@ -153,7 +155,7 @@ pub struct Session {
     tokenizer: Arc<dyn Tokenizer>,
     agent: Agent,
     members: Vec<(ItemId, Include)>,
-    /// What the user removed: the search may not bring it back.
+    /// What the user removed, and what is no longer in the vault: the search may not bring it back.
     removed: BTreeSet<ItemId>,
     /// Every item that was ever shown.
     seen: BTreeSet<ItemId>,
@@ -255,6 +257,10 @@ impl Session {
             Input::Plan { steps, answered } => self.plan(&steps, answered),
             Input::TaskComplete { answered } => self.task_complete(answered),
             Input::ActionPrompt => self.action_prompt(),
+            Input::CancelPlan => {
+                self.cancel_plan();
+                Due::Nothing
+            }
             Input::Interrupt => {
                 self.close_open_calls();
                 Due::Nothing
@@ -535,6 +541,19 @@ impl Session {
     /// The plan at work.
     pub fn current_plan(&self) -> Option<&Plan> {
         self.history.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// Whether an item was removed: by the user, or because it is no longer in the vault.
+    pub fn is_removed(&self, id: &ItemId) -> bool {
+        self.removed.contains(id)
+    }
+
+    /// The current versions of the notes that the prompt holds.
+    pub fn notes_in_prompt(&self) -> Vec<&Version> {
+        let of_turn = self.turn.iter().flat_map(|turn| &turn.attached).map(|wanted| &*wanted.version);
+        let of_turn = of_turn.filter(|version| self.library.current(&version.id).is_none());
+        let standing = self.library.current_versions().into_iter().map(|entry| &*entry.version);
+        standing.chain(of_turn).filter(|version| version.id.kind() == Kind::Note).collect()
     }
 
     /// What is in the session, by the agent's word or by the user's hand.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::draft::Draft;
 use super::input::{Due, TurnInput, TurnResult};
-use super::{ResultBlock, ResultPart, Session, Turn, Wanted};
+use super::{Notice, ResultBlock, ResultPart, Session, Turn, Wanted};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Form, Inclusion, LeftOut};
 use crate::hash::Hash;
@@ -21,6 +21,7 @@ use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
 use crate::settings::Layout;
 use crate::summary::{Effect, Run};
+use crate::text::fence::one_line;
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
 
@@ -38,7 +39,7 @@ impl Session {
         let words: Arc<str> = Arc::from(input.words.as_str());
         let unit = self.history.units.len();
         self.summary.asked(unit, id, &words);
-        for version in &input.attached {
+        for version in input.refreshed.iter().chain(&input.attached) {
             self.summary.read(unit, id, &version.id, version.hash);
         }
         let mut draft = Draft::new(&*self.tokenizer);
@@ -50,7 +51,14 @@ impl Session {
         self.history.directive = None;
 
         let (mut chosen, mut left_out) = self.choose(&input);
-        let mut attached = self.attached(input.attached);
+        for version in &input.refreshed {
+            let text = format!("{} changed in the vault since it was sent; this request brings its new text", version.id);
+            self.note("note_changed", Some(version.id.clone()), text);
+        }
+        for id in input.gone {
+            self.note_gone(id);
+        }
+        let mut attached = self.attached(input.refreshed, input.attached);
         for wanted in &attached {
             self.removed.remove(&wanted.version.id);
             self.pending_notices.retain(|notice| notice.version.is_some() || notice.item != wanted.version.id);
@@ -90,7 +98,8 @@ impl Session {
             results,
             chosen,
             notices: std::mem::take(&mut self.pending_notices),
-            directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()),
+            directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()).filter(|_| !input.plan_suspended),
+            plan_suspended: input.plan_suspended,
             images,
             found: Vec::new(),
             left_out,
@@ -130,13 +139,31 @@ impl Session {
         }
     }
 
-    /// Items of this turn: those that joined the session since the last one, then the attached. The last of an item counts.
-    fn attached(&mut self, versions: Vec<Version>) -> Vec<Wanted> {
+    /// A note of the prompt is no longer in the vault. The model is told once; the text stays until a fold.
+    fn note_gone(&mut self, id: ItemId) {
+        if !self.removed.insert(id.clone()) {
+            return;
+        }
+        self.note("note_gone", Some(id.clone()), format!("{id} is no longer in the vault; the prompt still holds its last text"));
+        let name = one_line(&id.to_string());
+        let text =
+            format!("<engine_notice>\nNo longer in the vault, so its text above may be out of date: {name}\n</engine_notice>");
+        let tokens = self.count(&text);
+        self.pending_notices.push(Notice { item: id, version: None, text: text.into(), tokens });
+    }
+
+    /// Items of this turn: those that joined the session since the last one, those that changed, then the attached. The last of an item
+    /// counts.
+    fn attached(&mut self, refreshed: Vec<Version>, versions: Vec<Version>) -> Vec<Wanted> {
         let joined = std::mem::take(&mut self.pending_members).into_iter().filter_map(|id| {
             let include = self.members.iter().find(|(member, _)| *member == id).map_or(Include::Manual, |(_, include)| *include);
             Some((Version::catalogued(&self.agent.find(&id)?), include))
         });
-        let joined: Vec<(Version, Include)> = joined.collect();
+        let mut joined: Vec<(Version, Include)> = joined.collect();
+        for version in refreshed {
+            let include = self.library.current(&version.id).map_or(Include::Manual, |standing| standing.include);
+            joined.push((version, include));
+        }
         let mut attached: Vec<Wanted> = Vec::new();
         for (version, include) in joined.into_iter().chain(versions.into_iter().map(|version| (version, Include::Manual))) {
             let wanted = Wanted { version: Arc::new(version), include, score: None };
@@ -404,9 +431,19 @@ impl Session {
         let id = self.message_id();
         self.summary.planned(unit, id, plan.steps().len());
         self.history.directive = Some(plan.directive());
+        if let Some(turn) = &mut self.turn {
+            turn.plan_suspended = false;
+        }
         let accepted = plan.accepted();
         self.history.plan = Some((plan, unit));
         self.answer_or_say(call, answered, &accepted)
+    }
+
+    /// The plan ends where it is; its steps stay in the call that brought them.
+    pub(super) fn cancel_plan(&mut self) {
+        let kind = if self.history.plan.take().is_some() { "plan_cancelled" } else { "no_plan" };
+        self.history.directive = None;
+        self.note(kind, None, if kind == "no_plan" { "there is no plan to cancel" } else { "the user cancelled the plan" });
     }
 
     /// The current step is done.

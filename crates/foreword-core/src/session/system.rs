@@ -301,6 +301,9 @@ impl Session {
 
     /// The current step is told again where the line that told it is no longer shown.
     fn restate_directive(&mut self) {
+        if self.turn.as_ref().is_some_and(|turn| turn.plan_suspended) {
+            return;
+        }
         let Some(directive) = self.history.plan.as_ref().map(|(plan, _)| plan.directive()) else { return };
         let told_by = |message: &Arc<Message>| {
             message.pieces.iter().any(|piece| piece.origin == Origin::Engine("directive") && *piece.text == *directive)

@@ -52,13 +52,28 @@ impl Kept {
         Ok(true)
     }
 
+    /// Remembers where its requests go from here on.
+    pub fn set_destination(&mut self, destination: Option<String>, at_ms: i64) {
+        if self.setup.destination != destination {
+            self.setup.destination = destination;
+            self.store_told(&Told::Settings(Box::new(self.setup.clone())), at_ms, false, Vec::new());
+        }
+    }
+
     /// Lets another model answer from here on, with the same settings. The embedded model cannot use tools: they would only fill its window.
-    pub fn use_model(&mut self, model: Model, models: Option<&Path>, at_ms: i64) -> Result<(), ChangeError> {
+    /// `destination` is where its requests go.
+    pub fn use_model(
+        &mut self,
+        model: Model,
+        destination: Option<String>,
+        models: Option<&Path>,
+        at_ms: i64,
+    ) -> Result<(), ChangeError> {
         let old = &self.setup;
         let mut setup = Setup::of(&self.row.id, model, old.settings.layout, 0, models);
         setup.set(&old.wanted, None)?;
-        let (agent, template) = (old.agent.clone(), old.template.clone());
-        let mut setup = Setup { agent, template, ttl: old.ttl, client: old.client, ..setup };
+        let (agent, project, template) = (old.agent.clone(), old.project.clone(), old.template.clone());
+        let mut setup = Setup { agent, project, template, destination, ttl: old.ttl, client: old.client, ..setup };
         setup.choose_tool_style(self.session.agent());
         self.change_model(setup, models, at_ms)?;
         if self.setup.is_embedded() {

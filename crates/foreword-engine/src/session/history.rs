@@ -1,7 +1,7 @@
 //! Going back: forks beside a session, and a session that goes on from an earlier turn.
 
 use foreword_core::session::{Input, TurnInput};
-use foreword_store::{Counts, Entry, Fork, Store, StoreError, Write};
+use foreword_store::{Counts, Document, Entry, Fork, Store, StoreError, Write};
 use serde_json::Value;
 
 use super::chronicle::{Line, entries, entries_until};
@@ -30,10 +30,39 @@ fn begins(kind: &str, body: &Value) -> u64 {
     }
 }
 
+/// Whether an entry of this kind is part of the turn before it.
+fn belongs_to_turn(kind: &str) -> bool {
+    const KINDS: [&str; 13] = [
+        "turn",
+        "imported",
+        "past",
+        "assistant",
+        "tool_result",
+        "plan",
+        "task_complete",
+        "action_prompt",
+        "interrupt",
+        "edited",
+        "ended",
+        "cited",
+        "ending",
+    ];
+    KINDS.contains(&kind)
+}
+
+/// Whether an entry of this kind is a setting, or something that the user added to the session or took out of it.
+fn is_set_by_user(kind: &str) -> bool {
+    const KINDS: [&str; 9] = ["model", "settings", "mode", "history", "agent", "add", "remove", "pin", "unpin"];
+    KINDS.contains(&kind)
+}
+
 /// How far the records go at the end of the first `turns` turns.
 fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreError> {
     let mut begun = 0;
     let mut inputs = store.session(session)?.counts.inputs;
+    // Where the last entry of a turn stands that belongs to it: other settings, another model or another agent that came behind it are
+    // for the next turn.
+    let mut end = None;
     for entry in store.log_packed(session, 0)? {
         let begins = begins(&entry.kind, &entry.body);
         if begins > 0 && begun + begins > turns {
@@ -42,10 +71,13 @@ fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreErro
                     "session {session} was taken over from elsewhere up to turn {begins}; it can go back to there, not further"
                 )));
             }
-            inputs = entry.number;
+            inputs = end.filter(|_| turns > 0).unwrap_or(entry.number);
             break;
         }
         begun += begins;
+        if belongs_to_turn(&entry.kind) {
+            end = Some(entry.number + 1);
+        }
     }
     if begun < turns {
         return Err(StoreError::Refused(format!("session {session} has {begun} turns, not {turns}")));
@@ -73,9 +105,24 @@ fn branch_off(
     if let Some(same) = now.get(..then.len()).filter(|same| *same != then) {
         told.push(Told::Edited(same.iter().cloned().map(Line::from).collect()));
     }
-    told.extend(turn.map(|turn| Told::Input(Input::Turn(turn))));
     let mut writes = Vec::new();
-    for told in told {
+    if turn.is_some() {
+        // What the user set since then holds for the turn that is said again.
+        for entry in store.log_packed(session, at.inputs)? {
+            if is_set_by_user(&entry.kind) {
+                let refused = |error: serde_json::Error| StoreError::Refused(format!("the branch cannot be stored: {error}"));
+                let body = Document::of(&store.unpack(entry.body)?).map_err(refused)?;
+                writes.push(Write::Input(Entry { kind: entry.kind, run: turns.saturating_sub(1), at_ms, cut_off: false, body }));
+            }
+        }
+    }
+    let told_before = told.len();
+    told.extend(turn.map(|turn| Told::Input(Input::Turn(turn))));
+    let set = std::mem::take(&mut writes);
+    for (place, told) in told.into_iter().enumerate() {
+        if place == told_before {
+            writes.extend(set.iter().cloned());
+        }
         let run = if matches!(told, Told::Input(Input::Turn(_))) { turns } else { turns.saturating_sub(1) };
         let (kind, body) = told.parts().map_err(|error| StoreError::Refused(format!("the branch cannot be stored: {error}")))?;
         writes.push(Write::Input(Entry { kind, run, at_ms, cut_off: false, body }));

@@ -1,5 +1,7 @@
 //! A conversation from a file becomes a session.
 
+use std::path::Path;
+
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use foreword_core::version::Version;
@@ -26,7 +28,15 @@ pub struct TakenIn {
 }
 
 /// Makes a session of a conversation. The same file leads to the same session, however often it is taken in.
-pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup: Setup) -> Result<TakenIn, OpenSessionError> {
+///
+/// `models` is the folder of local models, whose tokenizers the setup may need.
+pub fn take_in(
+    store: Box<dyn Store>,
+    imported: &Imported,
+    agent: &Agent,
+    setup: Setup,
+    models: Option<&Path>,
+) -> Result<TakenIn, OpenSessionError> {
     let session = name(imported);
     let begun = match store.session(&session) {
         Ok(row) if row.counts.inputs > 0 => return Ok(TakenIn { session, known: true }),
@@ -39,9 +49,9 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     let last = times.max().unwrap_or(ours.epoch_ms);
     let setup = Setup { settings: foreword_core::settings::Settings { session: session.clone(), ..setup.settings }, ..setup };
     let mut kept = if begun {
-        Kept::open(store, &session, None, None)?
+        Kept::open(store, &session, models, None)?
     } else {
-        Kept::begin(store, &session, agent, &setup, None, None, ours.epoch_ms)?
+        Kept::begin(store, &session, agent, &setup, models, None, ours.epoch_ms)?
     };
     let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
     let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());

@@ -73,6 +73,7 @@ impl Kept {
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             tell(&mut session, Input::Idle(idle_s))?;
         }
+        turn.plan_suspended = self.suspends_plan();
         let mut problems = self.look_for(&mut turn, session.agent(), hands);
         tell(&mut session, Input::Turn(turn))?;
         let envelope = session.request()?;

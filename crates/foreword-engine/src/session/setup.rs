@@ -42,6 +42,12 @@ pub struct Setup {
     /// The agent it began with, by name: its tool servers are started anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The project it began with, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The base URL that its requests go to; none where its model runs in this process, or where nothing was sent yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
     /// The template by which its history is managed, by name: it is read anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
@@ -112,6 +118,8 @@ impl Setup {
             tokenizer,
             ttl: Ttl::default(),
             agent: None,
+            project: None,
+            destination: None,
             template: None,
             wanted: SessionSettings::default(),
             client: false,

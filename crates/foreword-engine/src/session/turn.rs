@@ -162,6 +162,7 @@ impl Kept {
             self.join_own_tools(now())?;
         }
         self.tell_idle(now())?;
+        turn.plan_suspended = self.suspends_plan();
         self.check_fits(&turn)?;
         let citable = self.gather(&mut turn, &mut party)?;
         self.manage(&turn, &mut party)?;
@@ -172,6 +173,11 @@ impl Kept {
         let said = self.run(due, &mut party);
         let said = self.explained(said, now)?;
         Ok(self.cite(said, &citable, &mut party))
+    }
+
+    /// Whether a turn leaves the current plan alone: only a turn in `agent` mode works on it.
+    pub(super) fn suspends_plan(&self) -> bool {
+        self.mode != Mode::Agent && self.session.current_plan().is_some()
     }
 
     /// Refuses words that no request has room for, before they are put on record.

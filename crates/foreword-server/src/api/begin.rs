@@ -12,7 +12,7 @@ use super::Answer;
 use super::given::{Asked, Given};
 use super::sessions::NewSession;
 use super::settings::{self, ToolsView};
-use crate::actor::Desk;
+use crate::actor::{Desk, Message};
 use crate::app::{App, blocking};
 use crate::feed::Feed;
 use crate::hub::Line;
@@ -50,7 +50,8 @@ async fn apart<T: Send + 'static>(
 pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<FirstMessage>) -> Answer<Preview> {
     super::messages::check(&first.words, &first.attach)?;
     let begin = first.session.read(&app)?;
-    apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach, first.active_note.as_deref())).await.map(Json)
+    let message = Message { words: first.words, attach: first.attach, active: first.active_note, frozen: false };
+    apart(&app, move |desk| desk.preview_first(begin, message)).await.map(Json)
 }
 
 /// Whose tools.

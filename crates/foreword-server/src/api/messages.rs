@@ -17,7 +17,7 @@ use super::Answer;
 use super::given::{Given, Path};
 use super::sessions::full_name;
 use super::shapes;
-use crate::actor::Turn;
+use crate::actor::{Message, Turn};
 use crate::app::App;
 use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 use crate::sse::follow;
@@ -34,6 +34,15 @@ pub(crate) struct NewMessage {
     /// The note that is open in front of the user: it is attached, and its images are sent along.
     #[serde(default)]
     active_note: Option<String>,
+    /// Leave notes, rules and the project as they were when the session took them in, even if they changed since.
+    #[serde(default)]
+    frozen: bool,
+}
+
+impl NewMessage {
+    fn message(self) -> Message {
+        Message { words: self.words, attach: self.attach, active: self.active_note, frozen: self.frozen }
+    }
 }
 
 /// Other words.
@@ -85,7 +94,7 @@ pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
 #[utoipa::path(post, path = "/sessions/{session}/messages", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 202, body = Begun), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
     check(&new.words, &new.attach)?;
-    begin(&app, session, Turn::New(new.words, new.attach, new.active_note)).await
+    begin(&app, session, Turn::New(new.message())).await
 }
 
 /// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
@@ -97,7 +106,7 @@ pub(crate) async fn preview(
 ) -> Answer<Preview> {
     check(&new.words, &new.attach)?;
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach, new.active_note.as_deref())).await.map(Json)
+    app.hub.ask(&id, move |desk| desk.preview(new.message())).await.map(Json)
 }
 
 /// Says something else in an earlier turn and answers it anew; what came after it is no longer part of the session.
