@@ -1,0 +1,114 @@
+//! Where the shown commands run: a copy of the examples, with a home folder of its own.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::block::PROMPT;
+
+/// A folder with the examples in it, which is gone afterwards.
+pub(super) struct World {
+    folder: TempDir,
+    /// The folder of the program, which the shell looks in first.
+    path: std::ffi::OsString,
+    models: Option<PathBuf>,
+}
+
+/// What a command did.
+pub(super) struct Done {
+    pub(super) exit: i32,
+    pub(super) output: Vec<String>,
+}
+
+impl World {
+    pub(super) fn new(root: &Path, bin: &Path, models: Option<&Path>) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("foreword-docs").tempdir().context("a folder to run in cannot be made")?;
+        copy(&root.join("examples"), &folder.path().join("examples"))?;
+        for name in ["home", "bin"] {
+            fs::create_dir(folder.path().join(name)).context("a folder to run in cannot be made")?;
+        }
+        // In a folder of its own: nothing else that cargo builds is to be found by its name.
+        let linked = folder.path().join("bin").join("foreword");
+        if fs::hard_link(bin, &linked).is_err() {
+            fs::copy(bin, &linked).context("the program cannot be copied")?;
+        }
+        let usual = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(folder.path().join("bin")).chain(std::env::split_paths(&usual));
+        let path = std::env::join_paths(all).context("PATH cannot be used")?;
+        Ok(Self { folder, path, models: models.map(Path::to_owned) })
+    }
+
+    /// Runs a line as a shell does, and types into it.
+    pub(super) fn run(&self, line: &str, typed: &[String]) -> Result<Done> {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("exec 2>&1; {line}")]).current_dir(self.folder.path());
+        command.env_clear().env("PATH", &self.path).env("HOME", self.folder.path().join("home"));
+        // With this terminal the prompt of the chat is printed, though nobody is there to type.
+        command.envs([("TERM", "dumb"), ("NO_COLOR", "1"), ("TZ", "UTC"), ("LC_ALL", "C.UTF-8")]);
+        command.envs(self.models.as_ref().map(|models| ("FOREWORD_MODELS", models)));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().context("a shell cannot be started")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            let words: String = typed.iter().flat_map(|line| [line, "\n"]).collect();
+            // A program that reads nothing has ended already, which its output tells.
+            drop(stdin.write_all(words.as_bytes()));
+        }
+        let done = child.wait_with_output().with_context(|| format!("`{line}` was not finished"))?;
+        let folder = format!("{}/", self.folder.path().display());
+        let text = String::from_utf8_lossy(&done.stdout).replace(&folder, "");
+        let output = echoed(&text, typed).lines().map(str::to_owned).collect();
+        Ok(Done { exit: done.status.code().unwrap_or(-1), output })
+    }
+}
+
+/// What a person sees who types: each line behind its prompt.
+fn echoed(text: &str, typed: &[String]) -> String {
+    if typed.is_empty() {
+        return text.to_owned();
+    }
+    let mut seen = String::new();
+    let mut rest = text;
+    for line in typed {
+        let Some((before, after)) = rest.split_once(PROMPT) else { break };
+        seen.extend([before, PROMPT, line, "\n"]);
+        rest = after;
+    }
+    // The last prompt is where the input ends.
+    let (before, after) = rest.split_once(PROMPT).unwrap_or((rest, ""));
+    seen + before + after
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("{} cannot be made", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("{} cannot be listed", from.display()))? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        // What a chat in the examples left behind is not part of them.
+        if entry.file_name() == ".foreword" || entry.file_name() == "Chats" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            fs::copy(&path, &target).with_context(|| format!("{} cannot be copied", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::echoed;
+
+    #[test]
+    fn what_a_person_types_is_seen() {
+        let typed = ["one".to_owned(), "two".to_owned()];
+        assert_eq!(echoed("hello\n› first\n› second\n› bye\n", &typed), "hello\n› one\nfirst\n› two\nsecond\nbye\n");
+        assert_eq!(echoed("as it is › here\n", &[]), "as it is › here\n");
+        assert_eq!(echoed("ended\n", &typed), "ended\n");
+    }
+}
