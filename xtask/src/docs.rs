@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         None => setup::models(cargo, steps, "dev")?,
     };
     let files = if args.files.is_empty() { documents(cargo.root())? } else { args.files.clone() };
+    let cache = tempfile::Builder::new().prefix("foreword-docs-cache").tempdir().context("a cache cannot be made")?;
     let mut wrong = Vec::new();
     for file in &files {
         let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         if blocks.is_empty() {
             continue;
         }
-        let world = World::new(cargo.root(), &bin, models.as_deref())?;
+        let world = World::new(cargo.root(), &bin, models.as_deref(), cache.path())?;
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         // From the last block to the first: what is written anew may have another number of lines.
         let mut written = Vec::new();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
 use super::block::PROMPT;
@@ -16,6 +16,7 @@ pub(super) struct World {
     /// The folder of the program, which the shell looks in first.
     path: std::ffi::OsString,
     models: Option<PathBuf>,
+    cache: PathBuf,
 }
 
 /// What a command did.
@@ -25,7 +26,8 @@ pub(super) struct Done {
 }
 
 impl World {
-    pub(super) fn new(root: &Path, bin: &Path, models: Option<&Path>) -> Result<Self> {
+    /// `cache` is shared by all of them, so that every text is embedded once.
+    pub(super) fn new(root: &Path, bin: &Path, models: Option<&Path>, cache: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("foreword-docs").tempdir().context("a folder to run in cannot be made")?;
         copy(&root.join("examples"), &folder.path().join("examples"))?;
         for name in ["home", "bin"] {
@@ -39,7 +41,11 @@ impl World {
         let usual = std::env::var_os("PATH").unwrap_or_default();
         let all = std::iter::once(folder.path().join("bin")).chain(std::env::split_paths(&usual));
         let path = std::env::join_paths(all).context("PATH cannot be used")?;
-        Ok(Self { folder, path, models: models.map(Path::to_owned) })
+        let world = Self { folder, path, models: models.map(Path::to_owned), cache: cache.to_owned() };
+        // A search waits two seconds for embeddings: on a slow machine the first one would find less than the page shows.
+        let done = world.run("foreword index examples/vault", &[])?;
+        ensure!(done.exit == 0, "the example vault cannot be indexed: {}", done.output.join("\n"));
+        Ok(world)
     }
 
     /// Runs a line as a shell does, and types into it.
@@ -49,6 +55,7 @@ impl World {
         command.env_clear().env("PATH", &self.path).env("HOME", self.folder.path().join("home"));
         // With this terminal the prompt of the chat is printed, though nobody is there to type.
         command.envs([("TERM", "dumb"), ("NO_COLOR", "1"), ("TZ", "UTC"), ("LC_ALL", "C.UTF-8")]);
+        command.env("FOREWORD_CACHE", &self.cache);
         command.envs(self.models.as_ref().map(|models| ("FOREWORD_MODELS", models)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().context("a shell cannot be started")?;
@@ -60,7 +67,7 @@ impl World {
         let done = child.wait_with_output().with_context(|| format!("`{line}` was not finished"))?;
         let folder = format!("{}/", self.folder.path().display());
         let text = String::from_utf8_lossy(&done.stdout).replace(&folder, "");
-        let output = echoed(&text, typed).lines().map(str::to_owned).collect();
+        let output = echoed(text.trim_end(), typed).lines().map(str::to_owned).collect();
         Ok(Done { exit: done.status.code().unwrap_or(-1), output })
     }
 }
