@@ -34,6 +34,22 @@ pub(crate) struct Args {
     files: Vec<PathBuf>,
 }
 
+/// Whether an output that differs is written into the page or reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Write,
+    Check,
+}
+
+/// What the commands of all pages run with.
+struct Setting<'a> {
+    root: &'a Path,
+    bin: PathBuf,
+    models: Option<PathBuf>,
+    cache: &'a Path,
+    task: Task,
+}
+
 /// Runs the shown commands, and writes or checks their output.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     let bin = match &args.bin {
@@ -45,55 +61,55 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
         Some(models) => Some(PathBuf::from(models)),
         None => setup::models(cargo, steps, "dev")?,
     };
-    let files = if args.files.is_empty() { documents(cargo.root())? } else { args.files.clone() };
     let cache = tempfile::Builder::new().prefix("foreword-docs-cache").tempdir().context("a cache cannot be made")?;
+    let task = if args.check { Task::Check } else { Task::Write };
+    let setting = Setting { root: cargo.root(), bin, models, cache: cache.path(), task };
+    let files = if args.files.is_empty() { documents(cargo.root())? } else { args.files.clone() };
     let mut wrong = Vec::new();
     for file in &files {
-        let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
-        let name = file.strip_prefix(cargo.root()).unwrap_or(file).display().to_string();
-        wrong.extend(links::broken(cargo.root(), file, &text).into_iter().map(|what| format!("{name}:{what}")));
-        let blocks = block::blocks(&text).with_context(|| format!("{name} cannot be understood"))?;
-        if blocks.is_empty() {
-            continue;
-        }
-        let world = World::new(cargo.root(), &bin, models.as_deref(), cache.path())?;
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        // From the last block to the first: what is written anew may have another number of lines.
-        let mut written = Vec::new();
-        for block in &blocks {
-            match &block.kind {
-                Kind::Skipped(reason) => steps.note(&format!("{name}:{}: not run: {reason}", block.line))?,
-                Kind::Run { exit } => {
-                    let shown = outputs(&world, block, *exit, &name, &mut wrong)?;
-                    written.push((block, shown));
-                }
-            }
-        }
-        let mut is_changed = false;
-        for (block, shown) in written.into_iter().rev() {
-            for (run, actual) in block.runs.iter().zip(shown).rev() {
-                if compare::matches(&run.expected, &actual) {
-                    continue;
-                }
-                if args.check {
-                    wrong.push(format!("{name}:{}: {}", run.line, compare::difference(&run.expected, &actual)));
-                } else {
-                    is_changed = true;
-                    let output = compare::rewritten(&run.expected, &actual);
-                    lines.splice(run.output.clone(), output);
-                }
-            }
-        }
-        if is_changed {
-            fs::write(file, lines.join("\n") + "\n").with_context(|| format!("{name} cannot be written"))?;
-            steps.note(&format!("{name}: written; read what changed before you commit it"))?;
-        }
+        page(file, &setting, steps, &mut wrong)?;
     }
     ensure!(
         wrong.is_empty(),
-        "the docs do not show what the program does; `cargo xtask docs` writes the outputs anew:\n{}",
+        "the docs are wrong in these places; `cargo xtask docs` updates outputs, links have to be corrected by hand:\n{}",
         wrong.join("\n")
     );
+    Ok(())
+}
+
+/// Runs the commands of one page, and adds what is wrong with it to the list.
+fn page(file: &Path, setting: &Setting<'_>, steps: &mut Steps, wrong: &mut Vec<String>) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))?;
+    let name = file.strip_prefix(setting.root).unwrap_or(file).display().to_string();
+    wrong.extend(links::broken(setting.root, file, &text).into_iter().map(|what| format!("{name}:{what}")));
+    let blocks = block::blocks(&text).with_context(|| format!("{name} cannot be understood"))?;
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let world = World::new(setting.root, &setting.bin, setting.models.as_deref(), setting.cache)?;
+    let mut printed = Vec::new();
+    for block in &blocks {
+        match &block.kind {
+            Kind::Skipped(reason) => steps.note(&format!("{name}:{}: not run: {reason}", block.line))?,
+            Kind::Run { exit } => printed.extend(block.runs.iter().zip(outputs(&world, block, *exit, &name, wrong)?)),
+        }
+    }
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut is_changed = false;
+    // From the last to the first: a new output may have another number of lines.
+    for (run, output) in printed.into_iter().rev().filter(|(run, output)| !compare::matches(&run.expected, output)) {
+        match setting.task {
+            Task::Check => wrong.push(format!("{name}:{}: {}", run.line, compare::difference(&run.expected, &output))),
+            Task::Write => {
+                lines.splice(run.output.clone(), compare::rewritten(&run.expected, &output));
+                is_changed = true;
+            }
+        }
+    }
+    if is_changed {
+        fs::write(file, lines.join("\n") + "\n").with_context(|| format!("{name} cannot be written"))?;
+        steps.note(&format!("{name}: written; read what changed before you commit it"))?;
+    }
     Ok(())
 }
 

@@ -38,9 +38,13 @@ pub(super) fn difference(shown: &[String], actual: &[String]) -> String {
     }
 }
 
-/// The output as it is to be shown: elided where it was.
+/// The output as it is to be shown: elided where it was, and with every line that still fits as it was.
 pub(super) fn rewritten(shown: &[String], actual: &[String]) -> Vec<String> {
-    let actual: Vec<String> = actual.iter().map(|line| line.trim_end().to_owned()).collect();
+    let known = |line: &str| {
+        let mut lines = shown.iter().filter(|shown| shown.trim() != ELISION);
+        lines.find(|shown| line_fits(&normal(shown), &normal(line))).cloned()
+    };
+    let actual: Vec<String> = actual.iter().map(|line| known(line).unwrap_or_else(|| line.trim_end().to_owned())).collect();
     let parts = parts(shown);
     let elided = |lines: &mut Vec<String>| lines.push(ELISION.to_owned());
     let Some(((first, last), middle)) = parts.split_first().and_then(|(first, others)| {
@@ -207,6 +211,8 @@ mod tests {
         check("a\n…\nc\nold\n…\nz", "a\nb\nc\nd\ne\nz", "a\n…\nc\nd\n…\nz");
         check("a\n…\ngone\n…\nz", "a\nb\nz", "a\n…\nz");
         check("…", "a", "…");
+        check("one …\nold", "one two\nnew", "one …\nnew");
+        check("session fnzzwwykds\nold", "session bcdfghjkmn\nnew", "session fnzzwwykds\nnew");
     }
 
     #[test]

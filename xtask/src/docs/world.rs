@@ -1,14 +1,20 @@
 //! Where the shown commands run: a copy of the examples, with a home folder of its own.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 
 use super::block::PROMPT;
+
+/// A command that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A folder with the examples in it, which is gone afterwards.
 pub(super) struct World {
@@ -64,11 +70,25 @@ impl World {
             // A program that reads nothing has ended already, which its output tells.
             drop(stdin.write_all(words.as_bytes()));
         }
-        let done = child.wait_with_output().with_context(|| format!("`{line}` was not finished"))?;
+        let mut stdout = child.stdout.take().context("the output cannot be read")?;
+        let (sender, printed) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = stdout.read_to_end(&mut bytes).map(|_| bytes);
+            // Nobody waits for it any more after `PATIENCE`.
+            drop(sender.send(read));
+        });
+        let Ok(bytes) = printed.recv_timeout(PATIENCE) else {
+            child.kill().with_context(|| format!("`{line}` cannot be ended"))?;
+            bail!("`{line}` was not finished after {} s", PATIENCE.as_secs());
+        };
+        drop(reader);
+        let bytes = bytes.with_context(|| format!("the output of `{line}` cannot be read"))?;
+        let status = child.wait().with_context(|| format!("`{line}` was not finished"))?;
         let folder = format!("{}/", self.folder.path().display());
-        let text = String::from_utf8_lossy(&done.stdout).replace(&folder, "");
+        let text = String::from_utf8_lossy(&bytes).replace(&folder, "");
         let output = echoed(text.trim_end(), typed).lines().map(str::to_owned).collect();
-        Ok(Done { exit: done.status.code().unwrap_or(-1), output })
+        Ok(Done { exit: status.code().unwrap_or(-1), output })
     }
 }
 
