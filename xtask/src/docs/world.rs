@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::block::PROMPT;
 
 /// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A folder with the examples in it, which is gone afterwards.
 pub(super) struct World {
@@ -57,9 +57,9 @@ impl World {
     /// Runs a line as a shell does, and types into it.
     pub(super) fn run(&self, line: &str, typed: &[String]) -> Result<Done> {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("exec 2>&1; {line}")]).current_dir(self.folder.path());
+        command.args(["-c", &format!("exec 2>&1; exec {line}")]).current_dir(self.folder.path());
         command.env_clear().env("PATH", &self.path).env("HOME", self.folder.path().join("home"));
-        // With this terminal the prompt of the chat is printed, though nobody is there to type.
+        // For a dumb terminal the chat prints its prompt even if the input is a pipe.
         command.envs([("TERM", "dumb"), ("NO_COLOR", "1"), ("TZ", "UTC"), ("LC_ALL", "C.UTF-8")]);
         command.env("FOREWORD_CACHE", &self.cache);
         command.envs(self.models.as_ref().map(|models| ("FOREWORD_MODELS", models)));
@@ -67,22 +67,21 @@ impl World {
         let mut child = command.spawn().context("a shell cannot be started")?;
         if let Some(mut stdin) = child.stdin.take() {
             let words: String = typed.iter().flat_map(|line| [line, "\n"]).collect();
-            // A program that reads nothing has ended already, which its output tells.
+            // A program may end without reading its input; its output and exit code are checked below.
             drop(stdin.write_all(words.as_bytes()));
         }
         let mut stdout = child.stdout.take().context("the output cannot be read")?;
         let (sender, printed) = mpsc::channel();
-        let reader = thread::spawn(move || {
+        thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = stdout.read_to_end(&mut bytes).map(|_| bytes);
-            // Nobody waits for it any more after `PATIENCE`.
+            // After `PATIENCE` the receiver is gone.
             drop(sender.send(read));
         });
         let Ok(bytes) = printed.recv_timeout(PATIENCE) else {
             child.kill().with_context(|| format!("`{line}` cannot be ended"))?;
-            bail!("`{line}` was not finished after {} s", PATIENCE.as_secs());
+            bail!("`{line}` did not end within {} s", PATIENCE.as_secs());
         };
-        drop(reader);
         let bytes = bytes.with_context(|| format!("the output of `{line}` cannot be read"))?;
         let status = child.wait().with_context(|| format!("`{line}` was not finished"))?;
         let folder = format!("{}/", self.folder.path().display());
