@@ -4,6 +4,7 @@ mod bench;
 mod callgrind;
 mod cargo;
 mod crash;
+mod docs;
 mod fuzz;
 mod lint;
 mod picture;
@@ -20,11 +21,11 @@ use clap::{Parser, Subcommand};
 use crate::cargo::Cargo;
 use crate::step::Steps;
 
-/// The project's own chores: test, lint, bench, fuzz, picture
+/// The project's own chores: test, lint, docs, bench, fuzz, picture
 ///
 /// Each chore prints every command before it runs it, so that any of them can be repeated by hand. A chore goes on after a
-/// failed step and names all that failed at the end; it then exits with 1. Only `picture` writes a file, in one go, so Ctrl-C is safe at
-/// any point.
+/// failed step and names all that failed at the end; it then exits with 1. Only `docs` and `picture` write files, each in one go, so
+/// Ctrl-C is safe at any point.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {
@@ -72,6 +73,13 @@ enum Chore {
     )]
     Crash(crash::Args),
 
+    /// Run the commands that README and docs show, and write their output
+    ///
+    /// With --check nothing is written, and an output that differs is an error; `cargo xtask test` does that too. It also names links and
+    /// file names that lead nowhere.
+    #[command(after_help = "Examples:\n  cargo xtask docs --check\n  cargo xtask docs docs/search.md   one page")]
+    Docs(docs::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -96,6 +104,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
         Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
         Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
+        Chore::Docs(args) => docs::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -125,6 +134,9 @@ mod tests {
         check("xtask fuzz links --seconds 5", true);
         check("xtask fuzz nothing", false);
         check("xtask fuzz --seconds 0", false);
+        check("xtask docs", true);
+        check("xtask docs --check --bin foreword docs/search.md", true);
+        check("xtask docs --bin", false);
         check("xtask bench", false);
         check("xtask", false);
     }

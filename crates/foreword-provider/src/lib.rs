@@ -22,3 +22,8 @@ pub mod sse;
 pub mod stream;
 pub mod table;
 pub mod usage;
+
+/// Compiles and runs the example in README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeExample;

@@ -5,7 +5,7 @@
 //! items, by last use; older words. Never given up: tools, L1, L5, the current step, the newest calls.
 //!
 //! What is kept of the library depends neither on the words that were said nor on where earlier folds came: that is what makes a larger
-//! budget hold what a smaller one holds (ARCHITECTURE.md, "What a larger budget promises").
+//! budget hold what a smaller one holds (docs/decisions/budget.md).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
