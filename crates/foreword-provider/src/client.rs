@@ -170,10 +170,17 @@ impl Client {
             }
             Ok(answer)
         };
-        match tokio::time::timeout_at(deadline, sent).await {
+        let began = Instant::now();
+        let answer = match tokio::time::timeout_at(deadline, sent).await {
             Ok(answer) => answer,
             Err(_) => Err(self.slow(Waited::Whole, self.timeouts.total)),
+        };
+        let (host, ms) = (&self.host, began.elapsed().as_millis());
+        match &answer {
+            Ok(_) => tracing::debug!(%host, model = %model.name, bytes = body.bytes.len(), ms, "provider began to answer"),
+            Err(error) => tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer"),
         }
+        answer
     }
 
     async fn tries(&self, model: &Model, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
@@ -188,6 +195,7 @@ impl Client {
             let Some(wait) = self.retry.wait(tried, &error).filter(|wait| Instant::now() + *wait < deadline) else {
                 return Err(error);
             };
+            tracing::info!(host = %self.host, model = %model.name, tried, ?wait, error = error.kind(), status = error.status(), "retrying");
             tokio::time::sleep(wait).await;
         }
     }

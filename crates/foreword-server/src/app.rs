@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) rates: Rates,
     /// Keys for the gateway.
     pub(crate) keys: Keys,
+    /// Requests so far: each one has a number in the log.
+    pub(crate) requests: AtomicU64,
     /// The port it listens on.
     pub(crate) port: u16,
     /// True when the server ends.
@@ -77,7 +80,8 @@ impl App {
         let gateway = Gateway::new(&common.store);
         let rates = Rates::new(&config.limits);
         let keys = Keys::new(&config.places.state);
-        Ok(Self { config, common, hub, gateway, rates, keys, port, end: watch::Sender::new(false) })
+        let requests = AtomicU64::new(1);
+        Ok(Self { config, common, hub, gateway, rates, keys, requests, port, end: watch::Sender::new(false) })
     }
 }
 

@@ -13,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::caller::{Caller, Wants};
@@ -48,12 +49,16 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
     let hearer = Hearer::of(request.uri(), request.headers());
     let stalled = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    // A query may hold a code that opens the page, so only the path is logged.
+    let id = app.requests.fetch_add(1, Ordering::Relaxed);
+    let span = tracing::info_span!("http", id, method = %request.method(), path = request.uri().path());
     let admitted = admit(&app, &mut request);
     let answered = if let Err(problem) = admitted {
         Err(problem)
     } else {
         let request = request.map(|body| Timed::body(body, limits.body_idle, limits.body_time, Arc::clone(&stalled)));
-        tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
+        tokio::time::timeout(limit, next.run(request).instrument(span.clone())).await.map_err(|_| {
             let limit = limit.as_secs();
             Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
         })
@@ -70,6 +75,8 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
+    span.in_scope(|| tracing::info!(status, ms, "request"));
     response
 }
 

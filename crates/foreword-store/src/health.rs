@@ -78,7 +78,14 @@ impl Outcomes {
                 failing => failing,
             },
         };
-        lock(&self.0).failing[way as usize] = failing;
+        let mut state = lock(&self.0);
+        let slot = &mut state.failing[way as usize];
+        match (&*slot, &failing) {
+            (None, Some(health)) => tracing::error!(?way, why = health.why(), "the store cannot be written"),
+            (Some(_), None) => tracing::info!(?way, "the store can be written again"),
+            _ => {}
+        }
+        *slot = failing;
     }
 
     /// How it stands.

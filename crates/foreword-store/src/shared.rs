@@ -309,6 +309,7 @@ impl All {
         let (jobs, whom): (Vec<_>, Vec<_>) = queue.waiting.drain(..most).map(|waiting| (waiting.job, waiting.who)).unzip();
         drop(queue);
         let grows = jobs.iter().any(|job| !matches!(job, Job::Index(_)));
+        let began = std::time::Instant::now();
         let done = match self.check() {
             Ok(()) => lock(&self.writer).together(&jobs),
             Err(_) => jobs.iter().map(|_| self.check().map(|()| Written::default())).collect(),
@@ -316,6 +317,7 @@ impl All {
         if let Some(last) = done.last() {
             self.outcomes.note(Way::Database, last);
         }
+        tracing::trace!(writes = done.len(), us = began.elapsed().as_micros(), "stored");
         for (written, who) in done.into_iter().zip(whom) {
             // Whoever asked may be gone; it is stored.
             let _ = who.send(Turn::Done(written));

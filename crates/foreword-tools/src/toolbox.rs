@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use foreword_core::catalog::{Permission, Server, Tool};
 use foreword_core::item::{ItemId, Kind};
@@ -150,10 +151,14 @@ impl Toolbox {
     pub fn call(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Output {
         let none = Value::Object(serde_json::Map::new());
         let arguments = if arguments.is_null() { &none } else { arguments };
-        match self.run(id, arguments, stop) {
+        let began = Instant::now();
+        let output = match self.run(id, arguments, stop) {
             Ok(output) => output.capped(),
             Err(reason) => Output::failed(reason),
-        }
+        };
+        let ms = began.elapsed().as_millis();
+        tracing::debug!(tool = %id, ms, bytes = output.text.len(), failed = output.failed, "tool called");
+        output
     }
 
     fn run(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Result<Output, String> {

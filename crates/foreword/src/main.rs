@@ -17,6 +17,7 @@ mod index;
 mod inspect;
 mod kept;
 mod keys;
+mod log;
 mod markdown;
 mod model;
 mod models;
@@ -60,6 +61,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    log: log::LogArgs,
 }
 
 #[derive(Subcommand)]
@@ -158,6 +162,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return told(&error),
     };
+    log::begin(&cli.log, matches!(cli.command, Command::Serve(_)));
     let outcome = match cli.command {
         Command::Search(args) => search::main(&args),
         Command::Index(args) => index::main(&args),

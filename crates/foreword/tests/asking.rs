@@ -346,3 +346,23 @@ fn another_model_answers_from_here_on() {
     assert_eq!((&request("last")["model"], &request("last")["provider"]), (&json!("gemini-3.8-flash"), &json!("gemini")));
     assert_eq!(place.json(&["verify", "--json"])["faults"], json!([]));
 }
+
+/// The log names requests with their figures, in JSON where that is asked for, and holds neither words nor keys.
+#[test]
+fn the_log_tells_of_requests_and_holds_no_content() {
+    let place = Place::new();
+    let script = place.script();
+    let ask = ["ask", ".", "Say xyzzy", "--attach", "Kitchen/Bread", "--model", "claude-sonnet-5", "--script", &script];
+    let quiet = String::from_utf8(place.run(&ask).stderr).unwrap();
+    assert!(!quiet.contains("answered"), "{quiet}");
+    let mut command = place.command(&[&ask[..], &["-vv", "--log-format", "json"]].concat());
+    let output = command.env("ANTHROPIC_API_KEY", "sk-ant-hidden").output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<Value> = errors.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let answered = lines.iter().find(|line| line["fields"]["message"] == "answered").expect(&errors);
+    assert_eq!(answered["level"], "INFO");
+    assert!(answered["fields"]["session"].is_string() && answered["fields"]["read"].is_u64(), "{answered}");
+    for hidden in ["xyzzy", "should double", "sk-ant-hidden"] {
+        assert!(!errors.contains(hidden), "{hidden} in {errors}");
+    }
+}

@@ -368,7 +368,20 @@ impl Kept {
             diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, read)
         });
         let broke = on_record(broke.as_ref(), reply.missed.as_ref());
-        Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) }
+        let usage = Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) };
+        tracing::info!(
+            session = self.id(),
+            request = outgoing.number,
+            read = usage.read,
+            write = usage.write,
+            uncached = usage.uncached,
+            output = usage.output,
+            cost = usage.cost,
+            cache_break = usage.broke.is_some(),
+            ms = total_ms,
+            "answered"
+        );
+        usage
     }
 
     /// What a request used, at the model's prices.

@@ -7,6 +7,7 @@ use foreword_core::envelope::{ContextEntry, Envelope, Note};
 use foreword_core::json::canonical;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
+use foreword_core::session::FoldReason;
 use foreword_core::tokens::Tokens;
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
@@ -99,6 +100,9 @@ impl Kept {
         options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
+        let began = envelope.began.map(FoldReason::as_str);
+        let (tokens, epoch, bytes) = (envelope.tokens.0, envelope.epoch, body.bytes.len());
+        tracing::debug!(session = self.id(), request = number, tokens, epoch, began, bytes, "request laid out");
         let context = self.session.context(&envelope);
         let stood = self.items_of(before.as_ref());
         let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);

@@ -103,6 +103,26 @@ pub enum SendError {
 }
 
 impl SendError {
+    /// The kind of error in one word, for logs: the whole message may quote what was sent.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "key",
+            Self::Network { .. } => "network",
+            Self::TooSlow { .. } => "timeout",
+            Self::Refused { .. } => "refused",
+            Self::BrokeOff { .. } => "cut",
+            Self::Unread { .. } => "unreadable",
+        }
+    }
+
+    /// The HTTP status, where the provider sent one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.status,
+            _ => None,
+        }
+    }
+
     /// Whether the same request may be taken a little later.
     pub fn is_passing(&self) -> bool {
         match self {
