@@ -10,7 +10,7 @@ use super::Session;
 use crate::tokens::{Chars, Tokenizer};
 
 /// Raise it when anything in a [`Session`] changes its shape or its meaning.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// Bytes that hold no session that can go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

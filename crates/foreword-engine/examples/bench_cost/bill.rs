@@ -8,7 +8,7 @@ use foreword_core::prompt::CachePrices;
 use foreword_core::tokens::Tokens;
 
 /// Relative to a token that no cache serves.
-pub(crate) const PRICES: CachePrices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None };
+pub(crate) const PRICES: CachePrices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None, ..CachePrices::default() };
 
 /// Sums up the requests of a conversation.
 #[derive(Clone, Debug, Default)]

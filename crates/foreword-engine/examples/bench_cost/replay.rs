@@ -17,7 +17,7 @@ use crate::data::Conversation;
 const PROMPT: Tokens = Tokens(1_000_000);
 
 /// At these prices no fold ever pays: folds come only when they are asked for.
-const NEVER_PAYS: CachePrices = CachePrices { input: 1.0, read: 1.0, write: 1.0, lifetime_s: None };
+const NEVER_PAYS: CachePrices = CachePrices { input: 1.0, read: 1.0, write: 1.0, lifetime_s: None, ..CachePrices::default() };
 
 /// More runs than any conversation has. A fold that is asked for leaves out older runs than the settings name, one that the engine
 /// makes because it pays does not; with this both are the same fold, and only their times differ.

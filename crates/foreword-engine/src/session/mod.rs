@@ -65,6 +65,7 @@ pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
 pub use relay::{Exchange, Manner, Relayed, Step};
 pub use request::Outgoing;
+pub(crate) use request::in_common;
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, usual_budget};
 pub use setup::{Setup, SetupError};

@@ -10,7 +10,7 @@ use foreword_core::prompt::Prompt;
 use foreword_core::tokens::Tokens;
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
-use foreword_provider::stream::PromptStream;
+use foreword_provider::stream::{PromptStream, Ttl};
 use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
@@ -178,14 +178,12 @@ impl Kept {
     }
 
     pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
-        let same = |before: &&Sent| {
-            let pairs = before.messages.iter().zip(messages);
-            before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
-        };
         let manner = self.manner.as_ref();
         BodyOptions {
             ttl: self.setup.ttl,
-            previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
+            message_ttl: Ttl::default(),
+            previous_len: before.map(|before| in_common(&before.messages, messages)).filter(|len| *len > 0),
+            fold_len: self.session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
@@ -196,6 +194,11 @@ impl Kept {
             tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
         }
     }
+}
+
+/// How many messages two requests begin with in common.
+pub(crate) fn in_common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
+    before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || before.says_the_same(now)).count()
 }
 
 /// The messages that do not stand at the same place in the request before.
