@@ -234,7 +234,7 @@ pub enum CacheRules {
     Marks {
         /// Shortest prefix that is kept.
         minimum: u64,
-        /// Seconds without use until a mark's entry is gone.
+        /// Seconds without use until a mark's entry is gone, counted from the end of the last answer.
         lifetime_s: u64,
         /// The same for marks with the long lifetime.
         long_lifetime_s: u64,

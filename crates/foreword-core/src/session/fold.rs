@@ -43,11 +43,7 @@ impl Session {
             self.note("nothing_to_fold", None, "there is nothing to fold before the first request");
         }
         let cold = self.settings.prices.lifetime_s.is_some_and(|lifetime| self.idle_s >= lifetime);
-        let grown = match self.settings.layout {
-            Layout::Log => self.epoch.messages.len() > self.epoch.base,
-            Layout::Library => self.epoch.rent.is_due(),
-        };
-        if cold && grown && self.requests > 0 {
+        if cold && self.folds_when_cold() {
             return Some(FoldReason::CacheCold);
         }
         if self.settings.layout != Layout::Log {
@@ -58,6 +54,15 @@ impl Session {
             return Some(FoldReason::Managed);
         }
         self.fold_pays().then_some(FoldReason::Pays)
+    }
+
+    /// Whether the next request would be folded because the provider has forgotten the prompt: all of it is written again anyway.
+    pub fn folds_when_cold(&self) -> bool {
+        let grown = match self.settings.layout {
+            Layout::Log => self.epoch.messages.len() > self.epoch.base,
+            Layout::Library => self.epoch.rent.is_due(),
+        };
+        grown && self.requests > 0
     }
 
     /// A running turn whose results no longer fit.

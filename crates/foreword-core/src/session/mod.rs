@@ -379,6 +379,11 @@ impl Session {
         self.epoch.total + self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens)
     }
 
+    /// The size of the last request, tools included, with what was said since.
+    pub fn prompt_tokens(&self) -> Tokens {
+        self.total()
+    }
+
     /// Where the running turn's user message stands.
     fn running_at(&self) -> Option<usize> {
         let running = self.turn.as_ref()?.message.as_ref()?;

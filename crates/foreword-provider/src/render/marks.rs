@@ -221,3 +221,6 @@ pub(super) fn inserts(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;
