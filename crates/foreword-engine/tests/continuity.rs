@@ -54,7 +54,8 @@ struct Chat {
 impl Chat {
     fn begin(model: &str, layout: Layout) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("script.json"), r#"{"replies": [{"text": "Yes, that is what the note says."}]}"#).unwrap();
+        std::fs::write(folder.path().join("script.json"), r#"{"replies": [{"text": "Yes, that is what the note says."}]}"#)
+            .unwrap();
         let rules = "Answer from the notes. ".repeat(150);
         let agent: Agent = serde_json::from_value(serde_json::json!({ "system_prompt": rules })).unwrap();
         let setup = Setup::new("s", Some(model), layout, 0, None).unwrap();

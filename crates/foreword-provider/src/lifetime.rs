@@ -223,9 +223,8 @@ impl Lifetimes {
         let price = self.last * terms.read + PING_TOKENS * terms.input;
         let loss = self.last * (terms.write - terms.read);
         let allowed = (self.short_alone * MOST_OVER_WITH_PINGS - self.paid).min(most);
-        let chance = |(returns, pauses): (f64, f64), at: usize| {
-            (self.returned[at] as f64 + returns) / (self.idle[at] as f64 + pauses)
-        };
+        let chance =
+            |(returns, pauses): (f64, f64), at: usize| (self.returned[at] as f64 + returns) / (self.idle[at] as f64 + pauses);
         let (soon, late) = (chance(RETURNS, 0), chance(LATE_RETURNS, 1));
         let (short, long) = (terms.short_s - SHORT_MARGIN_S.min(terms.short_s), terms.long_s - LONG_MARGIN_S.min(terms.long_s));
         let mut pings: Vec<Ping> = Vec::new();

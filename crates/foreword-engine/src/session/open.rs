@@ -329,8 +329,7 @@ impl Past {
             lifetimes.foretold(&terms, &asked, ttl);
             lifetimes
         });
-        let sent =
-            Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context, asked, ttl };
+        let sent = Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context, asked, ttl };
         Ok(Some((sent, lifetimes)))
     }
 }

@@ -195,7 +195,13 @@ impl Kept {
     }
 
     /// What is known of a request before its marks are chosen.
-    pub(super) fn next_at(&self, at_ms: i64, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> NextRequest {
+    pub(super) fn next_at(
+        &self,
+        at_ms: i64,
+        envelope: &Envelope,
+        before: Option<&Sent>,
+        messages: &[Arc<Message>],
+    ) -> NextRequest {
         let last_ms = self.answered_ms.or(before.map(|before| before.at_ms)).unwrap_or(at_ms);
         let same = before.map_or(0, |before| in_common(&before.messages, messages));
         let new: Tokens = messages[same..].iter().map(|message| message.tokens()).sum();

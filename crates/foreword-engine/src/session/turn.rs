@@ -15,9 +15,9 @@ use foreword_store::{Health, Usage};
 use foreword_tools::Output;
 use serde::{Deserialize, Serialize};
 
-use super::cold::{ColdCache, lifetime_s};
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
+use super::cold::{ColdCache, lifetime_s};
 use super::ending::Ending;
 use super::found::{FoundNote, found_notes, sent_once};
 use super::kept::Kept;

@@ -108,12 +108,19 @@ fn main() -> Result<()> {
     let mut rules = rules::all()?;
     rules.retain(|rules| args.rules.is_empty() || args.rules.iter().any(|wanted| wanted == rules.title));
     ensure!(!rules.is_empty(), "no such rules: {}", args.rules.join(", "));
-    println!("Cost of the prompts as a share of appending only, by the rules and prices of each model; tokens of four characters.");
+    println!(
+        "Cost of the prompts as a share of appending only, by the rules and prices of each model; tokens of four characters."
+    );
     println!("ideal: a token read costs 0.1, one written 1.25. llama.cpp, vllm: tokens evaluated.");
     for set in SETS {
         let conversations = data::chained(data::read(&data.join(set.file), set.observations)?, set.chained);
         let rows = rows(&conversations, &set, &rules)?;
-        println!("\n{}: {} conversations, {} requests", set.title, rows.len(), rows.iter().map(|row| row.requests).sum::<usize>());
+        println!(
+            "\n{}: {} conversations, {} requests",
+            set.title,
+            rows.len(),
+            rows.iter().map(|row| row.requests).sum::<usize>()
+        );
         print_policies(&rows, &rules);
         if let Some(column) = args.detail.as_ref().and_then(|name| rules.iter().position(|rules| rules.title == name)) {
             print_rows(&rows, column);
