@@ -77,12 +77,15 @@ pub struct Output {
     pub stub: Arc<Message>,
     /// Its place among all outputs of the session.
     pub sequence: usize,
+    /// Whether the last fold left it whole: what a stub would save is less than what rewriting all behind it costs.
+    pub spared: bool,
 }
 
 impl Output {
     /// The form to send when outputs before `stubs_before` are stubs. A stub that saves nothing is not used.
     pub fn message(&self, stubs_before: usize) -> &Arc<Message> {
-        if self.sequence < stubs_before && self.saving() > Tokens::ZERO { &self.stub } else { &self.full }
+        let is_stub = self.sequence < stubs_before && !self.spared && self.saving() > Tokens::ZERO;
+        if is_stub { &self.stub } else { &self.full }
     }
 
     /// What a stub saves.
@@ -162,6 +165,16 @@ pub struct Shown {
 }
 
 impl History {
+    /// All outputs.
+    pub fn all_outputs(&self) -> impl Iterator<Item = &Output> {
+        self.units.iter().filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten()
+    }
+
+    /// All outputs, to be changed.
+    pub fn all_outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
+        self.units.iter_mut().filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten()
+    }
+
     /// Where the run that is `back` runs before the end begins, not counting a running turn.
     pub fn runs_back(&self, back: usize) -> usize {
         let end = self.current_user.unwrap_or(self.units.len());

@@ -71,8 +71,9 @@ pub struct Prompt<'a> {
     pub reply_tokens: Tokens,
 }
 
-/// What tokens cost and how long a provider remembers them: all that the core needs to know of a provider to decide a fold.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// What tokens cost, how long a provider remembers them and what it reads of a prefix: all that the core needs to know of a provider to
+/// decide a fold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CachePrices {
     /// One token that is neither read from nor written to the cache.
     pub input: f64,
@@ -82,4 +83,39 @@ pub struct CachePrices {
     pub write: f64,
     /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
     pub lifetime_s: Option<u64>,
+    /// The shortest prefix that is read.
+    #[serde(default)]
+    pub minimum: u64,
+    /// A prefix is read up to a multiple of this; 0 and 1 are every token.
+    #[serde(default)]
+    pub step: u64,
+    /// What changes for a long prompt.
+    #[serde(default)]
+    pub long: Option<LongPrompt>,
+}
+
+/// A surcharge on every token of a prompt that is longer than a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LongPrompt {
+    /// Prompts with more tokens than this pay it.
+    pub over: u64,
+    /// The factor.
+    pub factor: f64,
+}
+
+impl CachePrices {
+    /// What is read of a prefix that the provider still has.
+    pub fn served(&self, prefix: Tokens) -> Tokens {
+        if prefix.0 < self.minimum { Tokens::ZERO } else { Tokens(prefix.0 - prefix.0 % self.step.max(1)) }
+    }
+
+    /// The price of a prompt of which `read` tokens are read and the others are written.
+    pub fn prompt(&self, read: Tokens, total: Tokens) -> f64 {
+        (read.min(total) * self.read + (total - read) * self.write) * self.factor(total)
+    }
+
+    /// The factor that a prompt of that size pays.
+    pub fn factor(&self, total: Tokens) -> f64 {
+        self.long.filter(|long| total.0 > long.over).map_or(1.0, |long| long.factor)
+    }
 }

@@ -21,7 +21,10 @@ fn session(layout: Layout) -> Session {
     let settings = Settings {
         layout,
         budget: Budget { output_chars: CAP, ..Budget::default() },
-        ..Settings::new("test", CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) })
+        ..Settings::new(
+            "test",
+            CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300), ..CachePrices::default() },
+        )
     };
     Session::new(Agent::default(), settings, Arc::new(Chars::FOUR)).unwrap()
 }

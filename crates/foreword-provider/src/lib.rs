@@ -13,6 +13,7 @@ pub mod dialect;
 #[cfg(feature = "double")]
 pub mod double;
 pub mod front;
+pub mod lifetime;
 pub mod model;
 pub mod refusal;
 pub mod render;

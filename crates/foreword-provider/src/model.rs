@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use foreword_core::image_tokens::ImageTokens;
-use foreword_core::prompt::CachePrices;
+use foreword_core::prompt::{CachePrices, LongPrompt};
 use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
 use serde::{Deserialize, Serialize};
 
@@ -49,13 +49,22 @@ impl Model {
         if self.has(Capability::Images) { self.images } else { ImageTokens::None }
     }
 
-    /// The prices and the lifetime that decide a fold, per token.
+    /// What decides a fold: prices per token, the lifetime, and what is read of a prefix.
     pub fn cache_prices(&self) -> CachePrices {
-        let lifetime_s = self.cache.lifetime_s();
-        let Some(prices) = self.prices else {
-            return CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s };
+        let rules = CachePrices {
+            lifetime_s: self.cache.lifetime_s(),
+            minimum: self.cache.minimum(),
+            step: self.cache.step(),
+            ..CachePrices::default()
         };
-        CachePrices { input: prices.input / PER, read: prices.read() / PER, write: prices.write() / PER, lifetime_s }
+        let Some(prices) = self.prices else { return rules };
+        CachePrices {
+            input: prices.input / PER,
+            read: prices.read() / PER,
+            write: prices.write() / PER,
+            long: prices.long.map(|long| LongPrompt { over: long.over, factor: long.input }),
+            ..rules
+        }
     }
 }
 
@@ -225,7 +234,7 @@ pub enum CacheRules {
     Marks {
         /// Shortest prefix that is kept.
         minimum: u64,
-        /// Seconds without use until a mark's entry is gone.
+        /// Seconds without use until a mark's entry is gone, counted from the end of the last answer.
         lifetime_s: u64,
         /// The same for marks with the long lifetime.
         long_lifetime_s: u64,
@@ -273,6 +282,15 @@ impl CacheRules {
         match *self {
             Self::Breakpoints { minimum, .. } | Self::Interval { minimum, .. } | Self::Marks { minimum, .. } => minimum,
             Self::None {} | Self::Slots { .. } | Self::Blocks { .. } => 0,
+        }
+    }
+
+    /// The distance between two places where a prefix can end; 1 where it can end anywhere or at the end of every block.
+    pub fn step(&self) -> u64 {
+        match *self {
+            Self::Interval { interval, report, .. } => interval.max(report).max(1),
+            Self::Blocks { block } => block.max(1),
+            Self::None {} | Self::Breakpoints { .. } | Self::Marks { .. } | Self::Slots { .. } => 1,
         }
     }
 

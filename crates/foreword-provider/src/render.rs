@@ -42,10 +42,16 @@ pub enum Next {
 /// What a body needs to know beside the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyOptions {
-    /// How long marks on the system are to be remembered; marks on messages always take the short lifetime.
+    /// How long marks on the system are to be remembered.
     pub ttl: Ttl,
-    /// How many messages of the previous request this one begins with, where all of them are.
+    /// How long marks on messages are. Where that is long, so are the marks on the system.
+    #[serde(default)]
+    pub message_ttl: Ttl,
+    /// How many messages of the previous request this one begins with.
     pub previous_len: Option<usize>,
+    /// How many messages of this request the next fold will leave as they are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold_len: Option<usize>,
     /// What comes after this request.
     pub next: Next,
     /// A Gemini cache that holds the tools and the system.

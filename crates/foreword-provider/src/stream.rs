@@ -67,6 +67,24 @@ pub enum BlockKind {
     Opaque,
 }
 
+/// Counts the positions that a lookup at Anthropic's goes over, block by block, from the end: a run of calls is one, and so is a run of
+/// results.
+#[derive(Debug, Default)]
+pub(crate) struct Positions {
+    count: usize,
+    run: Option<BlockKind>,
+}
+
+impl Positions {
+    /// Goes over one more block, and says how many positions that makes.
+    pub(crate) fn step(&mut self, kind: BlockKind) -> usize {
+        let in_run = matches!(kind, BlockKind::Call | BlockKind::Result) && self.run == Some(kind);
+        self.count += usize::from(!in_run);
+        self.run = Some(kind);
+        self.count
+    }
+}
+
 /// How long a cache mark asks to be remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -637,6 +637,13 @@ impl Desk {
         let feed = Arc::clone(&self.line.feed);
         let mut each = |event: Event<'_>| match event {
             Event::Stored => begin(),
+            Event::ColdCache(cold) => {
+                feed.tell(
+                    "cache_cold",
+                    &json!({"turn": number, "expired_s": cold.expired_s, "cost": cold.cost,
+                    "warm_cost": cold.warm_cost, "folded_cost": cold.folded_cost, "folds": cold.folds, "text": cold.to_string()}),
+                );
+            }
             Event::Request(outgoing) => {
                 let model = &outgoing.model.name;
                 let tokens = outgoing.envelope.tokens;

@@ -61,6 +61,10 @@ impl Screen {
                 let arguments = one_line(&call.arguments.to_string(), 200);
                 eprintln!("{}", Paint::stderr().with("2", format!("→ {}({arguments})", shown(&call.name))));
             }
+            Event::ColdCache(cold) => {
+                self.end();
+                eprintln!("{}", Paint::stderr().with("2", cold.to_string()));
+            }
             Event::Stored | Event::Result(..) | Event::Found(_) => {}
         }
     }

@@ -148,7 +148,7 @@ impl Session {
             Arc::new(Message { answers: Some(call.id.clone()), failed: *failed, ..Message::clone(&message) })
         };
         let (full, stub) = (answer(&text), answer(&stub));
-        let made = Output { full, stub, sequence: self.history.outputs };
+        let made = Output { full, stub, sequence: self.history.outputs, spared: false };
         if made.saving() > Tokens::ZERO {
             self.keep_whole(&id, output);
         }

@@ -211,7 +211,7 @@ impl Session {
     /// What a fold would do now. Nothing is changed.
     pub fn preview_fold(&self) -> Result<FoldPreview, OverBudget> {
         let mut trial = self.clone();
-        trial.fold(FoldReason::Asked, Tokens::ZERO)?;
+        trial.fold(FoldReason::Asked, Tokens::ZERO, None)?;
         let cut = self.epoch.shown.cut.min(trial.epoch.shown.cut);
         Ok(FoldPreview {
             before: self.total(),

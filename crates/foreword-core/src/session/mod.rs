@@ -14,6 +14,7 @@ mod members;
 mod model;
 mod opaque;
 mod past;
+mod rent;
 mod reply;
 mod system;
 mod view;
@@ -144,7 +145,7 @@ struct Epoch {
     /// How many messages are in `past`.
     absorbed: usize,
     tools: Option<ToolPlan>,
-    rent: fold::Rent,
+    rent: rent::Rent,
 }
 
 /// One conversation.
@@ -185,6 +186,7 @@ pub struct Session {
     written: Option<Written>,
     /// A summary came that no fold has put into the prompt yet.
     summary_waits: bool,
+    account: rent::Account,
 }
 
 impl Session {
@@ -229,6 +231,7 @@ impl Session {
             inputs: 0,
             written,
             summary_waits: false,
+            account: rent::Account::default(),
         };
         session.seat_members();
         session.lay_out();
@@ -350,19 +353,21 @@ impl Session {
             self.epoch.tools = Some(self.tool_plan(&[]));
         }
         let asked = self.pending_fold;
+        let sent = self.sent();
         let reason = match self.fold_reason() {
             Some(reason) => Some(reason),
             None if self.is_placed() => self.outgrown(),
             // Parts that were planned one by one may be larger once they are joined; a fold keeps room for that.
             None => self.place().or_else(|| (self.total() > self.settings.budget.prompt).then_some(FoldReason::Budget)),
         };
+        let planned = self.fold_in_part(reason);
         if let Some(reason) = reason {
             // What asked for a fold still does when there was no room for it.
-            self.fold(reason, Tokens::ZERO).inspect_err(|_| self.pending_fold = asked)?;
+            self.fold(reason, Tokens::ZERO, planned.as_ref()).inspect_err(|_| self.pending_fold = asked)?;
             let missing = self.total() - self.settings.budget.prompt;
             if missing > Tokens::ZERO {
                 // Sizes are planned before the parts are joined, and this tokenizer finds more at the seams.
-                self.fold(reason, missing)?;
+                self.fold(reason, missing, None)?;
             }
         }
         if self.total() > self.settings.budget.prompt {
@@ -371,13 +376,18 @@ impl Session {
             let mandatory = Mandatory { tools, l1, standing: self.epoch.total - l1, ..Mandatory::default() };
             return Err(OverBudget { mandatory, budget: self.settings.budget.prompt });
         }
-        self.pay_rent();
+        self.pay(sent, reason, planned.as_ref());
         Ok(self.record())
     }
 
     /// The size of the request, tools included.
     fn total(&self) -> Tokens {
         self.epoch.total + self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens)
+    }
+
+    /// The size of the last request, tools included, with what was said since.
+    pub fn prompt_tokens(&self) -> Tokens {
+        self.total()
     }
 
     /// Where the running turn's user message stands.
@@ -626,6 +636,8 @@ impl Session {
     /// Appends a message to the request.
     fn append(&mut self, message: &Arc<Message>) {
         self.history.answerable = false;
+        let place = self.end_place();
+        self.epoch.rent.appended(message, place);
         self.epoch.total += message.tokens();
         self.epoch.messages.push(Arc::clone(message));
     }

@@ -268,7 +268,7 @@ fn change_settings(world: &World, session: &mut Session, layout: usize, share: u
 }
 
 fn settings(world: &World) -> Settings {
-    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) };
+    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300), ..CachePrices::default() };
     Settings {
         layout: world.layout,
         tools: world.tools,

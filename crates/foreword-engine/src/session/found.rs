@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_attached_note_is_only_named() {
-        let prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };
+        let prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None, ..CachePrices::default() };
         let session = Session::new(Agent::default(), Settings::new("s", prices), Arc::new(Chars::FOUR)).unwrap();
         let output = "Two.\n\n[1] Bread\npath: Bread.md\n> Salt.\n> \n> Flour.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
         let attached = [Version::note("Bread.md", None, "Salt.\n\nFlour.", Vec::new())];

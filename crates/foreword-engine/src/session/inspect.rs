@@ -12,6 +12,7 @@ use foreword_core::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
 use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
 use foreword_provider::dialect::Dialect;
+use foreword_provider::lifetime::{Asked, Lifetimes};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, body as render};
 use foreword_store::{Request, Store, StoreError, Usage};
@@ -40,6 +41,9 @@ pub(super) struct Record {
     cut: usize,
     left_out: Vec<LeftOut>,
     notes: Vec<Note>,
+    /// What the lifetime of its marks was chosen by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lifetimes: Option<(Lifetimes, Asked)>,
 }
 
 impl Record {
@@ -61,6 +65,7 @@ impl Record {
             cut: envelope.cut,
             left_out: envelope.left_out.clone(),
             notes: envelope.notes.clone(),
+            lifetimes: None,
         }
     }
 }

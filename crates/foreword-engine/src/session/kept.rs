@@ -10,6 +10,7 @@ use foreword_core::item::Kind;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
+use foreword_provider::lifetime::{Lifetimes, Terms};
 use foreword_provider::model::Model;
 use foreword_provider::render::Renderer;
 use foreword_provider::stream::PromptStream;
@@ -55,6 +56,10 @@ pub struct Kept {
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
     /// The provider's name for the last answer.
     pub(super) last_answer: Option<String>,
+    /// When it was complete.
+    pub(super) answered_ms: Option<i64>,
+    /// What decides for how long cache marks are remembered.
+    pub(super) lifetimes: Lifetimes,
     /// How a client wants the request that is being made.
     pub(super) manner: Option<Manner>,
     /// Whether a request is due that was not made yet.
@@ -238,6 +243,8 @@ impl Kept {
         self.setup = Setup { settings: self.session.settings().clone(), ..setup };
         self.pending = None;
         self.last_answer = None;
+        // Another model is another cache.
+        self.lifetimes = Lifetimes::default();
         if due == Due::Request
             && let Ok(outgoing) = self.request(at_ms)
         {
@@ -358,6 +365,10 @@ impl Kept {
     /// What a request used, for the ledger.
     pub(super) fn usage(&mut self, outgoing: &Outgoing, reply: &Reply, first_ms: Option<u64>, total_ms: u64) -> Usage {
         self.last_answer.clone_from(&reply.id);
+        self.answered_ms = Some(outgoing.at_ms.saturating_add(i64::try_from(total_ms).unwrap_or(0)));
+        if let (Some(terms), Some(sent), Some(spent)) = (Terms::of(&self.model), &self.sent, reply.spent) {
+            self.lifetimes.sent(&terms, &sent.asked, sent.ttl, &spent.prompt);
+        }
         let read = reply.spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {

@@ -8,8 +8,11 @@ use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
+use foreword_provider::lifetime::{Asked, Lifetimes, Terms};
 use foreword_provider::render::Renderer;
+use foreword_provider::stream::Ttl;
 use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Store, StoreError};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::checkpoint;
@@ -152,13 +155,16 @@ impl Kept {
         let checkpoint_turns = past.checkpoint_turns;
         let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
         let pending = past.last.take().map(|envelope| Pending { envelope, stored });
+        let (sent, lifetimes) = past.sent(&*store, &row)?.map_or((None, None), |(sent, lifetimes)| (Some(sent), lifetimes));
         Ok(Self {
             lease,
             model: Arc::new(setup.model.clone()),
             renderer: Renderer::new(setup.dialect),
-            sent: past.sent(&*store, &row)?,
+            sent,
             before_last: None,
             last_answer: None,
+            answered_ms: None,
+            lifetimes: lifetimes.unwrap_or_default(),
             manner: None,
             session: past.session,
             saved: saved(&row),
@@ -305,7 +311,7 @@ impl Past {
     }
 
     /// The last request that is stored, with its messages where they are in this session's own branch.
-    fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<Sent>, StoreError> {
+    fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<(Sent, Option<Lifetimes>)>, StoreError> {
         let Some(number) = row.counts.requests.checked_sub(1) else { return Ok(None) };
         let request = store.request(&row.id, number)?;
         let own = number >= row.taken.requests;
@@ -316,7 +322,15 @@ impl Past {
         let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
         let context = (!own).then(Vec::new);
-        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context }))
+        let ttl = request.record.pointer("/options/message_ttl").and_then(|ttl| Ttl::deserialize(ttl).ok()).unwrap_or_default();
+        let chosen_by = request.record.get("lifetimes").and_then(|value| <(Lifetimes, Asked)>::deserialize(value).ok());
+        let asked = chosen_by.map(|(_, asked)| asked).unwrap_or_default();
+        let lifetimes = chosen_by.zip(Terms::of(&self.setup.model)).map(|((mut lifetimes, asked), terms)| {
+            lifetimes.foretold(&terms, &asked, ttl);
+            lifetimes
+        });
+        let sent = Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context, asked, ttl };
+        Ok(Some((sent, lifetimes)))
     }
 }
 

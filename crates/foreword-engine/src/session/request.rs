@@ -9,9 +9,10 @@ use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
 use foreword_core::session::FoldReason;
 use foreword_core::tokens::Tokens;
+use foreword_provider::lifetime::{Asked, Terms};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
-use foreword_provider::stream::PromptStream;
+use foreword_provider::stream::{PromptStream, Ttl};
 use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
@@ -51,6 +52,18 @@ pub(super) struct Sent {
     pub(super) prompt: Option<PromptStream>,
     /// Its items, likewise; empty where they are in another branch.
     pub(super) context: Option<Vec<ContextEntry>>,
+    /// What its marks were chosen by.
+    pub(super) asked: Asked,
+    /// For how long its marks on messages are remembered.
+    pub(super) ttl: Ttl,
+}
+
+/// What is known of a request before its cache marks are chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NextRequest {
+    pub(super) asked: Asked,
+    /// How many messages it has in common with the one before it.
+    same: usize,
 }
 
 /// A request that has no answer yet.
@@ -96,7 +109,9 @@ impl Kept {
             envelope.notes.push(Note { kind: "prefix_changed".into(), item: None, text: text.clone() });
             self.fail(text);
         }
-        let mut options = self.options(&envelope, before.as_ref(), &messages);
+        let next = self.next_at(at_ms, &envelope, before.as_ref(), &messages);
+        let asked = next.asked;
+        let mut options = self.options(&envelope, &next);
         options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
@@ -105,7 +120,8 @@ impl Kept {
         tracing::debug!(session = self.id(), request = number, tokens, epoch, began, bytes, "request laid out");
         let context = self.session.context(&envelope);
         let stood = self.items_of(before.as_ref());
-        let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        let mut record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        record.lifetimes = Terms::of(&self.model).map(|_| (self.lifetimes, asked));
         let written = Document::of(&record).and_then(|record| {
             let changed = changed(before.as_ref(), &messages)?;
             let moved = context.iter().enumerate().filter(|(at, entry)| stood.get(*at) != Some(*entry));
@@ -144,7 +160,8 @@ impl Kept {
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
         let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
-        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context) });
+        let ttl = options.message_ttl;
+        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context), asked, ttl });
         Ok(outgoing)
     }
 
@@ -181,15 +198,39 @@ impl Kept {
         }))
     }
 
-    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
-        let same = |before: &&Sent| {
-            let pairs = before.messages.iter().zip(messages);
-            before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
+    /// What is known of a request before its marks are chosen.
+    pub(super) fn next_at(
+        &self,
+        at_ms: i64,
+        envelope: &Envelope,
+        before: Option<&Sent>,
+        messages: &[Arc<Message>],
+    ) -> NextRequest {
+        let last_ms = self.answered_ms.or(before.map(|before| before.at_ms)).unwrap_or(at_ms);
+        let same = before.map_or(0, |before| in_common(&before.messages, messages));
+        let new: Tokens = messages[same..].iter().map(|message| message.tokens()).sum();
+        let asked = Asked {
+            idle_s: u64::try_from(at_ms.saturating_sub(last_ms) / 1000).unwrap_or(0),
+            total: envelope.tokens,
+            kept: if same == 0 { Tokens::ZERO } else { envelope.tokens - new },
         };
+        NextRequest { asked, same }
+    }
+
+    /// For how long the marks on messages are to be remembered: what the user set, else what has paid in this session.
+    fn message_ttl(&self, asked: &Asked) -> Ttl {
+        let of_client = self.manner.as_ref().is_some_and(|manner| !manner.marks.is_empty());
+        let terms = Terms::of(&self.model).filter(|_| self.setup.wanted.cache_ttl.is_none() && !of_client);
+        terms.map_or(Ttl::Short, |terms| self.lifetimes.choose(&terms, asked))
+    }
+
+    pub(super) fn options(&self, envelope: &Envelope, next: &NextRequest) -> BodyOptions {
         let manner = self.manner.as_ref();
         BodyOptions {
             ttl: self.setup.ttl,
-            previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
+            message_ttl: self.message_ttl(&next.asked),
+            previous_len: Some(next.same).filter(|len| *len > 0),
+            fold_len: self.session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
@@ -200,6 +241,11 @@ impl Kept {
             tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
         }
     }
+}
+
+/// How many messages two requests begin with in common.
+pub(crate) fn in_common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
+    before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || before.says_the_same(now)).count()
 }
 
 /// The messages that do not stand at the same place in the request before.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
+use super::cold::{ColdCache, lifetime_s};
 use super::ending::Ending;
 use super::found::{FoundNote, found_notes, sent_once};
 use super::kept::Kept;
@@ -100,6 +101,8 @@ pub(super) struct Party<'a> {
 /// What happens while a turn runs.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The provider's cache has expired: what the request that comes costs for that.
+    ColdCache(&'a ColdCache),
     /// The user's words are stored: the end of the process does not lose them any more. Where they cannot be, it is not told.
     Stored,
     /// A request is stored and goes out.
@@ -160,6 +163,9 @@ impl Kept {
         }
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
+        }
+        if let Some(cold) = self.cold_cache(now()) {
+            (party.each)(Event::ColdCache(&cold));
         }
         self.tell_idle(now())?;
         turn.plan_suspended = self.suspends_plan();
@@ -297,8 +303,11 @@ impl Kept {
 
     /// For how many seconds the provider was not asked, where that is longer than it remembers.
     pub(super) fn forgotten_after(&self, now_ms: i64) -> Option<u64> {
-        let idle_s = u64::try_from(now_ms.saturating_sub(self.last_request_ms()?) / 1000).unwrap_or(0);
-        self.setup().model.cache.lifetime_s().filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
+        let sent = self.sent.as_ref()?;
+        // Lifetimes count from the end of the last answer; where the session was just opened, that is not known.
+        let last_ms = self.answered_ms.unwrap_or(sent.at_ms);
+        let idle_s = u64::try_from(now_ms.saturating_sub(last_ms) / 1000).unwrap_or(0);
+        lifetime_s(&self.model, sent.ttl).filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
     }
 
     fn run(&mut self, mut due: Due, party: &mut Party<'_>) -> Result<Said, TurnError> {
