@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod clients;
 mod crash;
 mod fuzz;
 mod lint;
@@ -72,6 +73,13 @@ enum Chore {
     )]
     Crash(crash::Args),
 
+    /// Run real clients (Claude Code, Codex, opencode, aider …) through the gateway
+    ///
+    /// Each makes three turns with a tool, at the levels `observe` and `assist`, without a failure, with an overloaded provider and with a
+    /// stream that is cut, and the same without the gateway. What arrives at the provider is compared with what the client sent.
+    #[command(after_help = "Examples:\n  cargo xtask clients\n  cargo xtask clients claude codex   only those")]
+    Clients(clients::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -96,6 +104,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
         Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
         Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
+        Chore::Clients(args) => clients::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -125,6 +134,8 @@ mod tests {
         check("xtask fuzz links --seconds 5", true);
         check("xtask fuzz nothing", false);
         check("xtask fuzz --seconds 0", false);
+        check("xtask clients", true);
+        check("xtask clients claude codex", true);
         check("xtask bench", false);
         check("xtask", false);
     }

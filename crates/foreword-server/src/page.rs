@@ -19,6 +19,7 @@ const FILES: [(&str, &str, &str); 31] = [
     ("/api.js", SCRIPT, include_str!("../web/api.js")),
     ("/catalog.js", SCRIPT, include_str!("../web/catalog.js")),
     ("/chat.js", SCRIPT, include_str!("../web/chat.js")),
+    ("/clients.js", SCRIPT, include_str!("../web/clients.js")),
     ("/composer.js", SCRIPT, include_str!("../web/composer.js")),
     ("/context.js", SCRIPT, include_str!("../web/context.js")),
     ("/dom.js", SCRIPT, include_str!("../web/dom.js")),

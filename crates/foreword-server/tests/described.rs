@@ -118,6 +118,7 @@ fn answers_are_what_the_description_says() {
     check("GET", "/ledger", "/ledger", None);
     check("GET", "/forwarded", "/forwarded", None);
     check("GET", "/forwarded/{number}", "/forwarded/1", None);
+    check("GET", "/clients", "/clients", None);
     check("GET", "/search", "/search?q=One", None);
     check("GET", "/health", "/health", None);
 }
