@@ -67,7 +67,8 @@ impl Answers {
 
     /// The same for a client of an API: a model that nobody knows is asked for where that API is at home.
     pub(crate) fn choose_for(&self, family: Family, name: Option<&str>) -> Result<Chosen, Problem> {
-        let at_home = || self.config.choose_at(family.provider(), name?, self.server());
+        // A script answers for models that are known, and nobody else is asked.
+        let at_home = || self.config.choose_at(family.provider(), name.filter(|_| self.script.is_none())?, self.server());
         match self.choose(name) {
             Ok(chosen) if chosen.is_assumed && !family.has(chosen.model.dialect) => Ok(at_home().unwrap_or(chosen)),
             Err(unknown) => at_home().ok_or(unknown),

@@ -189,14 +189,18 @@ async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Res
         (None, Ok(text)) => model_of(text.as_bytes()),
         (None, Err(why)) => Err(why.to_owned()),
     };
+    if app.config.answers.script.is_some() {
+        // No provider will say what is wrong.
+        if endpoint.front().is_none() {
+            let what = format!("{} {} is for a provider, and answers come from a script here", arrival.method, endpoint.path);
+            return Err(Problem::new(NOT_FOUND, what));
+        }
+        named.as_ref().map_err(|why| Problem::new(BAD_REQUEST, why))?;
+    }
     let route = forward::route(app, endpoint.family, named.as_deref().unwrap_or(NO_MODEL))?;
     let wanted = arrival::level(app, arrival, route.level())?;
     let here = forward::takes(app, &route, endpoint.family);
     let Some(front) = endpoint.front().filter(|_| wanted.level == Level::Manage || here.is_err()) else {
-        // What no provider will see is told here what is wrong with it.
-        if let (Err(_), Err(why)) = (&here, &named) {
-            return Err(Problem::new(BAD_REQUEST, why));
-        }
         return pass(app, caller, arrival, &route, wanted.level, None).await;
     };
     let headers = &arrival.headers;

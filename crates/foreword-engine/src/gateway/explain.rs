@@ -229,6 +229,8 @@ struct Sent {
     /// All tokens of its prompt.
     tokens: u64,
     bytes: u64,
+    /// Whether its provider has what came before.
+    goes_on: bool,
 }
 
 /// A value without the marks in it.
@@ -288,7 +290,8 @@ impl Sent {
         let bytes = bytes as u64;
         let used = row.usage.read + row.usage.write + row.usage.uncached;
         let tokens = if used > 0 { used } else { bytes / 4 };
-        Self { model: row.usage.model.clone(), at_ms: row.at_ms, units, tokens, bytes }
+        let goes_on = body["previous_response_id"].is_string();
+        Self { model: row.usage.model.clone(), at_ms: row.at_ms, units, tokens, bytes, goes_on }
     }
 
     /// The tokens that so many bytes are.
@@ -322,6 +325,7 @@ impl Sent {
         let lifetime_ms = model.and_then(|model| model.cache.lifetime_s()).map(|s| i64::try_from(s).unwrap_or(i64::MAX).saturating_mul(1000));
         let (path, cause, shared) = match (was, is) {
             _ if self.model != before.model => ("model".to_owned(), "model_changed", 0),
+            _ if self.goes_on => return None,
             (None, _) => {
                 // All of it is there again; it may have been forgotten meanwhile.
                 let expired = lifetime_ms.is_some_and(|life| self.at_ms - before.at_ms > life) && row.usage.read * 2 < before.tokens;

@@ -141,7 +141,6 @@ struct Known {
     threads: HashMap<u64, Thread>,
     next: u64,
     used: u64,
-    messages: usize,
     by_prefix: HashMap<Hash, u64>,
     by_session: HashMap<String, Vec<u64>>,
     by_name: HashMap<(Option<Hash>, String), String>,
@@ -417,9 +416,7 @@ impl Known {
         for hash in chain.iter().skip(1) {
             self.by_prefix.insert(*hash, id);
         }
-        self.messages += chain.len();
         thread.used = self.used;
-        self.messages -= thread.chain.len().min(self.messages);
         // What is not a part of its line any more still leads to it, until the thread is forgotten: another request may go on from there.
         thread.chain = chain.to_vec();
         thread.came_ms = now_ms;
@@ -445,7 +442,6 @@ impl Known {
         let gone: HashSet<u64> = order.iter().take(order.len() / 4 + 1).map(|(_, id)| *id).collect();
         for id in &gone {
             let Some(thread) = self.threads.remove(id) else { continue };
-            self.messages -= thread.chain.len().min(self.messages);
             if let Some(threads) = self.by_session.get_mut(&thread.session) {
                 threads.retain(|one| one != id);
             }
