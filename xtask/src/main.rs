@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod clients;
 mod crash;
 mod docs;
 mod fuzz;
@@ -79,6 +80,12 @@ enum Chore {
     /// file names that lead nowhere.
     #[command(after_help = "Examples:\n  cargo xtask docs --check\n  cargo xtask docs docs/search.md   one page")]
     Docs(docs::Args),
+    /// Run real clients (Claude Code, Codex, opencode, aider …) through the gateway
+    ///
+    /// Each makes three turns with a tool, at the levels `observe` and `assist`, without a failure, with an overloaded provider and with a
+    /// stream that is cut, and the same without the gateway. What arrives at the provider is compared with what the client sent.
+    #[command(after_help = "Examples:\n  cargo xtask clients\n  cargo xtask clients claude codex   only those")]
+    Clients(clients::Args),
 
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
@@ -105,6 +112,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
         Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
         Chore::Docs(args) => docs::run(args, &cargo, &mut steps)?,
+        Chore::Clients(args) => clients::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -137,6 +145,8 @@ mod tests {
         check("xtask docs", true);
         check("xtask docs --check --bin foreword docs/search.md", true);
         check("xtask docs --bin", false);
+        check("xtask clients", true);
+        check("xtask clients claude codex", true);
         check("xtask bench", false);
         check("xtask", false);
     }

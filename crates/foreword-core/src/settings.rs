@@ -100,6 +100,9 @@ pub struct Settings {
     /// What an image takes.
     #[serde(default)]
     pub images: ImageTokens,
+    /// Whether an output that fits its cap is shown to the byte: a client that runs its own tools, and edits what it read, needs it so.
+    #[serde(default)]
+    pub verbatim_outputs: bool,
 }
 
 impl Settings {
@@ -120,6 +123,7 @@ impl Settings {
             promote_selections: false,
             plan: PlanLimits::default(),
             images: ImageTokens::default(),
+            verbatim_outputs: false,
         }
     }
 }

@@ -23,6 +23,14 @@
 //! variables = ["GITHUB_TOKEN"]
 //! unasked = ["weather/get_forecast", "files/*"]
 //!
+//! [gateway]
+//! level = "assist"
+//! keys = { ci = "observe" }
+//!
+//! [limits.session]
+//! warn = 2.0
+//! refuse = 5.0
+//!
 //! [weights]
 //! url = "https://mirror.example/weights"
 //! ```
@@ -30,6 +38,7 @@
 //! The text is handed in: where it lies is known to who starts the program.
 
 mod choose;
+mod gateway;
 mod provider;
 mod read;
 mod tools;
@@ -48,6 +57,7 @@ pub use choose::{ChooseError, Chosen, Listed, Server};
 pub use foreword_provider::client::{ClientConfig, KeySource};
 pub use foreword_provider::dialect::Dialect;
 pub use foreword_provider::model::{CacheRules, Model, Prices};
+pub use gateway::{GatewayRules, Level, SpendingLimit, SpendingLimits};
 pub use provider::Provider;
 pub use read::ConfigError;
 pub use tools::ToolRules;
@@ -65,6 +75,10 @@ pub struct Config {
     pub tools: ToolRules,
     /// The address of a folder from which the weights of local models are fetched before pip is tried.
     pub weights_mirror: Option<String>,
+    /// What the gateway may do.
+    pub gateway: GatewayRules,
+    /// What clients may spend.
+    pub limits: SpendingLimits,
     /// By name: those that are configured, and those that are known without.
     providers: BTreeMap<String, Provider>,
     /// The models that are known, the user's own and changed ones included.
@@ -75,6 +89,13 @@ impl Config {
     /// The providers, by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.providers.values()
+    }
+
+    /// Sends what goes to a provider elsewhere.
+    pub fn set_base_url(&mut self, provider: &str, address: &str) {
+        if let Some(provider) = self.providers.get_mut(provider) {
+            provider.base_url = Some(address.to_owned());
+        }
     }
 
     /// The date of the newest facts in the model table.

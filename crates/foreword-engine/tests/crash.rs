@@ -152,7 +152,7 @@ impl Gateway {
     fn pass_on(&mut self, dice: &mut Dice) {
         let body = format!("{{\"a\": {}}}", dice.roll(1_000_000));
         let (front, model) = ("chat".to_owned(), "m".to_owned());
-        let new = NewForwarded { at_ms: now(), front, model, session: None, body: body.clone() };
+        let new = NewForwarded { at_ms: now(), front, model, session: None, body: body.clone(), about: None };
         let number = self.store.sent(new).unwrap();
         acknowledge(&format!("passed {number} {body}"));
         let answered = Answered { status: Some(200), ..Answered::default() };

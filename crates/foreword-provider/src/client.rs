@@ -31,7 +31,7 @@ mod retry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, Response, redirect};
+use reqwest::{Response, redirect};
 use tokio::time::Instant;
 use url::Url;
 
@@ -48,6 +48,7 @@ pub use config::{ClientConfig, Retry, Timeouts};
 pub use error::{SendError, SetupError, Waited};
 pub use forward::{Forwarded, Untouched};
 pub use key::{KeyError, KeySource, Secret};
+pub use reqwest::Method;
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use flight::{Flight, Flights};
@@ -79,7 +80,7 @@ pub struct Client {
     host: String,
     http: reqwest::Client,
     headers: HeaderMap,
-    key: Key,
+    key: Arc<Key>,
     timeouts: Timeouts,
     retry: Retry,
     max_bytes: usize,
@@ -126,7 +127,7 @@ impl Client {
             builder = builder.proxy(reqwest::Proxy::all(proxy.expose()).map_err(|_| SetupError::Proxy)?);
         }
         let http = builder.build().map_err(|error| SetupError::Http(error::innermost(&error)))?;
-        let key = Key::new(key);
+        let key = Arc::new(Key::new(key));
         Ok(Self { dialect, base, host, http, headers, key, timeouts, retry, max_bytes, flights: Arc::default() })
     }
 
@@ -139,11 +140,28 @@ impl Client {
             host: self.host.clone(),
             http: self.http.clone(),
             headers: self.headers.clone(),
-            key: Key::new(KeySource::Given(key)),
+            key: Arc::new(Key::new(KeySource::Given(key))),
             timeouts: self.timeouts,
             retry: self.retry,
             max_bytes: self.max_bytes,
             // What one key has warmed is not there for another.
+            flights: Arc::default(),
+        }
+    }
+
+    /// The same for one request of somebody who decides about tries: it is sent once, and waits for no other.
+    #[must_use]
+    pub fn once(&self) -> Self {
+        Self {
+            dialect: self.dialect,
+            base: self.base.clone(),
+            host: self.host.clone(),
+            http: self.http.clone(),
+            headers: self.headers.clone(),
+            key: Arc::clone(&self.key),
+            timeouts: self.timeouts,
+            retry: Retry { tries: 1, ..self.retry },
+            max_bytes: self.max_bytes,
             flights: Arc::default(),
         }
     }

@@ -84,6 +84,27 @@ impl Caller {
         }
     }
 
+    /// The headers of a request without secrets of this server in them.
+    pub(crate) fn without_ours(reach: &Reach, headers: &HeaderMap) -> HeaderMap {
+        let is_ours = |value: &HeaderValue| {
+            let Ok(text) = value.to_str() else { return false };
+            let text = bearer(text).unwrap_or(text).trim();
+            text.starts_with(PREFIX) || is_token(reach, text)
+        };
+        let mut headers = headers.clone();
+        for name in SECRETS {
+            if headers.get(&name).is_some_and(is_ours) {
+                headers.remove(&name);
+            }
+        }
+        headers
+    }
+
+    /// The name of the key of this server that a request comes with.
+    pub(crate) fn key_name(keys: &Keys, headers: &HeaderMap) -> Option<String> {
+        secrets(headers).ok()?.into_iter().find_map(|text| keys.name(text))
+    }
+
     /// Refuses what only a key of this server opens.
     pub(crate) fn needs_our_key(&self, what: &str) -> Result<(), Problem> {
         match self {
@@ -97,10 +118,14 @@ fn is_token(reach: &Reach, text: &str) -> bool {
     reach.token().is_some_and(|token| token.is(text))
 }
 
+/// Where a request brings its secrets.
+const SECRETS: [HeaderName; 3] =
+    [header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("x-goog-api-key")];
+
 /// The secrets of a request, in the ways of OpenAI's, Anthropic's and Google's clients.
 fn secrets(headers: &HeaderMap) -> Result<Vec<&str>, Problem> {
     let mut found = Vec::new();
-    for name in [header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("x-goog-api-key")] {
+    for name in SECRETS {
         let mut values = headers.get_all(&name).iter();
         let (value, more) = (values.next(), values.next());
         if more.is_some() {

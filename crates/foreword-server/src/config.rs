@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use foreword_engine::config::{Chosen, Server};
+use foreword_engine::config::{Chosen, Level, Server};
+use foreword_engine::gateway::Family;
 use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
@@ -34,18 +35,8 @@ pub struct Config {
     pub reach: Reach,
     /// What one client may take.
     pub limits: Limits,
-    /// What the gateway does with requests that do not say so themselves.
-    pub gateway: GatewayMode,
-}
-
-/// What becomes of a client's request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GatewayMode {
-    /// It is carried by a session; what is not understood is passed on untouched.
-    #[default]
-    Session,
-    /// It is passed on untouched, and recorded.
-    PassThrough,
+    /// What may be changed of clients' requests that do not say so themselves; else the configuration says.
+    pub level: Option<Level>,
 }
 
 /// Who answers in sessions.
@@ -75,9 +66,24 @@ impl Answers {
 
     /// The same at this address; else at the server's, where it has one.
     pub(crate) fn choose_at(&self, name: Option<&str>, base_url: Option<&str>) -> Result<Chosen, Problem> {
-        let server = Server { base_url: base_url.or(self.base_url.as_deref()), window: self.window };
+        let server = Server { base_url: base_url.or(self.base_url.as_deref()), ..self.server() };
         let chosen = self.config.choose(name.or(self.model.as_deref()), server);
         chosen.map_err(|error| Problem::new(NOT_FOUND, error))
+    }
+
+    /// The same for a client of an API: a model that nobody knows is asked for where that API is at home.
+    pub(crate) fn choose_for(&self, family: Family, name: Option<&str>) -> Result<Chosen, Problem> {
+        // A script answers for models that are known, and nobody else is asked.
+        let at_home = || self.config.choose_at(family.provider(), name.filter(|_| self.script.is_none())?, self.server());
+        match self.choose(name) {
+            Ok(chosen) if chosen.is_assumed && !family.has(chosen.model.dialect) => Ok(at_home().unwrap_or(chosen)),
+            Err(unknown) => at_home().ok_or(unknown),
+            chosen => chosen,
+        }
+    }
+
+    fn server(&self) -> Server<'_> {
+        Server { base_url: self.base_url.as_deref(), window: self.window }
     }
 }
 
@@ -105,6 +111,8 @@ pub enum Reach {
 pub struct Limits {
     /// Bytes of a request's body.
     pub body: usize,
+    /// Bytes of the body of a request of the gateway: images and documents stand in those.
+    pub gateway_body: usize,
     /// Bytes of a request's head.
     pub head: usize,
     /// Headers.
@@ -151,6 +159,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 << 20,
+            gateway_body: 64 << 20,
             head: 64 << 10,
             headers: 100,
             connections: 2048,

@@ -1,23 +1,30 @@
-//! What the gateway passes on untouched: bytes go to the provider as they came, and its answer comes back as it comes. Only the key is
-//! ours, where the client brings none of its own.
+//! What the gateway passes on: bytes go to the provider as they came, at `assist` with cache control added, and its answer comes back as it
+//! comes. Only the key is ours, where the client brings none of its own.
 
+use std::collections::HashSet;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use foreword_engine::config::Chosen;
-use foreword_engine::gateway::{Forwarder, Front, Given, NotUnderstood, Passing, Route, SendError, model_of};
+use foreword_engine::gateway::{
+    About, Additions, Conversation, Endpoint, Family, Forwarder, Given, Kind, Passing, Payer, Recorded, Route, SendError, Verdict, Way,
+    plan_additions, renamed,
+};
+use foreword_engine::session::{Store as _, new_session_id};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 
 use crate::app::App;
+use crate::arrival::Arrival;
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem};
+use foreword_engine::config::Level;
+use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, NOT_FROM_HERE, Problem, SPENT};
 
 /// Pieces of an answer that wait for a slow client.
 const WAITING: usize = 16;
@@ -25,40 +32,146 @@ const WAITING: usize = 16;
 /// How long the last bytes of an answer that broke off have to go out.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// The longest name of a session.
-const LONGEST_NAME: usize = 64;
+/// Paths that an operator's key is not lent for: they are about its account.
+const OF_THE_ACCOUNT: &str = "organization";
 
-/// Passes a request on. `why` says what of it was not understood, where it was read.
-pub(crate) async fn forward(
+/// Sessions from before a restart that are recognised again, the newest first.
+const RESTORED: usize = 500;
+
+/// Requests among which those are looked for.
+const LOOKED_AT: usize = 20_000;
+
+/// Bytes of their bodies.
+const RESTORED_BYTES: usize = 64 << 20;
+
+/// Passes a request on at a level. `why` says why it is not carried by a session, where its client asked for one.
+pub(crate) async fn pass(
     app: &Arc<App>,
-    front: Front,
-    (caller, headers): (&Caller, &HeaderMap),
-    body: Bytes,
-    why: Option<&NotUnderstood>,
+    caller: &Caller,
+    arrival: &Arrival,
+    route: &Route,
+    level: Level,
+    why: Option<&str>,
 ) -> Result<Response, Problem> {
-    let name = model_of(&body).map_err(|error| Problem::new(BAD_REQUEST, why.map_or(error, ToString::to_string)))?;
-    let route = route(app, &name)?;
-    may_use(app, caller, &route)?;
-    if let Err(reason) = takes(app, &route, front) {
+    let endpoint = &arrival.endpoint;
+    may_use(app, caller, route)?;
+    if let Err(reason) = takes(app, route, endpoint.family) {
         let not_understood = why.map(|why| format!("{why}. ")).unwrap_or_default();
         return Err(Problem::new(BAD_REQUEST, format!("{not_understood}It could not be passed on untouched either: {reason}")));
     }
-    let session = session(headers)?;
-    if let Some(session) = &session {
+    let key = match caller.key() {
+        Some(key) if route.takes_client_keys() => Some(key.clone()),
+        _ => {
+            caller.needs_our_key("this provider, which takes no keys of clients,")?;
+            None
+        }
+    };
+    if key.is_none() && endpoint.path.split('/').next() == Some(OF_THE_ACCOUNT) {
+        return Err(Problem::new(NOT_FROM_HERE, "this path is about the provider's account: use a key of your own for it"));
+    }
+    let names = arrival.names(caller)?;
+    if let Some(session) = &names.session {
         app.gateway.owners.may_name(caller, session)?;
     }
-    let key = caller.key().cloned();
-    let given = Given { front, body, headers: headers.clone(), key, session: session.clone() };
-    let passing = forwarder(app).forward(&route, given, now_ms()).await?;
+    restore(app).await;
+    let sessions = &forwarder(app).sessions;
+    let at_ms = now_ms();
+    // What it says, by the name that the provider has for its model.
+    let renamed = match (arrival.plain(), route.wire()) {
+        (Some(text), Some(wire)) if endpoint.model.is_none() => Some(renamed(text, wire)),
+        _ => None,
+    };
+    let text = renamed.as_deref().map_or_else(|| arrival.text(), Ok);
+    let conversation = endpoint.dialect().zip(text.ok()).and_then(|(dialect, text)| Conversation::read(dialect, text));
+    let recognised = conversation.as_ref().map(|asked| sessions.recognise(&names, asked, at_ms, new_name));
+    let session = recognised.as_ref().map(|found| found.session.clone()).or_else(|| sessions.named(&names));
+    if let Some(session) = &session {
+        app.gateway.owners.add(caller, session);
+    }
+    let key_name = Caller::key_name(&app.keys, &arrival.headers);
+    let payer = Payer { session: session.clone(), key: key_name.clone(), at_ms };
+    let warning = match forwarder(app).spending.verdict(&app.config.answers.config.limits, &payer) {
+        Verdict::Refuse(why) => return Err(Problem::new(SPENT, why)),
+        Verdict::Warn(why) => Some(why),
+        Verdict::Fine => None,
+    };
+    let mut reason = why.map(str::to_owned);
+    let additions = match (level, arrival.plain().is_some(), &conversation, &recognised, endpoint.dialect()) {
+        (Level::Assist, true, Some(asked), Some(found), Some(dialect)) if !route.is_assumed() => {
+            let text = text.unwrap_or_default();
+            let about = (found.session.as_str(), found.rate, at_ms);
+            plan_additions(dialect, route.model(), (text, asked), &found.before, about).unwrap_or_else(|why| {
+                reason.get_or_insert_with(|| format!("nothing added: {why}"));
+                Additions::default()
+            })
+        }
+        (Level::Assist, false, ..) if endpoint.dialect().is_some() => {
+            reason.get_or_insert_with(|| format!("nothing added: {}", arrival.text().err().unwrap_or("the body is packed")));
+            Additions::default()
+        }
+        (Level::Assist, _, Some(_), ..) => {
+            reason.get_or_insert_with(|| "nothing added: the model is not known here".to_owned());
+            Additions::default()
+        }
+        _ => Additions::default(),
+    };
+    let (whole, added) = match text {
+        Ok(text) if !additions.insertions.is_empty() => {
+            let (whole, added) = additions.apply(text);
+            (Some(whole), added)
+        }
+        _ => (renamed.clone(), Vec::new()),
+    };
+    let is_recorded = arrival.method == Method::POST && endpoint.kind != Kind::Models;
+    let record = is_recorded.then(|| Recorded {
+        session: session.clone(),
+        body: whole.as_deref().or(text.ok()).unwrap_or_default().to_owned(),
+        about: About {
+            level: level.as_str().to_owned(),
+            path: endpoint.path.clone(),
+            client: arrival.client(),
+            named: names.client.clone().or_else(|| conversation.as_ref().and_then(|asked| asked.named.clone())),
+            key: key_name,
+            parent: recognised.as_ref().and_then(|found| found.parent.clone()),
+            how: recognised.as_ref().map(|found| found.how.as_str().to_owned()),
+            title: recognised.as_ref().filter(|found| found.before.answered == 0).and(conversation.as_ref()).and_then(|asked| asked.title.clone()),
+            added,
+        },
+    });
+    let words = additions.words();
+    let path = match (&endpoint.model, route.wire()) {
+        (Some(model), Some(wire)) => arrival.path.replacen(model, wire, 1),
+        _ => arrival.path.clone(),
+    };
+    let parent = recognised.as_ref().and_then(|found| found.parent.clone());
+    let given = Given {
+        endpoint: endpoint.clone(),
+        method: arrival.method.clone(),
+        path,
+        body: whole.map_or_else(|| arrival.body.clone(), Bytes::from),
+        headers: Caller::without_ours(&app.config.reach, &arrival.headers),
+        key,
+        record,
+        recognised,
+        additions,
+    };
+    let passing = forwarder(app).forward(route, given, at_ms).await?;
     let (sender, receiver) = mpsc::channel(WAITING);
     let mut response = Response::new(Body::new(Piped(receiver)));
     *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-    response.headers_mut().extend(passing.headers());
-    let is_stored = stored(passing.unrecorded().is_none());
+    for (name, value) in passing.headers() {
+        response.headers_mut().append(name, value);
+    }
+    let is_stored = is_recorded.then(|| stored(passing.unrecorded().is_none()));
     let told = [
         ("mode", Some("forwarded")),
+        ("level", Some(level.as_str())),
         ("session", session.as_deref()),
-        ("stored", Some(is_stored)),
+        ("parent", parent.as_deref()),
+        ("added", Some(words.as_str())),
+        ("reason", reason.as_deref()),
+        ("spending", warning.as_deref()),
+        ("stored", is_stored),
         ("unrecorded", passing.unrecorded()),
     ];
     for (name, value) in told {
@@ -66,6 +179,43 @@ pub(crate) async fn forward(
     }
     tokio::spawn(pump(passing, sender));
     Ok(response)
+}
+
+fn new_name() -> String {
+    // Without randomness there is still time.
+    new_session_id().unwrap_or_else(|_| format!("at{}", now_ms()))
+}
+
+/// Reads what is needed to recognise sessions from before the server's start, once.
+async fn restore(app: &Arc<App>) {
+    let read = || async {
+        let forwarder = Arc::clone(app);
+        let read = app.common.with_store(move |store| {
+            let rows = store.forwarded_before(None, LOOKED_AT)?;
+            let Forwarder { sessions, spending, .. } = self::forwarder(&forwarder);
+            spending.restore(&rows, now_ms());
+            let (mut last, mut bytes) = (HashSet::new(), 0);
+            let mut newest = Vec::new();
+            for row in rows {
+                let (Some(session), Some(front)) = (row.session.clone(), Endpoint::of_record(&row.front)) else { continue };
+                if last.len() >= RESTORED || bytes > RESTORED_BYTES || !last.insert(session.clone()) {
+                    continue;
+                }
+                let (body, about) = (store.forwarded_body(row.number)?, About::read(row.about.as_deref()));
+                bytes += body.len();
+                if let Some(asked) = Conversation::read(front, &body) {
+                    newest.push((session, about, asked, row.at_ms));
+                }
+            }
+            for (session, about, asked, at_ms) in newest.into_iter().rev() {
+                sessions.restore(&session, about.parent.as_deref(), &asked, about.named.as_deref(), at_ms);
+            }
+            Ok(())
+        });
+        // Without the store, sessions begin anew.
+        let _ = read.await;
+    };
+    app.gateway.restored.get_or_init(read).await;
 }
 
 /// Adds a header of ours, where there is something to tell.
@@ -81,38 +231,25 @@ pub(crate) fn stored(is_stored: bool) -> &'static str {
     if is_stored { "yes" } else { "no" }
 }
 
-/// Whether requests for that model in that API can be passed on.
-pub(crate) fn can(app: &App, front: Front, model: &str) -> bool {
-    route(app, model).is_ok_and(|route| takes(app, &route, front).is_ok())
-}
-
 fn forwarder(app: &App) -> &Forwarder {
     &app.gateway.forwarder
 }
 
 /// Where the requests for a model go.
-pub(crate) fn route(app: &App, name: &str) -> Result<Arc<Route>, Problem> {
+pub(crate) fn route(app: &App, family: Family, name: &str) -> Result<Arc<Route>, Problem> {
     let answers = &app.config.answers;
-    forwarder(app).route(name, &answers.config, |name| {
-        let Chosen { model, client, .. } = answers.choose(name)?;
-        Ok((model, client.map(|config| app.common.client(config)).transpose()?))
+    forwarder(app).route(family, name, &answers.config, |name| {
+        let Chosen { model, client, level, is_assumed, client_keys } = answers.choose_for(family, name)?;
+        let client = client.map(|config| app.common.client(config)).transpose()?;
+        Ok(Way { model, client, level, is_assumed, client_keys })
     })
 }
 
-fn takes(app: &App, route: &Route, front: Front) -> Result<(), String> {
+/// Whether requests in that API can be passed on; else why not.
+pub(crate) fn takes(app: &App, route: &Route, family: Family) -> Result<(), String> {
     match app.config.answers.script {
         Some(_) => Err("answers come from a script here".to_owned()),
-        None => route.takes(front),
-    }
-}
-
-/// The session that a client names.
-pub(crate) fn session(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("x-foreword-session") else { return Ok(None) };
-    let plain = |name: &&str| !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic());
-    match value.to_str().ok().filter(plain) {
-        Some(name) => Ok(Some(name.to_owned())),
-        None => Err(Problem::new(BAD_REQUEST, "x-foreword-session: expected the name of a session")),
+        None => route.takes_family(family),
     }
 }
 

@@ -46,7 +46,7 @@ const PUBLIC: [&str; 5] = ["/api/v1/health", "/api/v1/login", "/api/v1/openapi.j
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let limits = &app.config.limits;
     // A client of the gateway that wants its answer whole waits for all of it.
-    let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
+    let limit = if is_gateway(request.uri().path()) { limits.stream } else { limits.request };
     let hearer = Hearer::of(request.uri(), request.headers());
     let stalled = Arc::new(AtomicBool::new(false));
     let began = Instant::now();
@@ -80,7 +80,28 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
     response
 }
 
+/// Whether a path is one of the gateway.
+fn is_gateway(path: &str) -> bool {
+    path.starts_with("/v1/") || path.starts_with("/v1beta/")
+}
+
+/// Google's clients may send their key in the query: it becomes the header that others send, and is in no address from then on.
+fn move_key(request: &mut Request) {
+    let (path, Some(query)) = (request.uri().path(), request.uri().query()) else { return };
+    if !path.starts_with("/v1beta/") {
+        return;
+    }
+    let Some(key) = query.split('&').find_map(|pair| pair.strip_prefix("key=")) else { return };
+    let Ok(value) = HeaderValue::try_from(key) else { return };
+    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let address = if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) };
+    let Ok(uri) = Uri::try_from(address) else { return };
+    *request.uri_mut() = uri;
+    request.headers_mut().entry("x-goog-api-key").or_insert(value);
+}
+
 fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
+    move_key(request);
     let path = request.uri().path();
     let headers = request.headers();
     let reach = &app.config.reach;
@@ -107,7 +128,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
     if PUBLIC.contains(&path) {
         return within(&app.rates.files);
     }
-    let wants = if path.starts_with("/v1/") { Wants::Gateway } else { Wants::Api };
+    let wants = if is_gateway(path) { Wants::Gateway } else { Wants::Api };
     match Caller::of(reach, &app.keys, wants, headers) {
         Ok(caller) => {
             // Wrong guesses of the same address are counted elsewhere: they take nothing from who has the token.

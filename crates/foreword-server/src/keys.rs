@@ -116,10 +116,15 @@ impl Keys {
         self.audit.record(AuditEvent::KeyDeleted { name: name.to_owned() }).map_err(|error| self.wrong(error))
     }
 
-    /// Whether a text is one of the keys. All of them are compared, so that the time it takes tells nothing.
+    /// Whether a text is one of the keys.
     pub(crate) fn has(&self, text: &str) -> bool {
+        self.name(text).is_some()
+    }
+
+    /// The name of the key with that text. All of them are compared, so that the time it takes tells nothing.
+    pub(crate) fn name(&self, text: &str) -> Option<String> {
         if !text.starts_with(PREFIX) {
-            return false;
+            return None;
         }
         let stamp = std::fs::symlink_metadata(&self.file).ok().and_then(|found| Some((found.modified().ok()?, found.len())));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +133,7 @@ impl Keys {
             *read = (stamp, self.list().unwrap_or_default());
         }
         let given = digest(text);
-        read.1.iter().fold(false, |found, key| found | is_same(&key.sha256, &given))
+        read.1.iter().fold(None, |found, key| if is_same(&key.sha256, &given) { Some(key.name.clone()) } else { found })
     }
 
     /// Held while the file is changed, so that of two programs neither loses what the other wrote.

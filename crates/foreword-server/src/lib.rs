@@ -8,6 +8,7 @@ mod actor;
 mod answer;
 mod api;
 mod app;
+mod arrival;
 mod approve;
 mod caller;
 mod clock;
@@ -29,7 +30,8 @@ mod sse;
 mod timed;
 mod token;
 
-pub use config::{Answers, Config, GatewayMode, Limits, Reach, Rest};
+pub use config::{Answers, Config, Limits, Reach, Rest};
+pub use foreword_engine::config::Level;
 pub use keys::{KeyRow, Keys, KeysError};
 pub use listen::{ServeError, Server};
 pub use token::{Token, TokenError};

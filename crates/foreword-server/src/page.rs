@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 31] = [
+const FILES: [(&str, &str, &str); 32] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -19,6 +19,7 @@ const FILES: [(&str, &str, &str); 31] = [
     ("/api.js", SCRIPT, include_str!("../web/api.js")),
     ("/catalog.js", SCRIPT, include_str!("../web/catalog.js")),
     ("/chat.js", SCRIPT, include_str!("../web/chat.js")),
+    ("/clients.js", SCRIPT, include_str!("../web/clients.js")),
     ("/composer.js", SCRIPT, include_str!("../web/composer.js")),
     ("/context.js", SCRIPT, include_str!("../web/context.js")),
     ("/dom.js", SCRIPT, include_str!("../web/dom.js")),

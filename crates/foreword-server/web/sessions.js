@@ -1,6 +1,7 @@
 // The list of sessions, and searching in their titles and messages.
 
 import { get } from "./api.js";
+import { showClient } from "./clients.js";
 import { announce, h, iconButton, refill, toast } from "./dom.js";
 
 const DAY = 86_400_000;
@@ -55,8 +56,10 @@ export class Sessions {
   async load() {
     try {
       // What programs say through the gateway is not to crowd out what a person said.
-      const [rows, some] = await Promise.all([get(`/sessions?client=${this.clients}&limit=${PAGE}`), get("/sessions?client=true&limit=1")]);
-      [this.rows, this.more, this.some] = [rows, rows.length === PAGE, some.length > 0];
+      const [rows, some, passed] = await Promise.all([get(`/sessions?client=${this.clients}&limit=${PAGE}`), get("/sessions?client=true&limit=1"), get("/clients")]);
+      [this.rows, this.more, this.some] = [rows, rows.length === PAGE, some.length + passed.length > 0];
+      // Side calls are looked at from the conversation that they belong to.
+      if (this.clients) this.rows = [...rows, ...passed.filter((row) => !row.parent).slice(0, PAGE)].sort((a, b) => b.touched_ms - a.touched_ms);
     } catch (problem) {
       toast(problem.message, "error");
     }
@@ -64,7 +67,7 @@ export class Sessions {
   }
 
   async earlier() {
-    const last = this.rows.at(-1);
+    const last = this.rows.findLast((row) => !row.level);
     try {
       const rows = await get(`/sessions?client=${this.clients}&limit=${PAGE}&before=${last.touched_ms}-${last.id}`);
       [this.rows, this.more] = [[...this.rows, ...rows], rows.length === PAGE];
@@ -86,6 +89,7 @@ export class Sessions {
   }
 
   row(row) {
+    if (row.level) return this.passed(row);
     const title = row.title || "New session";
     const remove = () => this.remove(row.id, title);
     // One stop for the Tab key a session: Delete does what the button does.
@@ -93,6 +97,12 @@ export class Sessions {
       h("button.session-open", { type: "button", "aria-keyshortcuts": "Delete", onclick: () => this.open(row.id), onkeydown: (event) => event.key === "Delete" && remove() },
         h("span.session-title", {}, title), row.forked_from && h("span.session-from", {}, "fork")),
       iconButton("trash", `Delete ${title}`, remove, { tabIndex: -1 }));
+  }
+
+  /** A program's conversation that is passed on. */
+  passed(row) {
+    return h("div.session", { role: "listitem", dataset: { id: row.id } },
+      h("button.session-open", { type: "button", onclick: () => showClient(row) }, h("span.session-title", {}, row.title || row.id), h("span.session-from", {}, row.client || row.model)));
   }
 
   async look() {

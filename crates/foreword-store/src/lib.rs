@@ -113,7 +113,9 @@ pub trait Store: Send + std::fmt::Debug {
     fn forwarded(&self) -> Result<Vec<Forwarded>>;
     /// So many of them at most, the last one first; those with a lower number than `before`.
     fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>>;
-    /// The body of one of them.
+    /// Those of one session, the first one first.
+    fn forwarded_of(&self, session: &str) -> Result<Vec<Forwarded>>;
+    /// The body of one.
     fn forwarded_body(&self, number: u64) -> Result<String>;
     /// The right to write to a session; it ends with the process at the latest.
     fn lease(&self, session: &str) -> Result<Lease>;

@@ -221,6 +221,9 @@ pub struct NewForwarded {
     pub session: Option<String>,
     /// Its bytes.
     pub body: String,
+    /// What else is known of it, as JSON: the store only keeps it.
+    #[serde(skip)] // journals of older versions have none; see `Job::SentAbout`
+    pub about: Option<String>,
 }
 
 /// What came of it.
@@ -230,6 +233,9 @@ pub struct Answered {
     pub status: Option<u16>,
     /// What it used, as far as the provider said so.
     pub usage: Usage,
+    /// What else is known of the answer, as JSON: the store only keeps it.
+    #[serde(skip)]
+    pub about: Option<String>,
 }
 
 /// A request that was passed on.
@@ -247,6 +253,10 @@ pub struct Forwarded {
     pub status: Option<u16>,
     /// What it used; the model it names.
     pub usage: Usage,
+    /// What else is known of it, as JSON.
+    pub about: Option<String>,
+    /// What else is known of its answer, as JSON.
+    pub came: Option<String>,
 }
 
 /// What a session did itself, in the line of history it is on and in those that it has left. What it took over from another session is not in

@@ -76,6 +76,11 @@ pub(crate) enum Job {
     Answered(u64, Answered),
     /// So many inputs are to be made findable.
     Index(usize),
+    // The journal of an older version is read by the order of these: new ones come last.
+    /// What is passed on, its number, and what else is known of it.
+    SentAbout(u64, NewForwarded, String),
+    /// What came of it, and what else is known of that.
+    AnsweredAbout(u64, Answered, String),
 }
 
 /// What came of it.
@@ -333,7 +338,7 @@ impl Job {
         match self {
             Self::Begin(new) => Some(&new.id),
             Self::Commit(session, ..) | Self::Note(session, ..) | Self::Branch(session, ..) => Some(session),
-            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => None,
+            Self::Sent(..) | Self::SentAbout(..) | Self::Answered(..) | Self::AnsweredAbout(..) | Self::Index(_) => None,
         }
     }
 }
@@ -577,12 +582,22 @@ impl Store for Shared {
 
     fn sent(&mut self, new: NewForwarded) -> Result<u64> {
         let number = self.all.underway.number(&self.all.writer)?;
-        self.all.post(Job::Sent(number, new)).map_err(|unposted| unposted.1)?;
+        let mut new = new;
+        let job = match new.about.take() {
+            Some(about) => Job::SentAbout(number, new, about),
+            None => Job::Sent(number, new),
+        };
+        self.all.post(job).map_err(|unposted| unposted.1)?;
         Ok(number)
     }
 
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
-        self.all.post(Job::Answered(number, answered.clone())).map_err(|unposted| unposted.1)
+        let mut answered = answered.clone();
+        let job = match answered.about.take() {
+            Some(about) => Job::AnsweredAbout(number, answered, about),
+            None => Job::Answered(number, answered),
+        };
+        self.all.post(job).map_err(|unposted| unposted.1)
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -591,6 +606,10 @@ impl Store for Shared {
 
     fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
         self.alone(|store| store.forwarded_before(before, most))
+    }
+
+    fn forwarded_of(&self, session: &str) -> Result<Vec<Forwarded>> {
+        self.alone(|store| store.forwarded_of(session))
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {

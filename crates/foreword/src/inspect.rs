@@ -9,6 +9,7 @@ use foreword_engine::manager::{View, why_none};
 use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
 
 use crate::ask::{self, Keep};
+use crate::clients;
 use crate::kept::{Vault, moment};
 use crate::paint::{Paint, note, one_line, shown};
 use crate::summary;
@@ -80,6 +81,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
     if args.summaries {
         return summaries(args, &store);
+    }
+    if let Some(client) = clients::meant(&store, &args.at)? {
+        return clients::inspect(&store, &client, &args.at, args.wire, args.json);
     }
     let (session, request) = args.at.request(&store)?;
     let mut out = terminal::stdout();
@@ -200,6 +204,9 @@ pub(crate) struct DiffArgs {
 
 pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
     let store = args.vault.store()?;
+    if let (Some(before), Some(after)) = (clients::meant(&store, &args.before)?, clients::meant(&store, &args.after)?) {
+        return clients::diff(&store, (&before, &args.before), (&after, &args.after), args.json);
+    }
     let (before, after) = (args.before.request(&store)?, args.after.request(&store)?);
     let found = match diff(&store, (&before.0, before.1), (&after.0, after.1)) {
         Ok(found) => found,

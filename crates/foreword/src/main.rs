@@ -8,6 +8,7 @@ mod approve;
 mod ask;
 mod attach;
 mod chat;
+mod clients;
 mod config;
 mod doctor;
 mod embed;
@@ -25,6 +26,7 @@ mod paint;
 mod places;
 mod preview;
 mod progress;
+mod run;
 mod search;
 mod serve;
 mod sessions;
@@ -104,6 +106,10 @@ enum Command {
     #[command(long_about = serve::LONG_ABOUT, after_help = serve::AFTER_HELP)]
     Serve(serve::Args),
 
+    /// Run an agent or another program with the gateway between it and its provider, and tell what it used
+    #[command(long_about = run::LONG_ABOUT, after_help = run::AFTER_HELP)]
+    Run(run::Args),
+
     /// Keys for `foreword serve`: an address for the browser, keys for programs
     #[command(long_about = keys::LONG_ABOUT, after_help = keys::AFTER_HELP)]
     Keys(keys::Args),
@@ -173,6 +179,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::Run(args) => run::main(&args),
         Command::Keys(args) => keys::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Shown};
 use crate::ask::{self, Keep, Opened};
+use crate::clients;
 use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
 use crate::model::{ModelArgs, stop};
@@ -122,7 +123,10 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     match args.command.as_ref().unwrap_or(&Command::List) {
         Command::List => list(&store, args.json)?,
         Command::Search { words, top } => search(&store, words, *top, args.json)?,
-        Command::Show { session } => show(&store, &session.session(&store)?, args.json)?,
+        Command::Show { session } => match clients::meant(&store, session)? {
+            Some(client) => clients::show(&store, &client, args.json)?,
+            None => show(&store, &session.session(&store)?, args.json)?,
+        },
         Command::Rename { session, title } => {
             let title = one_line(title, 200);
             if title.is_empty() {
@@ -162,6 +166,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         }
         Command::Fold { session } => tell(args, session, Input::Fold, "is folded with its next turn")?,
         Command::UndoFold { session } => tell(args, session, Input::UndoFold, "takes its last fold back with its next turn")?,
+        Command::Delete { session, yes } if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) => {
+            if !yes {
+                bail!("this deletes all records of the client's session {}; say --yes", session.session);
+            }
+            store.delete(&session.session)?;
+            done(args.json, &session.session, "is deleted")?;
+        }
         Command::Delete { session, yes } => {
             let id = session.session(&store)?;
             if !yes && !confirmed(&store.session(&id)?)? {
@@ -212,17 +223,14 @@ fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
     Ok(done(args.json, kept.id(), what)?)
 }
 
-fn list(store: &dyn Store, as_json: bool) -> Result<()> {
+fn list(store: &Sqlite, as_json: bool) -> Result<()> {
     let sessions = store.sessions()?;
     let mut out = terminal::stdout();
     if as_json {
         for row in &sessions {
             writeln!(out, "{}", serde_json::to_string(row)?)?;
         }
-        return Ok(());
-    }
-    if sessions.is_empty() {
-        note("no sessions yet; `foreword ask` begins one");
+        return clients::list(store, as_json).map(drop);
     }
     let paint = Paint::stdout();
     for row in &sessions {
@@ -230,6 +238,9 @@ fn list(store: &dyn Store, as_json: bool) -> Result<()> {
         let from = row.forked_from.as_ref().map(|from| format!(", from {}", shown(from))).unwrap_or_default();
         let about = format!("{} requests{from}", row.counts.requests);
         writeln!(out, "{}  {}  {title}  {}", paint.with("1", &row.id), moment(row.touched_ms), paint.with("2", about))?;
+    }
+    if !clients::list(store, as_json)? && sessions.is_empty() {
+        note("no sessions yet; `foreword ask` begins one");
     }
     Ok(())
 }

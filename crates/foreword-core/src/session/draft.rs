@@ -79,11 +79,14 @@ impl Session {
     pub(super) fn settle_output(&mut self, tool: &str, output: &str, read: Option<&str>) -> (ItemId, String) {
         let id = ItemId::output(Hash::of(output));
         let pointer = read.map_or_else(|| id.to_string(), str::to_owned);
+        let limit = self.settings.budget.output_cap(tool);
+        if self.settings.verbatim_outputs && output.chars().count() <= limit {
+            return (id, output.to_owned());
+        }
         let reduced = match read {
             Some(_) => replace_controls(output).map_or(Cow::Borrowed(output), Cow::Owned),
             None => reduce(output),
         };
-        let limit = self.settings.budget.output_cap(tool);
         let mut settled = reduced.to_string();
         let mut left_out = 0;
         // Escaping can lengthen a text; what it adds is taken from the room of the next try.
@@ -136,7 +139,8 @@ impl Session {
         let CallOutput { text: output, failed } = output;
         let read = read_again(call);
         let (id, text) = self.settle_output(&call.name, output, read);
-        let text = self.fence.escape(&text).into_owned();
+        let is_verbatim = self.settings.verbatim_outputs && text == *output;
+        let text = if is_verbatim { text } else { self.fence.escape(&text).into_owned() };
         let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
         let chars = output.chars().count();
         let stub = format!(

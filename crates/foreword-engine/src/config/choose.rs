@@ -10,6 +10,7 @@ use foreword_provider::table::{TableError, UnknownModel};
 use toml::Table;
 
 use super::Config;
+use super::gateway::Level;
 use super::provider::Provider;
 use crate::session::EMBEDDED;
 
@@ -36,6 +37,10 @@ pub struct Chosen {
     pub client: Option<ClientConfig>,
     /// Whether its row was made up, because nobody knows the model.
     pub is_assumed: bool,
+    /// What may be changed of clients' requests to its provider.
+    pub level: Option<Level>,
+    /// Whether clients' own keys are used at its provider.
+    pub client_keys: bool,
 }
 
 /// A model that could be used.
@@ -92,6 +97,11 @@ impl Config {
         Ok(chosen)
     }
 
+    /// A model that nobody knows, at a provider of that name.
+    pub fn choose_at(&self, provider: &str, name: &str, server: Server<'_>) -> Option<Chosen> {
+        self.at(self.providers.get(provider)?, name, Server { window: None, ..server }).ok()
+    }
+
     /// The provider that a name says, or whose own it is, and what is left of the name.
     pub(super) fn split<'a>(&self, name: &'a str) -> Option<(&Provider, &'a str)> {
         let named = name.split_once('/').and_then(|(provider, short)| Some((self.providers.get(provider)?, short)));
@@ -124,7 +134,8 @@ impl Config {
         if !is_home {
             model.name = full;
         }
-        Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed })
+        let (level, client_keys) = (provider.level, provider.client_keys);
+        Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed, level, client_keys })
     }
 
     fn in_table(&self, name: &str, server: Server<'_>) -> Result<Chosen, ChooseError> {
@@ -133,7 +144,8 @@ impl Config {
             (Err(_), Some(base_url)) => {
                 let provider = Provider::at("", Some(base_url));
                 let model = self.assumed(&provider, name)?;
-                return Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed: true });
+                let client = Some(provider.client(model.dialect));
+                return Ok(Chosen { client, model, is_assumed: true, level: None, client_keys: true });
             }
             (Err(unknown), None) => {
                 let providers = self.providers.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -141,7 +153,9 @@ impl Config {
             }
         };
         let base_url = server.base_url.map(str::to_owned);
-        let client = match self.home(&model) {
+        let home = self.home(&model);
+        let (level, client_keys) = home.map_or((None, true), |home| (home.level, home.client_keys));
+        let client = match home {
             Some(home) => {
                 let client = home.client(model.dialect);
                 Some(ClientConfig { base_url: base_url.or(client.base_url), ..client })
@@ -149,7 +163,7 @@ impl Config {
             // The embedded model's own file, served by something else.
             None => base_url.map(|base_url| ClientConfig { base_url: Some(base_url), ..ClientConfig::new(model.dialect) }),
         };
-        Ok(Chosen { model, client, is_assumed: false })
+        Ok(Chosen { model, client, is_assumed: false, level, client_keys })
     }
 
     /// The provider whose own a model of the table is; none for the model that runs in this process.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use foreword_provider::client::{ClientConfig, KeySource, Secret};
 use foreword_provider::dialect::Dialect;
 
+use super::gateway::Level;
+
 /// The window of a model that nobody knows: what servers give where nothing else is said.
 const CAREFUL_WINDOW: i64 = 8192;
 /// The same at a company, whose models all have more.
@@ -33,6 +35,10 @@ pub struct Provider {
     pub(super) window: i64,
     /// Whether the user's configuration names it.
     pub is_configured: bool,
+    /// What may be changed of clients' requests to it.
+    pub level: Option<Level>,
+    /// Whether clients' own keys are used; else ours is.
+    pub client_keys: bool,
 }
 
 impl Provider {
@@ -49,6 +55,8 @@ impl Provider {
             models: Vec::new(),
             cache: if base_url.is_some_and(is_local) { "llamacpp" } else { "none" },
             is_configured: false,
+            level: None,
+            client_keys: true,
         }
     }
 

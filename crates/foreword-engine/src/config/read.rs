@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 
 use super::Config;
+use super::gateway::{GatewayRules, Level, SpendingLimits};
 use super::provider::{self, Provider};
 use super::tools::ToolRules;
 use crate::settings::{SearchSettings, SessionSettings, checked, explained, joined, line_of, line_of_key};
@@ -41,6 +42,10 @@ struct File {
     #[serde(default)]
     tools: Tools,
     weights: Option<WeightsEntry>,
+    #[serde(default)]
+    gateway: GatewayRules,
+    #[serde(default)]
+    limits: SpendingLimits,
 }
 
 #[derive(Default, Deserialize)]
@@ -66,6 +71,8 @@ struct Entry {
     proxy: Option<String>,
     #[serde(default)]
     models: Vec<String>,
+    level: Option<Level>,
+    client_keys: Option<bool>,
 }
 
 /// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Whatever else stands there may be the key itself.
@@ -94,7 +101,8 @@ impl Config {
         let table = ModelTable::builtin()?;
         let (tools, providers) = (ToolRules::default(), provider::known());
         let settings = SessionSettings::default();
-        Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, providers, table })
+        let (gateway, limits) = (GatewayRules::default(), SpendingLimits::default());
+        Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, gateway, limits, providers, table })
     }
 
     /// Reads the text of a configuration.
@@ -106,6 +114,8 @@ impl Config {
         })?;
         let mut config = Self::builtin().map_err(|error| ConfigError { line: None, what: error.to_string() })?;
         config.model = file.model;
+        file.limits.check().map_err(|what| ConfigError { line: line_of_key(text, "limits"), what })?;
+        (config.gateway, config.limits) = (file.gateway, file.limits);
         let settings = joined(file.settings, file.search);
         let settings = settings.map_err(|what| ConfigError { line: line_of_key(text, "search"), what })?;
         config.settings = checked(settings).map_err(|error| ConfigError {
@@ -164,6 +174,8 @@ impl Config {
         provider.key = entry.key.unwrap_or(provider.key);
         provider.proxy = entry.proxy.map(Secret::new).or(provider.proxy);
         provider.models.extend(entry.models);
+        provider.level = entry.level.or(provider.level);
+        provider.client_keys = entry.client_keys.unwrap_or(provider.client_keys);
         provider.is_configured = true;
         Ok(provider)
     }

@@ -12,6 +12,7 @@ use foreword_tools::Output;
 use serde_json::{Map, Value};
 
 use super::called::called;
+use super::ending::Ending;
 use super::kept::Kept;
 use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker};
@@ -51,6 +52,8 @@ pub struct Relayed {
     pub calls: Vec<ToolCall>,
     /// Whether it ended before the model had said all.
     pub cut_off: bool,
+    /// Why it ended early, where it did and that is known.
+    pub ending: Option<Ending>,
     /// What it used, with what it took to read on in outputs.
     pub usage: Usage,
 }
@@ -173,7 +176,7 @@ impl Kept {
             relayed.text = relayed.text + gap + &reply.text;
         }
         relayed.usage = sum(&relayed.usage, usage);
-        relayed.cut_off = reply.cut_off;
+        (relayed.cut_off, relayed.ending) = (reply.cut_off, reply.ending);
         let mut due = Due::Nothing;
         self.waits = true;
         let mut reads = 0;

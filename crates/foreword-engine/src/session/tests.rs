@@ -472,7 +472,7 @@ fn a_full_disk_does_not_stop_the_turn() {
             checkpoint(session: &str) -> Option<foreword_store::Checkpoint>; search(words: &str, limit: usize) -> Vec<Found>;
             check() -> Vec<Fault>; backup(file: &Path) -> (); dump(session: &str) -> Dump; lease(session: &str) -> foreword_store::Lease;
             forwarded() -> Vec<foreword_store::Forwarded>; forwarded_before(before: Option<u64>, most: usize) -> Vec<foreword_store::Forwarded>;
-            forwarded_body(number: u64) -> String;
+            forwarded_of(session: &str) -> Vec<foreword_store::Forwarded>; forwarded_body(number: u64) -> String;
         }
     }
     let place = Place::new();

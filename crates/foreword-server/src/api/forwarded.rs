@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use foreword_engine::gateway::About;
 use foreword_engine::session::{Forwarded, Store as _};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -25,12 +26,20 @@ pub(crate) struct ForwardedView {
     number: u64,
     /// When, in milliseconds since 1970.
     at_ms: i64,
-    /// The API it is in: `chat`, `responses` or `messages`.
+    /// The API it is in: `chat`, `responses`, `messages`, `gemini`, `embeddings` …
     front: String,
     /// The model.
     model: String,
-    /// The session it names, as its client called it.
+    /// Its session.
     session: Option<String>,
+    /// The session that it is a side call of.
+    parent: Option<String>,
+    /// The level at which it was passed on.
+    level: String,
+    /// The program that it comes from.
+    client: Option<String>,
+    /// Whether its tokens are an estimate, since its provider did not count them.
+    estimated: bool,
     /// The status of its answer; none where there was none, or none yet.
     status: Option<u16>,
     /// Tokens read from the provider's cache.
@@ -53,8 +62,13 @@ pub(crate) struct ForwardedView {
 
 impl From<Forwarded> for ForwardedView {
     fn from(passed: Forwarded) -> Self {
-        let Forwarded { number, at_ms, front, session, status, usage } = passed;
+        let Forwarded { number, at_ms, front, session, status, usage, about, came } = passed;
+        let About { level, client, parent, .. } = About::read(about.as_deref());
         Self {
+            parent,
+            level,
+            client,
+            estimated: came.is_some_and(|came| came.contains("\"estimated\":true")),
             number,
             at_ms,
             front,

@@ -2,6 +2,7 @@
 
 mod begin;
 mod catalog;
+mod clients;
 mod forwarded;
 mod given;
 mod history;
@@ -121,6 +122,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
         .routes(routes!(ledger::of_session))
+        .routes(routes!(clients::list))
+        .routes(routes!(clients::show))
         .routes(routes!(forwarded::list))
         .routes(routes!(forwarded::show))
         .routes(routes!(trust::show, trust::decide, trust::revoke))

@@ -9,11 +9,12 @@ use crate::error::{cannot_open, doing};
 use crate::{Result, StoreError};
 
 /// Each brings a store from one format to the next. They are never changed once released, only added to.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0005.sql"),
 ];
 
 /// Marks the file as one of ours: "FWRD".

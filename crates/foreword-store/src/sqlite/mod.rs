@@ -348,7 +348,7 @@ impl Job {
     fn is_light(&self) -> bool {
         match self {
             Self::Commit(_, writes) | Self::Note(_, _, writes) => is_light(writes),
-            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => true,
+            Self::Sent(..) | Self::SentAbout(..) | Self::Answered(..) | Self::AnsweredAbout(..) | Self::Index(_) => true,
             Self::Begin(_) | Self::Branch(..) => false,
         }
     }
@@ -530,11 +530,11 @@ impl Store for Sqlite {
     }
 
     fn sent(&mut self, new: NewForwarded) -> Result<u64> {
-        self.written(false, |connection| forwarded::sent(connection, None, &new))
+        self.written(false, |connection| forwarded::sent(connection, None, &new, new.about.as_deref()))
     }
 
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
-        self.written(false, |connection| forwarded::answered(connection, number, answered))
+        self.written(false, |connection| forwarded::answered(connection, number, answered, answered.about.as_deref()))
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -543,6 +543,10 @@ impl Store for Sqlite {
 
     fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
         forwarded::before(&self.connection, before, most)
+    }
+
+    fn forwarded_of(&self, session: &str) -> Result<Vec<Forwarded>> {
+        forwarded::of(&self.connection, session)
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {

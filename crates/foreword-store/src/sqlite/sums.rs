@@ -39,7 +39,7 @@ const SUMMED: [Summed; 12] = [
     summed("journals", "name, taken, numbers"),
     Summed {
         table: "forwarded",
-        columns: "id, status, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms",
+        columns: "id, status, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms, about, came",
         sum: "answer_sum",
     },
 ];

@@ -518,6 +518,7 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
         model: "m".to_owned(),
         session: session.map(str::to_owned),
         body: body(turns),
+        about: Some(format!("{{\"turns\":{turns}}}")),
     };
     let texts =
         |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
@@ -531,10 +532,12 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     }
     assert!(store.forwarded_body(3).is_err());
     let usage = Usage { model: "m".to_owned(), read: 7, output: 3, cost: 0.5, total_ms: Some(9), ..Usage::default() };
-    let answered = Answered { status: Some(200), usage: usage.clone() };
+    let answered = Answered { status: Some(200), usage: usage.clone(), about: Some("{\"x\":1}".into()) };
     store.answered(1, &answered).unwrap();
     let all = store.forwarded().unwrap();
     assert_eq!((all[0].status, &all[0].usage, all[1].status), (Some(200), &usage, None));
+    assert_eq!((all[0].about.as_deref(), all[0].came.as_deref()), (Some("{\"turns\":10}"), Some("{\"x\":1}")));
+    assert_eq!((store.forwarded_of("s").unwrap(), store.forwarded_of("t").unwrap()), (vec![all[1].clone()], vec![]));
     let page =
         |before, most| -> Vec<u64> { store.forwarded_before(before, most).unwrap().iter().map(|passed| passed.number).collect() };
     assert_eq!((page(None, 9), page(None, 1), page(Some(2), 9)), (vec![2, 1], vec![2], vec![1]));
@@ -610,9 +613,9 @@ fn every_changed_bit_that_matters_is_named() {
     store.commit("s", &[said("turn", "three"), request(1, &[(0, "b")], &["note:b"]), Write::Output("out".to_owned())]).unwrap();
     store.commit("s", &[Write::Part("half an ".to_owned()), Write::Part("answer".to_owned())]).unwrap();
     store.commit("s", &[Write::Checkpoint(Checkpoint { counts: Counts { inputs: 1, requests: 1 }, body: vec![7; 40] })]).unwrap();
-    let passed = NewForwarded { at_ms: 1, front: "chat".into(), model: "m".into(), session: None, body: "{}".into() };
+    let passed = NewForwarded { at_ms: 1, front: "chat".into(), model: "m".into(), session: None, body: "{}".into(), about: Some("{}".into()) };
     let number = store.sent(passed).unwrap();
-    store.answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() } }).unwrap();
+    store.answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() }, about: None }).unwrap();
     store.reserve("journal", 5).unwrap();
     assert_eq!(store.check().unwrap(), []);
     store.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();

@@ -47,8 +47,10 @@ pub(super) fn job(connection: &Connection, job: &Job) -> Result<Written> {
         Job::Commit(session, writes) => written.counts = all(connection, session, writes)?,
         Job::Branch(session, at, fork, writes) => branch(connection, session, *at, fork.as_ref(), writes)?,
         Job::Note(session, at, writes) => written.counts = note(connection, session, *at, writes)?,
-        Job::Sent(number, new) => drop(forwarded::sent(connection, Some(*number), new)?),
-        Job::Answered(number, answered) => forwarded::answered(connection, *number, answered)?,
+        Job::Sent(number, new) => drop(forwarded::sent(connection, Some(*number), new, new.about.as_deref())?),
+        Job::SentAbout(number, new, about) => drop(forwarded::sent(connection, Some(*number), new, Some(about))?),
+        Job::Answered(number, answered) => forwarded::answered(connection, *number, answered, answered.about.as_deref())?,
+        Job::AnsweredAbout(number, answered, about) => forwarded::answered(connection, *number, answered, Some(about))?,
         Job::Index(most) => written.indexed = super::search::index(connection, *most)?,
     }
     Ok(written)
