@@ -14,6 +14,8 @@ pub enum Strategy {
     /// The best chunk per item first, then the best `top_k` items; nothing below the floor.
     #[default]
     Hybrid,
+    /// The same, where scores come from words alone.
+    Keyword,
 }
 
 /// The room that one more item is worth.
@@ -59,7 +61,7 @@ impl Select {
     fn floor(&self) -> f64 {
         self.floor.unwrap_or(match self.strategy {
             Strategy::Semantic => 0.0,
-            Strategy::Hybrid => Self::HYBRID_FLOOR,
+            Strategy::Hybrid | Strategy::Keyword => Self::HYBRID_FLOOR,
         })
     }
 }
@@ -107,7 +109,7 @@ pub fn select(settings: &Select, candidates: &[(ItemId, Vec<f64>)]) -> Selection
             let chunks = candidates.iter().enumerate().flat_map(|(at, (_, scores))| scores.iter().map(move |score| (at, *score)));
             chunks.filter(|(_, score)| passes(*score)).collect()
         }
-        Strategy::Hybrid => {
+        Strategy::Hybrid | Strategy::Keyword => {
             let items = candidates.iter().enumerate().map(|(at, (_, scores))| (at, best(scores)));
             items.filter(|(_, score)| passes(*score)).collect()
         }

@@ -168,7 +168,9 @@ impl Version {
             }
             Detail::Query { path, query } => {
                 let query = fence.escape(query).into_owned();
-                ("dataview_block", format!("{}<query>\n{query}\n</query>\n", line("path", path)))
+                // Later references name it by its id.
+                let head = format!("{}{}", line("path", path), line("id", self.id.name()));
+                ("dataview_block", format!("{head}<query>\n{query}\n</query>\n"))
             }
             Detail::Rule => return named("rule", self.id.name(), dress, &content),
             Detail::Reference => return named("reference", self.id.name(), dress, &content),

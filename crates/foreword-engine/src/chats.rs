@@ -43,7 +43,7 @@ const MOST_ATTEMPTS: usize = 5;
 /// What is remembered of a file that was written, between one save and the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Where it was, in the vault.
+    /// Where it was, in the vault. Empty where a chat of another program was taken in, whose file is left alone.
     pub path: String,
     /// Of its bytes.
     pub hash: Hash,
@@ -201,7 +201,7 @@ impl Chats {
     /// Writes `ours` to its file: the one that `known` remembers, wherever in the vault it is now, else a new one. To be called once
     /// the Session has a message, and after each one.
     pub fn save(&self, ours: &Transcript, known: Option<&Saved>) -> Result<Outcome, ChatError> {
-        let Some(known) = known else { return self.create(ours, None) };
+        let Some(known) = known.filter(|known| !known.path.is_empty()) else { return self.create(ours, None) };
         for _ in 0..MOST_ATTEMPTS {
             let Some(found) = find::find(&self.vault, ours, known)? else { return self.create(ours, None) };
             let merge = self.compare(ours, Some(known), &found);

@@ -6,6 +6,7 @@
 
 mod cache;
 mod chat;
+mod endings;
 mod layers;
 mod pace;
 mod packed;

@@ -223,8 +223,10 @@ impl ModelTable {
         let mut scored: Vec<(usize, &String)> = self
             .names
             .iter()
-            .map(|(name, row)| (distance(asked, name), row))
-            .filter(|(far, row)| *far <= row.len().max(asked.len()) / 3)
+            .map(|(name, row)| (name, distance(asked, name), row))
+            // An alias may be far shorter than the name of its row.
+            .filter(|(name, far, _)| *far <= name.len().max(asked.len()) / 3)
+            .map(|(_, far, row)| (far, row))
             .collect();
         scored.sort();
         let mut close: Vec<String> = Vec::new();

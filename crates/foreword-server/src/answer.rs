@@ -8,9 +8,9 @@ use foreword_engine::destination::{Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, Script, Setup, Speaker, Stop, Store as _, embedded_file,
+    Agent, Client, ClientConfig, Embedded, Kept, Remote, Script, Setup, Speaker, Stop, embedded_file,
 };
-use foreword_engine::tools::{Asking, Toolbox, own_tools};
+use foreword_engine::tools::{Asking, Toolbox, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::workbench::Workbench;
 
@@ -40,8 +40,8 @@ pub(crate) fn workbench(
 ) -> Result<Tools, Problem> {
     let (session, agent) = (&setup.settings.session, setup.agent.as_deref());
     let notes = common.notes()?.for_session(setup);
-    let store = common.store();
-    let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
+    let (store, of) = (common.store(), session.clone());
+    let outputs = Box::new(move |digits: &str| outputs_of(&store, &of, digits));
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let configs = (common.config.servers)(&common.vault(), agent, servers.clone());
     let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();

@@ -9,7 +9,8 @@ use foreword_engine::attach::WebError;
 use foreword_engine::gateway::{Endpoint, Family, Refusal};
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{
-    ChangeError, DiffError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError,
+    ChangeError, DiffError, FoldError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError,
+    TurnError,
 };
 use foreword_engine::templates::NoTemplate;
 use serde::{Deserialize, Serialize};
@@ -168,6 +169,16 @@ impl From<InputError> for Problem {
         let gone = matches!(error, InputError::UnknownItem(_) | InputError::NotPinned(_));
         let kind = if gone { NOT_FOUND } else { CONFLICT };
         Self::new(kind, error)
+    }
+}
+
+impl From<FoldError> for Problem {
+    fn from(error: FoldError) -> Self {
+        match error {
+            FoldError::Input(error) => error.into(),
+            FoldError::OverBudget(error) => Self::new(OVER_BUDGET, error),
+            FoldError::NotSmaller { .. } => Self::new(CONFLICT, error),
+        }
     }
 }
 

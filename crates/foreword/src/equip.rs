@@ -10,8 +10,8 @@ use foreword_engine::corpus::Corpus;
 use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
-use foreword_engine::session::{Hash, Kept, Mode, Setup, Sqlite, Stop, Store as _};
-use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
+use foreword_engine::session::{Kept, Mode, Setup, Sqlite, Stop};
+use foreword_engine::tools::{Asking, Desk, Toolbox, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
@@ -103,7 +103,10 @@ impl ToolArgs {
         let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
         let store = place.store_file()?;
         let past = store.clone();
-        let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
+        let of = session.clone();
+        let outputs = Box::new(move |digits: &str| {
+            Sqlite::open_existing(&store).map(|store| outputs_of(&store, &of, digits)).unwrap_or_default()
+        });
         let mut own = own_tools(&desk, outputs);
         own.push(Box::new(Recall::of_session(&desk, past, session)));
         let approver = Box::new(AuditedApprove::new(approver(), audit, session));

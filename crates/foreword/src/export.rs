@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::Layout;
 use foreword_engine::chats::{ChatReport, Chats, Importer, files, messages};
-use foreword_engine::session::{Dump, Point, Setup, Store, export, take_in, transcript};
+use foreword_engine::clock;
+use foreword_engine::session::{Dump, Point, Setup, Store, export, not_brought_back, take_in, transcript};
 use foreword_engine::vault::agent;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::kept::Vault;
-use crate::paint::{note, one_line, shown};
+use crate::paint::{count, note, one_line, shown};
 use crate::places::places;
 use crate::terminal;
 use crate::tree::open;
@@ -68,8 +69,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             writeln!(out, "{report}")?;
         }
     } else {
-        serde_json::to_writer(&mut out, &export(&store, &id)?)?;
-        writeln!(out)?;
+        writeln!(out, "{}", serde_json::to_string(&export(&store, &id)?)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -118,7 +118,7 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     skipped += found.skipped.len();
     found.skipped.iter().for_each(|skipped| note(shown(&skipped.to_string())));
     for file in &found.files {
-        let chat = match importer.import(file) {
+        let mut chat = match importer.import(file) {
             Ok(chat) => chat,
             Err(error) => {
                 skipped += 1;
@@ -126,14 +126,15 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
                 continue;
             }
         };
+        chat.warnings.extend(not_brought_back(&chat, &vault, &clock::zoned()));
         let setup = Setup::new("", None, Layout::Log, 0, Some(&places()?.models))?;
         let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup, Some(&places()?.models))?;
         if args.json {
             writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&chat, &taken.session))?)?;
         } else {
-            let count = chat.transcript.messages.len();
+            let said = count(chat.transcript.messages.len(), "message");
             let known = if taken.known { ", was here already" } else { "" };
-            writeln!(out, "{}  {}  {count} messages{known}", taken.session, one_line(&chat.transcript.title(), 60))?;
+            writeln!(out, "{}  {}  {said}{known}", taken.session, one_line(&chat.transcript.title(), 60))?;
         }
         if !args.json {
             chat.warnings.iter().for_each(|warning| note(shown(&format!("{}: {}", chat.file, warning.text))));

@@ -40,13 +40,13 @@ mod trust;
 mod verify;
 mod what_if;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::paint::Paint;
-use crate::terminal::Stream;
+use crate::terminal::{Failure, Stream};
 
 /// A server's requests begin on one thread and are stored by another.
 #[global_allocator]
@@ -194,7 +194,15 @@ fn main() -> ExitCode {
         Command::Simulate(args) => Ok(simulate::main(&args)),
         Command::WhatIf(args) => what_if::main(&args),
     };
-    outcome.unwrap_or_else(|error| failed(&error))
+    match terminal::failure() {
+        Some(Failure::Other(why)) => {
+            eprintln!("{} not all of the output was written: {why}", Paint::stderr().with("31", "error:"));
+            ExitCode::from(1)
+        }
+        // Whoever stopped reading has seen enough.
+        Some(Failure::ReaderGone) => outcome.unwrap_or(ExitCode::SUCCESS),
+        None => outcome.unwrap_or_else(|error| failed(&error)),
+    }
 }
 
 /// Prints help, or what is wrong with the arguments.
@@ -207,12 +215,7 @@ fn told(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Whoever stopped reading has seen enough; everything else is said.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    let closed = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-    if closed {
-        return ExitCode::SUCCESS;
-    }
     // A message that already tells its cause is not followed by it again.
     let mut said = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

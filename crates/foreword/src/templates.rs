@@ -206,6 +206,11 @@ fn new(shelf: &Shelf, args: &Args, user: Option<&Path>, name: &str, from: Option
     // The user makes it through us, so there is nothing to ask.
     let vault = open(&args.vault)?;
     VaultTrust::open(&places()?, vault.root())?.allow_own_change(&vault, &format!("{}/{bare}.md", TEMPLATE_FOLDERS[0]))?;
-    writeln!(terminal::stdout(), "{}", file.display())?;
+    let (mut out, file) = (terminal::stdout(), file.display().to_string());
+    if args.json {
+        writeln!(out, "{}", serde_json::json!({"name": bare, "file": file}))?;
+    } else {
+        writeln!(out, "{file}")?;
+    }
     Ok(ExitCode::SUCCESS)
 }

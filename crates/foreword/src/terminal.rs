@@ -3,6 +3,7 @@
 
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::OnceLock;
 
 use crate::paint::is_unsafe;
 
@@ -47,7 +48,7 @@ impl Stream {
 
     fn lock(self) -> Box<dyn Write> {
         match self {
-            Self::Stdout => Box::new(io::stdout().lock()),
+            Self::Stdout => Box::new(Watched(io::stdout().lock())),
             Self::Stderr => Box::new(io::stderr().lock()),
         }
     }
@@ -72,7 +73,51 @@ pub(crate) fn stderr() -> Output<Box<dyn Write>> {
     Stream::Stderr.output(Colours::Pass)
 }
 
-/// Writes a line. Whoever stopped reading has seen enough.
+/// The first failure of standard output, of which a process has one.
+static FAILURE: OnceLock<Failure> = OnceLock::new();
+
+/// Why standard output took no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Whoever read it has seen enough.
+    ReaderGone,
+    /// The disk is full, say.
+    Other(String),
+}
+
+/// Why something that was written to standard output did not get there, if so.
+pub(crate) fn failure() -> Option<&'static Failure> {
+    FAILURE.get()
+}
+
+/// Remembers that writing failed, whatever becomes of the error.
+struct Watched<W>(W);
+
+impl<W> Watched<W> {
+    fn seen<T>(result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            let failure = match error.kind() {
+                io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+                io::ErrorKind::Interrupted => return result,
+                _ => Failure::Other(error.to_string()),
+            };
+            let _ = FAILURE.set(failure);
+        }
+        result
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::seen(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::seen(self.0.flush())
+    }
+}
+
+/// Writes a line. A failure of standard output is told at the end of the program.
 pub(crate) fn line(mut out: impl Write, text: Arguments<'_>) {
     let _ = writeln!(out, "{text}");
 }

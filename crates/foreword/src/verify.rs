@@ -10,7 +10,7 @@ use foreword_engine::session::{Sqlite, Store, StoreError, verify};
 use serde_json::json;
 
 use crate::kept::Vault;
-use crate::paint::shown;
+use crate::paint::{count, shown};
 use crate::progress::Bar;
 use crate::terminal;
 
@@ -66,12 +66,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let session = fault.session.as_ref().map(|session| format!("session {}: ", shown(session))).unwrap_or_default();
             writeln!(out, "broken: {session}{}: {}", shown(&fault.place), shown(&fault.what))?;
         }
-        let word =
-            if verified.faults.is_empty() { "all is well".to_owned() } else { format!("{} faults", verified.faults.len()) };
+        let word = if verified.faults.is_empty() { "all is well".to_owned() } else { count(verified.faults.len(), "fault") };
         writeln!(
             out,
-            "{} sessions, {} inputs, {} requests rendered again: {word}",
-            verified.sessions, verified.inputs, verified.requests
+            "{}, {}, {} rendered again: {word}",
+            count(verified.sessions, "session"),
+            count(usize::try_from(verified.inputs)?, "input"),
+            count(usize::try_from(verified.requests)?, "request")
         )?;
     }
     Ok(ExitCode::from(u8::from(!verified.faults.is_empty())))
@@ -96,6 +97,6 @@ pub(crate) fn backup_main(args: &BackupArgs) -> Result<ExitCode> {
     let store = args.vault.store()?;
     store.backup(&args.file)?;
     let size = std::fs::metadata(&args.file).map_or(0, |facts| facts.len());
-    println!("{} sessions, {} kB", store.sessions()?.len(), size.div_ceil(1024));
+    println!("{}, {} kB", count(store.sessions()?.len(), "session"), size.div_ceil(1024));
     Ok(ExitCode::SUCCESS)
 }

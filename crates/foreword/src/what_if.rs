@@ -12,7 +12,7 @@ use foreword_engine::simulate::stored::{Account, Otherwise, StoredError, WhatIf,
 
 use crate::config;
 use crate::kept::Vault;
-use crate::paint::{Paint, grouped, note, one_line, shown};
+use crate::paint::{Paint, count, grouped, note, one_line, shown};
 use crate::places::places;
 use crate::settings::SettingsArgs;
 use crate::table::{money, percent};
@@ -183,7 +183,7 @@ fn list(out: &mut impl Write, paint: Paint, all: &[WhatIf]) -> io::Result<()> {
         }
     }
     let [was, would] = &sums;
-    if all.len() == 1 { Ok(()) } else { line(out, "all", was, would, &format!("{} sessions", all.len())) }
+    if all.len() == 1 { Ok(()) } else { line(out, "all", was, would, &count(all.len(), "session")) }
 }
 
 fn line(out: &mut impl Write, name: &str, was: &Account, would: &Account, about: &str) -> io::Result<()> {

@@ -12,7 +12,7 @@ use crate::message::{Message, Origin, Piece, Role, ToolCall};
 use crate::pairing::CallOutput;
 use crate::prompt::USE_TOOL;
 use crate::text::normalise::replace_controls;
-use crate::text::output::{cap, reduce};
+use crate::text::output::{cap, is_overwritten, reduce};
 use crate::tokens::{Tokenizer, Tokens};
 
 use super::Session;
@@ -86,6 +86,11 @@ impl Session {
         let reduced = match read {
             Some(_) => replace_controls(output).map_or(Cow::Borrowed(output), Cow::Owned),
             None => reduce(output),
+        };
+        let reduced = if read.is_none() && is_overwritten(output) {
+            Cow::Owned(format!("{reduced}\n[Text that a terminal would have overwritten is left out; whole text: {pointer}]"))
+        } else {
+            reduced
         };
         let mut settled = reduced.to_string();
         let mut left_out = 0;

@@ -118,6 +118,7 @@ impl Session {
         self.epoch.number += 1;
         self.epoch.began = Some(reason);
         let base = self.epoch.messages.len();
+        let laid_out = self.total();
         if let Some(turn) = self.turn.clone() {
             let placed = self.place_items(&turn);
             self.commit(placed, &fold.shares);
@@ -127,6 +128,8 @@ impl Session {
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
         let undoable = !matches!(reason, FoldReason::ItemRemoved | FoldReason::ModelChanged);
         self.undo = undoable.then(|| Box::new(Undo { replaced_by, ..undo }));
+        // A turn that is not placed yet is no part of the prompt before the fold, and it is one of the prompt behind it.
+        let before = if fresh { before + (self.total() - laid_out) } else { before };
         self.note(
             "fold",
             None,

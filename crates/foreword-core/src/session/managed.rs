@@ -1,11 +1,12 @@
 //! What stands for the part of the history that is not shown, and what whoever writes a summary of it needs to know.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Session;
 use super::draft::call_text;
-use super::input::{Input, InputError, Pin, Unpin};
+use super::input::{Input, InputError, Pin, TurnInput, Unpin};
 use crate::budget::OverBudget;
 use crate::envelope::{Envelope, FoldReason, LayerSum, LeftOut};
 use crate::history::{MessageId, Unit};
@@ -208,15 +209,27 @@ impl Session {
         self.said(unit..unit + 1).into_iter().find(|spoken| spoken.id == id)
     }
 
-    /// What a fold would do now. Nothing is changed.
+    /// What a fold would do with the next question. Nothing is changed: the question is put to copies, to one with a fold and to one without.
     pub fn preview_fold(&self) -> Result<FoldPreview, OverBudget> {
-        let mut trial = self.clone();
-        trial.fold(FoldReason::Asked, Tokens::ZERO, None)?;
+        let next = |fold: Option<FoldReason>| {
+            let mut trial = self.clone();
+            trial.pending_fold = fold;
+            trial.begin_turn(TurnInput { words: "?".to_owned(), ..TurnInput::default() });
+            trial.request().map(|envelope| (trial, envelope))
+        };
+        // What the engine does by itself it does in both.
+        let by_itself = self.pending_fold.filter(|reason| *reason != FoldReason::Asked);
+        let (_, unfolded) = next(by_itself)?;
+        let (mut trial, folded) = next(by_itself.or(Some(FoldReason::Asked)))?;
         let cut = self.epoch.shown.cut.min(trial.epoch.shown.cut);
+        let pinned: BTreeSet<MessageId> = self.summary.pins().map(|(id, _)| id).collect();
+        let mut messages = self.said(cut..trial.epoch.shown.cut);
+        // What is pinned stands in the summary, word for word.
+        messages.retain(|spoken| !pinned.contains(&spoken.id) || spoken.role == Role::Tool);
         Ok(FoldPreview {
-            before: self.total(),
-            after: trial.total(),
-            messages: self.said(cut..trial.epoch.shown.cut),
+            before: unfolded.tokens,
+            after: folded.tokens,
+            messages,
             items: std::mem::take(&mut trial.dropped),
             summary: trial.shown_summary().0,
         })

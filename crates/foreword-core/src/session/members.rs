@@ -28,7 +28,9 @@ impl Session {
         };
         let version = Version::catalogued(&item);
         let is_rule = matches!(item.body, CatalogBody::Rule(_));
-        self.members.push((id.clone(), Include::Manual));
+        // A tool that comes with the program is in whether anybody chose it or not.
+        let is_always = item.include == Include::Always && id.kind() == Kind::Tool;
+        self.members.push((id.clone(), if is_always { Include::Always } else { Include::Manual }));
         if is_rule {
             self.announce_rule(&version);
         } else {

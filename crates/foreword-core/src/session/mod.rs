@@ -327,6 +327,11 @@ impl Session {
         MessageId::of_input(self.inputs)
     }
 
+    /// Whether there is a fold to take back: one that was made, or one that was asked for and is still to come.
+    pub fn can_undo_fold(&self) -> bool {
+        self.undo.is_some() || self.pending_fold == Some(FoldReason::Asked)
+    }
+
     /// Whether an input refers only to what is there. One that passes can be applied.
     pub fn check(&self, input: &Input) -> Result<(), InputError> {
         match input {

@@ -30,8 +30,8 @@ pub struct Imported {
     pub transcript: Transcript,
     /// What its reader should know.
     pub warnings: Vec<Warning>,
-    /// Where it is one of our own in this vault: what to remember, so that its Session goes on in the same file.
-    pub saved: Option<Saved>,
+    /// What to remember: its head, and where it is one of our own in this vault, its path, so that its Session goes on in the same file.
+    pub saved: Saved,
 }
 
 /// A file that was not taken in.
@@ -108,7 +108,8 @@ impl Importer {
         let hash = Hash::of(&bytes);
         let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error.to_string()))?;
         let ours = (found.source == Source::Foreword).then(|| self.path(file)).flatten();
-        let saved = ours.map(|path| Saved::new(path, &found.transcript, hash));
+        // The file of another program is not ours to write to: it has no path.
+        let saved = Saved::new(ours.unwrap_or_default(), &found.transcript, hash);
         let file = file.display().to_string();
         Ok(Imported { file, source: found.source, transcript: found.transcript, warnings: found.warnings, saved })
     }

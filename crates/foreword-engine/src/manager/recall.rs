@@ -220,7 +220,7 @@ impl Builtin for Recall {
     fn tool(&self) -> Tool {
         Tool {
             server: OWN_SERVER.to_owned(),
-            name: "recall".to_owned(),
+            name: past::NAME.to_owned(),
             description: Some(
                 "Search what was said earlier in this conversation, or read a message of it again. Older messages may no longer stand in \
                  the prompt; a summary names them by ids like [m12]. Use it before asking the user again and before doing work again, and \

@@ -275,7 +275,19 @@ pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, Sto
         read(&mut messages, store, &row.id, logged)?;
     }
     messages.extend(open);
-    Ok(head(row, saved(row).as_ref(), messages))
+    Ok(head(row, saved(row).as_ref(), answered(store, &row.id)?, messages))
+}
+
+/// The model that answered last, as a file names it; none where nobody answered yet.
+fn answered(store: &dyn Store, session: &str) -> Result<Option<String>, StoreError> {
+    let Some((number, usage)) = store.ledger(session)?.pop() else { return Ok(None) };
+    let record = store.request(session, number)?.record;
+    Ok(record.get("dialect").and_then(Value::as_str).map(|dialect| model_key(&usage.model, dialect)))
+}
+
+/// A model in obsidian-copilot's form.
+pub(super) fn model_key(name: &str, dialect: &str) -> String {
+    format!("{name}|{dialect}")
 }
 
 /// What is remembered of a session's file.
@@ -283,13 +295,14 @@ pub(super) fn saved(row: &SessionRow) -> Option<Saved> {
     row.transcript.clone().and_then(|saved| serde_json::from_value(saved).ok())
 }
 
-pub(super) fn head(row: &SessionRow, known: Option<&Saved>, messages: Vec<Entry>) -> Transcript {
+/// `answered` is the model that answered last. Until one has, the file names the model that it did before.
+pub(super) fn head(row: &SessionRow, known: Option<&Saved>, answered: Option<String>, messages: Vec<Entry>) -> Transcript {
     let model = row.setup.pointer("/model/name").and_then(Value::as_str);
     let dialect = row.setup.get("dialect").and_then(Value::as_str);
     Transcript {
         epoch_ms: row.created_ms,
         session: Some(row.id.clone()),
-        model: known.and_then(|saved| saved.model.clone()).or_else(|| Some(format!("{}|{}", model?, dialect?))),
+        model: answered.or_else(|| known?.model.clone()).or_else(|| Some(model_key(model?, dialect?))),
         topic: row.title.clone(),
         last_accessed: known.and_then(|saved| saved.last_accessed),
         extra: known.map(|saved| saved.extra.clone()).unwrap_or_default(),

@@ -1,12 +1,15 @@
 //! What a person does to a session's history by hand: folding it, keeping things, looking at what a fold would take and at the summary.
 
+use foreword_core::budget::OverBudget;
 use foreword_core::history::MessageId;
 use foreword_core::item::ItemId;
 use foreword_core::message::Role;
-use foreword_core::session::{Input, InputError, Pin, Unpin};
+use foreword_core::session::{FoldPreview, Input, InputError, Pin, Unpin};
+use foreword_core::tokens::Tokens;
 use serde::Serialize;
 
 use super::kept::Kept;
+use crate::manager::is_due;
 
 /// Why something cannot be pinned.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +20,25 @@ pub enum PinError {
     /// It names nothing.
     #[error("{0:?} is neither a message of this session, like m12, nor something that was attached to it")]
     Nothing(String),
+    /// The session says no.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+/// Why nothing is folded.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldError {
+    /// It would only cost.
+    #[error("a fold would not make the prompt smaller ({before} tokens now, {after} then), so nothing is folded")]
+    NotSmaller {
+        /// The prompt now.
+        before: Tokens,
+        /// And behind the fold.
+        after: Tokens,
+    },
+    /// What has to stay does not fit.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     /// The session says no.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -48,13 +70,22 @@ impl Kept {
         Ok(())
     }
 
-    /// Asks for a fold with the next turn. Whoever writes the summary is told what to look at above all.
-    pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), InputError> {
+    /// Asks for a fold with the next turn, where that makes the prompt smaller. Whoever writes the summary is told what to look at above all.
+    pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), FoldError> {
+        // A summary that is still to be written is not part of the forecast.
+        let awaits_summary = self.manager.as_ref().is_some_and(|manager| is_due(manager, &self.session));
+        if self.counts().requests > 0 && !awaits_summary {
+            let FoldPreview { before, after, .. } = self.session.preview_fold()?;
+            if after >= before {
+                return Err(FoldError::NotSmaller { before, after });
+            }
+        }
         if let Some(manager) = &mut self.manager {
             manager.focus =
                 focus.map(str::trim).filter(|focus| !focus.is_empty()).map(|focus| focus.chars().take(1_000).collect());
         }
-        self.tell(Input::Fold, at_ms).map(|_| ())
+        self.tell(Input::Fold, at_ms)?;
+        Ok(())
     }
 
     /// Keeps a message (`m12`), or an item by its id or its path, through every fold. Gives back what was pinned.

@@ -6,10 +6,10 @@ use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use foreword_core::version::Version;
 use foreword_store::{Store, StoreError, Write};
-use foreword_vault::attach::Limits;
+use foreword_vault::attach::{Attachment, Limits};
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
-use foreword_vault::transcript::{Entry, Role};
+use foreword_vault::transcript::{Context, Entry, Kind as WarningKind, Role, Warning};
 use jiff::{Timestamp, Zoned};
 
 use super::chronicle::{Line, entries};
@@ -56,7 +56,7 @@ pub fn take_in(
     let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
     let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());
     let title = ours.topic.clone().unwrap_or_else(|| foreword_vault::transcript::topic(first.unwrap_or_default()));
-    let saved = imported.saved.as_ref().and_then(|saved| serde_json::to_value(saved).ok());
+    let saved = serde_json::to_value(&imported.saved).ok();
     kept.write(std::iter::once(Write::Title(title)).chain(saved.map(Write::Transcript)));
     kept.import(lines, last).map_err(|error| OpenSessionError::Input(session.clone(), error))?;
     match kept.take_failures().into_iter().next() {
@@ -105,5 +105,44 @@ pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version
             versions.extend(found.versions.into_iter().filter(|version| version.id.name() == path));
         }
     }
+    for attachment in said.iter().flat_map(|entry| groups(&entry.context)) {
+        for version in vault.attach(&attachment, now, Limits::default(), &own).versions {
+            if !versions.iter().any(|known| known.id == version.id) {
+                versions.push(version);
+            }
+        }
+    }
     Ok(versions)
+}
+
+/// The tags and folders that were attached.
+fn groups(context: &Context) -> impl Iterator<Item = Attachment> {
+    let tags = context.tags.iter().map(|tag| Attachment::Tag(tag.trim_start_matches('#').to_owned()));
+    let folders = context.folders.iter().map(|folder| Attachment::Folder(folder.trim_matches('/').to_owned()));
+    tags.chain(folders)
+}
+
+/// What of a chat's attachments [`library_of`] cannot bring back, in words for whoever takes the chat in.
+pub fn not_brought_back(imported: &Imported, vault: &Vault, now: &Zoned) -> Vec<Warning> {
+    let own = Own::new(vault, now.clone());
+    let mut warnings = Vec::new();
+    let mut warn = |number: usize, text: String| {
+        warnings.push(Warning { kind: WarningKind::NotBroughtBack, text: format!("message {number}: {text}") });
+    };
+    for (number, entry) in (1..).zip(&imported.transcript.messages) {
+        for attachment in groups(&entry.context) {
+            let found = vault.attach(&attachment, now, Limits::default(), &own);
+            if found.versions.is_empty() {
+                let what = if let Attachment::Tag(_) = attachment { "tag" } else { "folder" };
+                warn(number, format!("the {what} {attachment} is left out: the vault has no notes for it; attach what you need"));
+            }
+        }
+        for url in entry.context.urls.iter().chain(&entry.context.web_tabs) {
+            warn(
+                number,
+                format!("the page {url} is left out: nothing is fetched for a chat that is taken in; attach it to send it again"),
+            );
+        }
+    }
+    warnings
 }

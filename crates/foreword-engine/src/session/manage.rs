@@ -51,10 +51,21 @@ impl Kept {
                 || has_outgrown(&self.session)
                 || self.session.would_fold(Input::Turn(turn.clone())).is_some()
         };
-        let written =
-            if is_due(&manager, &self.session) && breaks() { self.write_view(turn, &mut manager, party) } else { Ok(()) };
+        let due = is_due(&manager, &self.session) && !self.waits_after_failure(&manager) && breaks();
+        let written = if due { self.write_view(turn, &mut manager, party) } else { Ok(()) };
         self.manager = Some(manager);
         written
+    }
+
+    /// Whether the last summary that was paid for came to nothing and the history has hardly grown since. Who asks for a fold with a focus does
+    /// not wait.
+    fn waits_after_failure(&self, manager: &Manager) -> bool {
+        if manager.focus.is_some() {
+            return false;
+        }
+        let last = self.store.summaries(&self.row.id, 1).ok().and_then(|rows| View::of(rows.last()?).ok());
+        let failed = last.filter(|view| view.why.is_some() && view.sections.iter().any(|section| section.by_model));
+        failed.is_some_and(|view| self.session.history_tokens() < try_again_at(view.figures.history))
     }
 
     fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) -> Result<(), TurnError> {
@@ -92,7 +103,16 @@ impl Kept {
             (None, why) => {
                 self.write([]);
                 let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
-                self.fail(format!("the history is not summarised this time: {why}. The turn goes on with the history as it is"));
+                let again = if view.figures.history > Tokens::ZERO {
+                    format!(
+                        "; it is tried again from {} tokens of history on, which has {} now",
+                        try_again_at(view.figures.history).0,
+                        view.figures.history.0
+                    )
+                } else {
+                    String::new()
+                };
+                self.fail(format!("there is no new summary of the history: {why}{again}. The turn goes on without one"));
             }
         }
         self.view = Some(view);
@@ -160,6 +180,11 @@ impl Kept {
             envelope,
         }
     }
+}
+
+/// After a summary that came to nothing, the history grows by a quarter before another one is paid for.
+fn try_again_at(history: Tokens) -> Tokens {
+    Tokens(history.0 + history.0 / 4)
 }
 
 /// Ends an answer that takes too long, where somebody can.

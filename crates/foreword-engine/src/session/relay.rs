@@ -18,7 +18,7 @@ use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker};
 use super::told::Told;
 use super::turn::{Event, Hearing, MAX_CALLS_PER_REPLY, TurnError, surplus};
-use crate::tools::read_output;
+use crate::tools::{outputs_of, read_output};
 
 /// How often what came in of a reply is stored while it goes on. The client has it too: where the process ends, it is the client that is
 /// left with half an answer.
@@ -218,7 +218,7 @@ impl Kept {
             return Some(surplus(call));
         }
         let page = self.setup().settings.budget.output_cap(&call.name) * 3 / 4;
-        Some(read_output::read(&called.arguments, page, &|hash| self.store().text(hash).ok()))
+        Some(read_output::read(&called.arguments, page, &|digits| outputs_of(self.store(), self.id(), digits)))
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Told {
     Settings(Box<Setup>),
     /// The turn ended although a request was due: the task is done, or the user wants no more.
     Ended,
-    /// The engine put this list of sources under the last answer.
+    /// The engine put this under the last answer: a list of its sources, or the result of a task that the model handed over in a call.
     Cited(String),
     /// Why the last answer ended early, or why there is none.
     Ending(Ending),

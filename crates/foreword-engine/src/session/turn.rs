@@ -325,6 +325,7 @@ impl Kept {
                 said.text.clone_from(&reply.text);
             }
             due = Due::Nothing;
+            let mut handed_over = None;
             for (place, call) in reply.calls.iter().enumerate() {
                 let done = match place {
                     0..MAX_CALLS_PER_REPLY => self.carry_out(call, &outgoing, party)?,
@@ -332,14 +333,15 @@ impl Kept {
                 };
                 if let Some(result) = done.finished {
                     finished = true;
-                    if said.text.is_empty() {
-                        said.text = result;
-                    }
+                    handed_over = Some(result).filter(|result| !result.trim().is_empty() && !reply.text.contains(result.trim()));
                 }
                 let Output { text: output, failed, found } = done.output;
                 let (output, found) = sent_once(self.session(), &[], &output, found);
                 let result = Input::ToolResult { id: call.id.clone(), output, failed, found };
                 due = self.tell(result, (party.now)())?;
+            }
+            if let Some(result) = handed_over {
+                self.answer_with(result, &reply.text, &mut said, party);
             }
             let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
             if self.mode == Mode::Agent && words_alone && !finished {
@@ -376,6 +378,14 @@ impl Kept {
         }
         self.warn(party);
         Ok(done)
+    }
+
+    /// Puts the result of a task under the last words as the answer: the model hands it over in a call, which no user reads.
+    fn answer_with(&mut self, result: String, words: &str, said: &mut Said, party: &mut Party<'_>) {
+        let answer = if words.is_empty() { result } else { format!("\n\n{result}") };
+        (party.each)(Event::Part(&answer));
+        said.text = format!("{words}{answer}");
+        self.store_told(&Told::Cited(answer), (party.now)(), false, Vec::new());
     }
 
     /// Takes in one reply, part by part.

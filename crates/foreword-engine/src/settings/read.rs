@@ -117,10 +117,27 @@ pub fn assignment(flag: &str, written: &str) -> Result<SessionSettings, ReadErro
     let (key, value) = (key.trim(), value.trim());
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}")).is_ok();
     let value = if is_value { value.to_owned() } else { serde_json::Value::from(value).to_string() };
-    let settings: SessionSettings =
-        parsed(&file, &format!("{key} = {value}")).map_err(|error| ReadError { line: None, ..error })?;
+    let settings: SessionSettings = parsed(&file, &format!("{key} = {value}")).map_err(|error| {
+        let is_table = error.what.contains("expected struct");
+        let what = if is_table {
+            format!("{key} is a group of settings, not one of them: name one in it, like {key}.{}", first_key(key))
+        } else {
+            format!("{key}: {}", error.what)
+        };
+        ReadError { line: None, what, ..error }
+    })?;
     settings.check_values().map_err(|error| wrong(error.to_string()))?;
     Ok(settings)
+}
+
+/// A setting that is in a group.
+fn first_key(group: &str) -> &'static str {
+    match group {
+        "budget" => "prompt_tokens=2000",
+        "history" => "strategy=strip",
+        "plan" => "steps=5",
+        _ => "top_n=5",
+    }
 }
 
 fn parsed<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, ReadError> {

@@ -52,7 +52,7 @@ pub struct DomainSettings {
     /// Stands for the other numbers; what is said beside it counts more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `hybrid` (by meaning and by words) or `semantic` (by meaning alone).
+    /// `hybrid` (by meaning and by words), `semantic` (by meaning alone) or `keyword` (by words alone).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// How many matches are looked at.
@@ -76,7 +76,7 @@ pub struct SearchSettings {
     /// Stands for the other numbers; what is said beside it counts more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `hybrid` (by meaning and by words) or `semantic` (by meaning alone).
+    /// `hybrid` (by meaning and by words), `semantic` (by meaning alone) or `keyword` (by words alone).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// How many matches are looked at.

@@ -90,6 +90,11 @@ impl Simulation {
         self.unfolded.change_model(&never_folding(&setup.settings), Arc::clone(&setup.tokenizer));
         self.renderer = Renderer::new(setup.dialect);
         self.cache = CacheSim::new();
+        let model = setup.model.name.as_str();
+        // The header names all that answered, so that nobody takes the price for that of the first.
+        if self.report.model.rsplit(", then ").next() != Some(model) {
+            self.report.model = format!("{}, then {model}", self.report.model);
+        }
         self.setup = setup;
         due
     }

@@ -77,15 +77,11 @@ pub fn parse(text: &str) -> Parsed {
         for section in sections {
             parsed.step("Summary", &section);
         }
-        return parsed;
+    } else {
+        parsed.steps_of(&sections);
     }
-    for section in &sections {
-        let Some(name) = section.name else { continue };
-        match plain(name).replace('_', " ").as_str() {
-            CHAT => parsed.chat_instructions = said(&section.lines),
-            CONTEXT => parsed.context_instructions = said(&section.lines),
-            _ => parsed.step(name, section),
-        }
+    if parsed.steps.is_empty() {
+        parsed.flaw(first_line, "there is no step, so nothing is kept by it: write what a summary is to say, under a heading");
     }
     parsed
 }
@@ -101,6 +97,17 @@ fn said(lines: &[&str]) -> Option<String> {
 }
 
 impl Parsed {
+    fn steps_of(&mut self, sections: &[Section<'_>]) {
+        for section in sections {
+            let Some(name) = section.name else { continue };
+            match plain(name).replace('_', " ").as_str() {
+                CHAT => self.chat_instructions = said(&section.lines),
+                CONTEXT => self.context_instructions = said(&section.lines),
+                _ => self.step(name, section),
+            }
+        }
+    }
+
     fn flaw(&mut self, line: usize, what: impl Into<String>) {
         self.flaws.push(Flaw { line, what: what.into() });
     }

@@ -83,10 +83,11 @@ fn what_is_wrong_is_named_with_its_line_and_left_out() {
             assert!(flaw.line == *line && flaw.what.contains(what), "{text:?}: {flaw:?}");
         }
     };
-    check("", &[]);
+    check("", &[(1, "there is no step")]);
+    check("## Chat Instructions\nBe short.", &[(1, "there is no step")]);
     check("Only words.", &[]);
     check("---\nrecent_runs: many\n---\n## A\nx", &[(1, "\"many\" is neither a number nor `all`")]);
-    check("---\nweek_start_day: Someday\n---\n", &[(1, "not a day of the week")]);
+    check("---\nweek_start_day: Someday\n---\n", &[(1, "not a day of the week"), (4, "there is no step")]);
     check("## A\n@cache soon\nx", &[(2, "30s, 10m, 2h")]);
     check("## A\n@colour red\nx", &[(2, "no such directive")]);
     check("## A\n@tools web\nx", &[(2, "not used here")]);

@@ -13,7 +13,7 @@ use foreword_core::select;
 pub use foreword_core::select::Select;
 use foreword_core::text::fence::is_line_end;
 use foreword_search::Embedder;
-use foreword_search::index::{self, Answer, Hit};
+use foreword_search::index::{self, Answer, Hit, KeywordOnly};
 use foreword_search::period::{self, Period};
 use foreword_vault::index::Listed;
 use jiff::civil::{Date, Weekday};
@@ -99,6 +99,7 @@ pub(crate) fn strategy(strategy: select::Strategy) -> index::Strategy {
     match strategy {
         select::Strategy::Semantic => index::Strategy::Semantic,
         select::Strategy::Hybrid => index::Strategy::Hybrid,
+        select::Strategy::Keyword => index::Strategy::Keyword,
     }
 }
 
@@ -148,8 +149,9 @@ pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) ->
     }
     answer.hits.truncate(MOST_SOURCES);
     remarks.extend(how_far(&answer));
-    let words_only = answer.keyword_only.as_ref().map(ToString::to_string);
-    let measure = if words_only.is_some() { Measure::KeywordMatch } else { Measure::Similarity };
+    let measure = if answer.keyword_only.is_some() { Measure::KeywordMatch } else { Measure::Similarity };
+    // Who wants it so need not be told.
+    let words_only = answer.keyword_only.as_ref().filter(|why| **why != KeywordOnly::Asked).map(ToString::to_string);
     let sources = (1..).zip(&answer.hits);
     let sources = sources.map(|(number, hit)| source(corpus, query.source_bytes, number, hit, measure)).collect();
     Found { sources, remarks, words_only }
@@ -167,6 +169,7 @@ fn without_noise(answer: &mut Answer, floor: f64) -> Option<String> {
 fn how_far(answer: &Answer) -> Option<String> {
     let Answer { chunks, embedded, keyword_only, .. } = answer;
     match keyword_only {
+        Some(KeywordOnly::Asked) => None,
         Some(why) => Some(why.to_string()),
         None if embedded < chunks => {
             Some(format!("{} of {chunks} parts of the vault are found by their words only so far", chunks - embedded))

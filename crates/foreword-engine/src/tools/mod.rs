@@ -23,7 +23,7 @@ pub use foreword_tools::write::{NoteFolder, is_instruction};
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
 };
-pub use read_output::Outputs;
+pub use read_output::{Outputs, outputs_of};
 
 use foreword_core::catalog::{Include, Permission, Tool};
 use foreword_core::text::fence::is_line_end;

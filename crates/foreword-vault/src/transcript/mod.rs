@@ -177,6 +177,8 @@ pub enum Kind {
     NoteMissing,
     /// A note's name fits several notes.
     NoteAmbiguous,
+    /// A tag, a folder or a page that was attached is not attached again.
+    NotBroughtBack,
 }
 
 /// The text is no saved chat.
