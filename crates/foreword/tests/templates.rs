@@ -33,7 +33,7 @@ fn templates_are_listed_shown_begun_and_checked() {
         assert!(said(&run(&["list"])).contains(name));
         assert!(said(&run(&["show", name])).contains("## Context Instructions"));
     }
-    assert!(said(&run(&["check"])).contains("nothing wrong"));
+    assert!(said(&run(&["check"])).contains("no errors"));
     let file = said(&run(&["new", "mine", "--from", "coding"]));
     assert!(file.trim_end().ends_with("Foreword/ContextTemplates/mine.md"), "{file}");
     assert!(said(&run(&["list", "--json"])).contains(r#""name":"mine","origin":"vault""#));
