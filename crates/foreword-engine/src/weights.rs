@@ -173,7 +173,7 @@ mod tests {
             let (address, _) = serve(answers);
             let models = TempDir::new().unwrap();
             let error = fetch(&toy(), models.path(), Some(&address), &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
-            assert!(error.contains(expect) && error.contains("Then pip was tried"), "{expect}: {error}");
+            assert!(error.contains(expect) && error.contains("pip failed too"), "{expect}: {error}");
             assert!(!models.path().join("toy").exists());
         };
         let wrong: Vec<u8> = CONTENT.iter().rev().copied().collect();

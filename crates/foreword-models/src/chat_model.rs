@@ -35,7 +35,7 @@ use weights::Weights;
 
 /// Why a model file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use the model file {path}: {fault}; fetch the model again")]
+#[error("cannot use the model file {path}: {fault}; download the model again")]
 pub struct ChatModelError {
     /// The file.
     pub path: PathBuf,
@@ -57,7 +57,7 @@ pub enum Fault {
     #[error(transparent)]
     Vocabulary(#[from] VocabularyError),
     /// A setting is not one that can be computed with.
-    #[error("`{key}` is {found}, where {expected} is needed")]
+    #[error("`{key}` is {found}, expected {expected}")]
     Setting {
         /// The setting.
         key: String,
@@ -67,7 +67,7 @@ pub enum Fault {
         expected: String,
     },
     /// A tensor is not there, or not as it should be.
-    #[error("at the tensor `{name}` it has {found}")]
+    #[error("tensor `{name}` has {found}")]
     Tensor {
         /// The tensor.
         name: String,
@@ -75,7 +75,7 @@ pub enum Fault {
         found: String,
     },
     /// There are others than those of this architecture.
-    #[error("it has {found} tensors, where {expected} are needed")]
+    #[error("{found} tensors, expected {expected}")]
     Tensors {
         /// How many there are.
         found: usize,
@@ -83,10 +83,10 @@ pub enum Fault {
         expected: usize,
     },
     /// Its template is not known.
-    #[error("its chat template is not that of SmolLM2, the only one that is known")]
+    #[error("its chat template is not that of SmolLM2, the only supported one")]
     Template,
     /// A token that the template writes is not there.
-    #[error("it has no special token `{0}`")]
+    #[error("the special token `{0}` is missing")]
     Token(String),
 }
 

@@ -34,13 +34,13 @@ pub enum GgufError {
         source: io::Error,
     },
     /// Another kind of file.
-    #[error("it does not start with `GGUF`: it is not a GGUF file")]
+    #[error("not a GGUF file: it does not start with `GGUF`")]
     NotGguf,
     /// A version that is not known.
     #[error("GGUF version {0} is not supported: expected 2 or 3, little-endian")]
     Version(u32),
     /// The file ends too early.
-    #[error("{what} takes {needed} bytes at byte {at}, but only {left} are left: the file is cut off or damaged")]
+    #[error("{what} needs {needed} bytes at byte {at}, but only {left} are left: the file is truncated or damaged")]
     CutOff {
         /// What was being read.
         what: String,
@@ -62,7 +62,7 @@ pub enum GgufError {
         limit: u64,
     },
     /// A value of another type than the key asks for.
-    #[error("`{key}` has type {found}, which is not the expected type")]
+    #[error("`{key}` has the unexpected type {found}")]
     Type {
         /// The key.
         key: String,
@@ -70,7 +70,7 @@ pub enum GgufError {
         found: u32,
     },
     /// A tensor that is not as it should be.
-    #[error("the tensor `{name}` has {found}")]
+    #[error("tensor `{name}` has {found}")]
     Tensor {
         /// The tensor.
         name: String,

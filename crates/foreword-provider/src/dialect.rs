@@ -85,7 +85,7 @@ impl fmt::Display for Dialect {
 
 /// A name that is no dialect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a provider: expected one of openai-responses, openai-chat, anthropic, gemini, llamacpp")]
+#[error("unknown provider {0:?}: expected one of openai-responses, openai-chat, anthropic, gemini, llamacpp")]
 pub struct UnknownDialect(String);
 
 impl FromStr for Dialect {

@@ -169,7 +169,7 @@ impl TokenizerName {
 
 /// A name that is no tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a tokenizer: expected one of o200k, cl100k, chars4, chars3")]
+#[error("unknown tokenizer {0:?}: expected one of o200k, cl100k, chars4, chars3")]
 pub struct UnknownTokenizer(String);
 
 impl FromStr for TokenizerName {

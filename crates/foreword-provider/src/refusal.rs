@@ -33,14 +33,14 @@ impl Fault {
     /// What a person can do.
     fn advice(self) -> &'static str {
         match self {
-            Self::Key => "check the key and what it is allowed to do",
-            Self::NotFound => "check the model's name and the base URL, which ends in the version, like /v1",
-            Self::TooLong => "fold the session or choose a model with a larger window",
+            Self::Key => "check the API key and its permissions",
+            Self::NotFound => "check the model name and the base URL, which must end in the version, like /v1",
+            Self::TooLong => "compact (fold) the session, or choose a model with a larger context window",
             Self::Quota => "check the account's plan and balance",
-            Self::RateLimit => "wait, or raise the account's limits",
+            Self::RateLimit => "wait, or raise the account's rate limits",
             Self::Busy => "try again later",
-            Self::CacheGone => "send the request without the cache, or make it again",
-            Self::Request => "the request has to change; sending it again does not help",
+            Self::CacheGone => "send the request without the cache, or create the cache again",
+            Self::Request => "the request is invalid; a retry does not help",
         }
     }
 }
@@ -64,7 +64,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Some(status) => write!(f, "the provider answered {status}: ")?,
-            None => write!(f, "the provider broke off: ")?,
+            None => write!(f, "the provider ended the answer: ")?,
         }
         write!(f, "{}; {}", self.message.trim_end_matches('.'), self.fault.advice())
     }
@@ -78,7 +78,7 @@ impl Refusal {
         let value: Option<Value> = serde_json::from_slice(body).ok();
         let found = value.as_ref().map(details).unwrap_or_default();
         let message = if found.message.is_empty() { clean(&String::from_utf8_lossy(body)) } else { found.message };
-        let message = if message.is_empty() { "it gave no reason".to_owned() } else { message };
+        let message = if message.is_empty() { "no reason given".to_owned() } else { message };
         let fault = fault(Some(status), &found.words, &message);
         Self { status: Some(status), fault, message, passing: passes(fault), wait: found.wait }
     }
@@ -86,7 +86,7 @@ impl Refusal {
     /// Reads an error that came as an event of a stream.
     pub fn in_stream(event: &Value) -> Self {
         let found = details(event);
-        let message = if found.message.is_empty() { "it gave no reason".to_owned() } else { found.message };
+        let message = if found.message.is_empty() { "no reason given".to_owned() } else { found.message };
         let fault = fault(None, &found.words, &message);
         Self { status: None, fault, message, passing: passes(fault), wait: found.wait }
     }
@@ -274,7 +274,7 @@ mod tests {
     fn pages_of_gateways_are_quoted_in_part() {
         let refusal = Refusal::read(502, "<html>\n".repeat(10_000).as_bytes());
         assert!(refusal.passing && refusal.message.starts_with("<html> <html>") && refusal.message.len() <= MAX_MESSAGE);
-        assert_eq!(Refusal::read(502, b"").message, "it gave no reason");
+        assert_eq!(Refusal::read(502, b"").message, "no reason given");
         assert_eq!(Refusal::read(502, &[0xff; 9]).fault, Fault::Busy);
     }
 
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_message_says_what_happened_and_what_to_do() {
         let refusal = Refusal::read(401, br#"{"error":{"message":"Bad key sk-1234."}}"#).without("sk-1234");
-        assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the key and what it is allowed to do");
+        assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the API key and its permissions");
     }
 
     #[test]

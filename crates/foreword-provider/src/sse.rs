@@ -12,7 +12,7 @@ pub struct Frame {
 
 /// A frame with more bytes than are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of the stream has more than {max} bytes")]
+#[error("a stream event is longer than {max} bytes")]
 pub struct FrameTooLong {
     /// How many are.
     pub max: usize,

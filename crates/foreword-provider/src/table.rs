@@ -52,7 +52,7 @@ pub enum TableError {
 /// A name that no row has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model {name:?} in the model table{}. To use it, add a row: `[[model]]` with `name = \"{name}\"`, `like = \"…\"` (a row to start from) and what differs",
+    "model {name:?} is not in the model table{}. To use it, add a `[[model]]` row with `name = \"{name}\"`, `like = \"…\"` (a row to start from) and the differences",
     if close.is_empty() { String::new() } else { format!("; close names: {}", close.join(", ")) }
 )]
 pub struct UnknownModel {
@@ -147,7 +147,7 @@ impl ModelTable {
         let cache = match &row.cache {
             Some(name) => *self.rules.get(name).ok_or_else(|| {
                 let known: Vec<&str> = self.rules.keys().map(String::as_str).collect();
-                wrong("cache", format!("no cache rules {name:?}; known: {}", known.join(", ")))
+                wrong("cache", format!("unknown cache rules {name:?}; known: {}", known.join(", ")))
             })?,
             None => base.as_ref().map(|base| base.cache).ok_or_else(|| missing("cache"))?,
         };
@@ -185,7 +185,7 @@ impl ModelTable {
         }
         for (field, name) in std::iter::once(("name", &model.name)).chain(model.aliases.iter().map(|alias| ("aliases", alias))) {
             if let Some(taken) = self.names.insert(plain(name), model.name.clone()) {
-                return Err((field, format!("{name:?} already names the row {taken:?}; choose another")));
+                return Err((field, format!("{name:?} is already the name of the row {taken:?}; choose another")));
             }
         }
         self.rows.insert(model.name.clone(), model);
@@ -361,11 +361,11 @@ mod tests {
         check_error("[[model]]\nname = 'x'\nwindoww = 1", "windoww");
         check_error("[[model]]\nname = 'x'", r#"row "x", field `cache`: missing"#);
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.44'", "field `like`: no model");
-        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncache = 'q'", "no cache rules \"q\"; known: ");
+        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncache = 'q'", "unknown cache rules \"q\"; known: ");
         check_error("[[model]]\nname = 'x'\nlike = 'llama.cpp'\ncache_minimum = 4", "field `cache_minimum`");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\nreply_limit = 0", "field `reply_limit`: 0 is not");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\nprice = {input = -1, output = 1}", "field `price.input`");
-        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\naliases = ['gpt-4o']", "already names the row \"gpt-4o\"");
+        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\naliases = ['gpt-4o']", "already the name of the row \"gpt-4o\"");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncan = ['fly']", "field `can[0]`");
     }
 

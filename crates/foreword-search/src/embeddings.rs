@@ -58,7 +58,7 @@ impl Key {
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The system said no.
-    #[error("{doing} `{path}` failed: {source}; embeddings are made again where they are needed")]
+    #[error("{doing} `{path}` failed: {source}; embeddings are computed again when needed")]
     Io {
         /// What was being done.
         doing: &'static str,
@@ -68,7 +68,9 @@ pub enum CacheError {
         source: io::Error,
     },
     /// A newer program wrote it; it is left alone.
-    #[error("`{path}` has format {found}, this program knows format {known}: update it, or choose another cache folder")]
+    #[error(
+        "`{path}` has format {found}, but this version supports format {known}: update Foreword, or choose another cache folder"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -78,7 +80,7 @@ pub enum CacheError {
         known: u32,
     },
     /// It is for another kind of vectors; it is left alone.
-    #[error("`{path}` holds vectors of {found} dimensions, not {expected}: choose another cache folder")]
+    #[error("`{path}` has embeddings of {found} dimensions, expected {expected}: choose another cache folder")]
     Dimensions {
         /// The file.
         path: PathBuf,
@@ -88,7 +90,7 @@ pub enum CacheError {
         expected: usize,
     },
     /// Another program did not stop writing.
-    #[error("waited {seconds} s for `{path}`, which another program keeps locked: end that program, or try again later")]
+    #[error("`{path}` was locked by another program for {seconds} s: close that program, or try again later")]
     Busy {
         /// The lock file.
         path: PathBuf,

@@ -86,12 +86,12 @@ pub(crate) fn compare<E>(database: &Path, commits: impl FnOnce() -> Result<u64, 
         Said::Commits(commits) if commits > stored => {
             let lost = commits - stored;
             format!(
-                "{lost} acknowledged writes are missing: the database ends at write {stored}, and {commits} were acknowledged. It was damaged or \
-                 replaced by an older copy, or the machine ended before they reached the disk"
+                "{lost} acknowledged writes are missing: {commits} were acknowledged, but the database ends at write {stored}. It was damaged or \
+                 replaced by an older copy, or the machine crashed before they reached the disk"
             )
         }
         Said::Damaged => {
-            "the file that remembers what was acknowledged is damaged, so a loss before now cannot be seen".to_owned()
+            "the file with the number of acknowledged writes is damaged, so earlier losses cannot be detected".to_owned()
         }
         _ => return Ok(()),
     };

@@ -169,7 +169,7 @@ fn tighten(_path: &Path, _found: &fs::Metadata) {}
 
 fn refused(path: &Path) -> io::Error {
     io::Error::other(format!(
-        "{} is a symbolic link or not an ordinary file or folder; it is not used. Put the file or folder itself there",
+        "{} is a symbolic link or not a regular file or folder, so it is not used; replace it with the file or folder itself",
         path.display()
     ))
 }

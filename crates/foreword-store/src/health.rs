@@ -28,9 +28,9 @@ impl Health {
     pub fn of(error: &StoreError) -> Option<Self> {
         let why = match error {
             StoreError::Full { .. } => "the disk is full",
-            StoreError::ReadOnly { .. } => "the store may not be written to (read-only file, folder or disk)",
-            StoreError::Gone { .. } => "a file of the store was removed or replaced while it was in use",
-            StoreError::Busy { .. } => "the database has taken nothing for a long time",
+            StoreError::ReadOnly { .. } => "the store is read-only (file, folder or disk)",
+            StoreError::Gone { .. } => "a file of the store was removed or replaced while in use",
+            StoreError::Busy { .. } => "the database has not accepted writes for a long time",
             StoreError::Disk { why, .. } => why,
             _ => return None,
         };

@@ -46,7 +46,7 @@ impl Frame {
     }
 
     fn of(mut said: Vec<u8>) -> Result<Self> {
-        let too_long = |_| StoreError::Refused("it is too long to be kept".to_owned());
+        let too_long = |_| StoreError::Refused("the record is too long".to_owned());
         let length = u32::try_from(said.len()).map_err(too_long)?;
         let mut head = EMPTY;
         head[..4].copy_from_slice(&length.to_le_bytes());
@@ -236,14 +236,14 @@ fn recover_one(store: &mut Sqlite, folder: &Path, name: &str) -> Result<()> {
         losses.push(format!("{missing} acknowledged writes could not be read"));
     }
     if damaged && missing == 0 {
-        losses.push("a part of it could not be read; if it was a write, it is lost".to_owned());
+        losses.push("a part could not be read; if it was a write, it is lost".to_owned());
     }
     if !unknown.is_empty() {
-        losses.push(format!("{} acknowledged writes were made by another version and could not be understood", unknown.len()));
+        losses.push(format!("{} acknowledged writes of another version could not be read", unknown.len()));
     }
     for (at, why) in &refused_ones {
         let whose = jobs[*at].session().map(|session| format!(" of session {session}")).unwrap_or_default();
-        losses.push(format!("write {}{whose} could not be taken in: {why}", numbers[*at]));
+        losses.push(format!("write {}{whose} could not be replayed: {why}", numbers[*at]));
     }
     if losses.is_empty() {
         remove(folder, name);
@@ -282,7 +282,7 @@ pub(crate) fn faults(database: &Path) -> Vec<Fault> {
     let (file, losses) = acknowledged::found(database);
     let record = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fault = |place: String, what: String| Fault { session: None, place, what };
-    let mut faults: Vec<Fault> = losses.into_iter().map(|loss| fault(format!("losses on record in {record}"), loss)).collect();
+    let mut faults: Vec<Fault> = losses.into_iter().map(|loss| fault(format!("recorded losses in {record}"), loss)).collect();
     let files = fs::read_dir(folder(database)).into_iter().flatten();
     let aside = files.filter_map(|file| {
         let name = file.ok()?.file_name().into_string().ok()?;
@@ -291,7 +291,7 @@ pub(crate) fn faults(database: &Path) -> Vec<Fault> {
     let mut aside: Vec<String> = aside.take(MAX_NAMED).collect();
     aside.sort();
     faults.extend(aside.into_iter().map(|name| {
-        let what = "it was set aside, because not all of it could be taken in; what could be is in the database".to_owned();
+        let what = "set aside because some writes could not be replayed; the others are in the database".to_owned();
         fault(format!("journals/{name}"), what)
     }));
     faults
@@ -535,7 +535,7 @@ mod tests {
             let whole = store.sessions().unwrap().into_iter().filter(|row| row.counts.inputs == 2).count();
             assert_eq!(whole, 59, "byte {at}");
             let told = store.check().unwrap();
-            assert!(told.iter().any(|fault| fault.place.starts_with("losses on record")), "byte {at}: {told:?}");
+            assert!(told.iter().any(|fault| fault.place.starts_with("recorded losses")), "byte {at}: {told:?}");
             assert!(told.iter().any(|fault| fault.place.ends_with(DAMAGED)), "byte {at}: {told:?}");
             let aside = fs::read_dir(super::folder(&database)).unwrap().map(|file| file.unwrap().path());
             let kept = aside.filter(|path| path.extension().is_some_and(|end| end == DAMAGED));

@@ -50,7 +50,7 @@ impl Document {
     pub fn value(&self) -> serde_json::Result<Value> {
         let text = |hash: Hash| {
             let text = self.texts.iter().find(|(known, _)| *known == hash).map(|(_, text)| text.clone());
-            text.ok_or_else(|| serde::de::Error::custom(format!("it points to the text {hash}, which is not there")))
+            text.ok_or_else(|| serde::de::Error::custom(format!("it refers to the text {hash}, which is missing")))
         };
         unpack(serde_json::from_str(&self.json)?, &mut |hash| text(hash))
     }

@@ -390,7 +390,7 @@ pub struct Interval {
 
 /// Why a dump cannot be taken in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session file cannot be taken in: {place}: {what}")]
+#[error("cannot import the session file: {place}: {what}")]
 pub struct DumpError {
     /// Where in the file.
     pub place: String,

@@ -155,7 +155,7 @@ impl Shared {
         let (queue, readers, writer) = (Mutex::default(), Mutex::default(), Mutex::new(store));
         let holder = Holder::new(&path);
         let all = Arc::new(All { queue, underway, writer, readers, path, in_use, outcomes, holder, come, grown });
-        let no_thread = |error: std::io::Error| StoreError::Refused(format!("no thread for the store: {error}"));
+        let no_thread = |error: std::io::Error| StoreError::Refused(format!("cannot start a thread for the store: {error}"));
         let weak = Arc::downgrade(&all);
         thread::Builder::new().name("store".to_owned()).spawn(move || gather(&weak, &coming)).map_err(no_thread)?;
         let weak = Arc::downgrade(&all);
@@ -286,7 +286,7 @@ impl All {
             match turns.recv() {
                 Ok(Turn::Done(written)) => return written,
                 Ok(Turn::Write) => self.write_all(),
-                Err(_) => return Err(StoreError::Refused("the store ended before it was done".to_owned())),
+                Err(_) => return Err(StoreError::Refused("the store was closed before the write was done".to_owned())),
             }
         }
     }

@@ -220,7 +220,7 @@ fn a_session_is_taken_elsewhere_and_a_backup_is_a_store() {
     place.error(&["verify", "--vault", vault.to_str().unwrap()], 2);
     place.out(&["trust", vault.to_str().unwrap(), "--yes"]);
     assert!(place.out(&["verify", "--vault", vault.to_str().unwrap()]).contains("no errors"));
-    assert!(place.error(&["backup", backup.to_str().unwrap()], 2).contains("there is a file already"));
+    assert!(place.error(&["backup", backup.to_str().unwrap()], 2).contains("the file exists"));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn killed_in_the_middle_of_a_reply_it_goes_on() {
 #[test]
 fn what_is_wrong_is_said() {
     let place = Place::new();
-    assert!(place.error(&["sessions"], 2).contains("no session was kept here yet"));
+    assert!(place.error(&["sessions"], 2).contains("no session was stored here yet"));
     place.ask("hello", &[]);
     let check = |arguments: &[&str], code: i32, expect: &str| {
         let error = place.error(arguments, code);
@@ -345,7 +345,7 @@ fn what_is_wrong_is_said() {
     assert!(damaged);
     let output = place.run(&["verify"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("its bytes are not those it was stored with"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("its bytes do not match its hash"));
 }
 
 /// Changes a letter of the agent's prompt inside the file, wherever it stands.

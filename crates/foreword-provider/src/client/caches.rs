@@ -129,7 +129,7 @@ impl ExplicitCaches {
         let name = answer["name"].as_str().filter(|name| name.starts_with("cachedContents/"));
         let expires = answer["expireTime"].as_str().and_then(|time| time.parse().ok());
         let (Some(name), Some(expires)) = (name, expires) else {
-            let why = "a cache was made, but it has no name or no end".to_owned();
+            let why = "the provider created a cache without a name or an expiry time".to_owned();
             return Err(SendError::Unread { host: self.client.host.clone(), error: ReadError::Strange { why } });
         };
         let tokens = answer.pointer("/usageMetadata/totalTokenCount").and_then(Value::as_u64).unwrap_or(0);
@@ -148,7 +148,7 @@ impl Client {
                 let mut sent = self.call(method.clone(), url, body.clone()).await?;
                 let text = start_of(&mut sent.response).await;
                 serde_json::from_slice(&text).map_err(|error| {
-                    let why = format!("what came back is not JSON ({error})");
+                    let why = format!("the answer is not JSON ({error})");
                     SendError::Unread { host: self.host.clone(), error: ReadError::Strange { why } }
                 })
             };

@@ -130,15 +130,15 @@ pub(super) fn default_base(dialect: Dialect) -> &'static str {
 
 /// An address that can be sent to. One with a password in it is not shown.
 pub(super) fn parse_base(text: &str) -> Result<Url, SetupError> {
-    let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("it cannot be parsed"))?;
+    let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("not a valid URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(SetupError::BaseUrl("it has a user name or password in it, which would be sent in the clear"));
+        return Err(SetupError::BaseUrl("it must not contain a user name or password"));
     }
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-        return Err(SetupError::BaseUrl("it is no web address"));
+        return Err(SetupError::BaseUrl("only http and https are supported"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(SetupError::BaseUrl("it has something behind its path"));
+        return Err(SetupError::BaseUrl("it must not have a query or fragment"));
     }
     Ok(url)
 }

@@ -10,19 +10,19 @@ use crate::reply::ReadError;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
     /// The base URL.
-    #[error("setting up a provider: `base_url` is no address to send to ({0}); write it like https://host/v1")]
+    #[error("invalid `base_url`: {0}; write it like https://host/v1")]
     BaseUrl(&'static str),
     /// A header.
-    #[error("setting up a provider: the header {name:?} has a name or value that HTTP does not allow; correct it")]
+    #[error("invalid header {name:?}: HTTP does not allow its name or value")]
     Header {
         /// Its name.
         name: String,
     },
     /// The proxy.
-    #[error("setting up a provider: `proxy` is no address of a proxy; write it like http://host:3128")]
+    #[error("invalid `proxy`: write it like http://host:3128")]
     Proxy,
     /// The HTTP client.
-    #[error("setting up a provider: {0}")]
+    #[error("cannot set up the provider: {0}")]
     Http(String),
 }
 
@@ -42,12 +42,12 @@ impl Waited {
         let seconds = limit.as_secs_f32();
         match self {
             Self::Begin => {
-                format!("it did not begin to answer within {seconds} seconds; try again, or raise the `begin` timeout")
+                format!("no answer within {seconds} seconds; try again, or raise the `begin` timeout")
             }
             Self::Next => {
-                format!("it fell silent for {seconds} seconds within an answer; try again, or raise the `idle` timeout")
+                format!("the answer stalled for {seconds} seconds; try again, or raise the `idle` timeout")
             }
-            Self::Whole => format!("it was not done within {seconds} seconds; try again, or raise the `total` timeout"),
+            Self::Whole => format!("the answer took longer than {seconds} seconds; try again, or raise the `total` timeout"),
         }
     }
 }
@@ -59,7 +59,7 @@ pub enum SendError {
     #[error("{0}")]
     Key(KeyError),
     /// No connection, or it was lost.
-    #[error("asking {host}: {why}; check the connection and the base URL")]
+    #[error("request to {host} failed: {why}; check the connection and the base URL")]
     Network {
         /// Whom.
         host: String,
@@ -67,7 +67,7 @@ pub enum SendError {
         why: String,
     },
     /// Too slow.
-    #[error("asking {host}: {}", waited.words(*limit))]
+    #[error("request to {host} failed: {}", waited.words(*limit))]
     TooSlow {
         /// Whom.
         host: String,
@@ -77,7 +77,7 @@ pub enum SendError {
         limit: Duration,
     },
     /// The provider refused.
-    #[error("asking {host}: {refusal}")]
+    #[error("request to {host} failed: {refusal}")]
     Refused {
         /// Whom.
         host: String,
@@ -85,7 +85,7 @@ pub enum SendError {
         refusal: Refusal,
     },
     /// A whole answer broke off on its way.
-    #[error("asking {host}: the answer broke off on its way ({why}); it may have been paid for, so it was not asked for again")]
+    #[error("request to {host} failed: the answer was interrupted ({why}); it may have been billed, so it was not retried")]
     BrokeOff {
         /// Whom.
         host: String,
@@ -93,7 +93,7 @@ pub enum SendError {
         why: String,
     },
     /// The answer broke off, or is none.
-    #[error("asking {host}: {error}")]
+    #[error("request to {host} failed: {error}")]
     Unread {
         /// Whom.
         host: String,
@@ -132,7 +132,7 @@ impl SendError {
     }
 
     pub(super) fn network(host: &str, error: &reqwest::Error) -> Self {
-        let why = if error.is_timeout() { "it could not be reached in time".to_owned() } else { innermost(error) };
+        let why = if error.is_timeout() { "the connection timed out".to_owned() } else { innermost(error) };
         Self::Network { host: host.to_owned(), why }
     }
 

@@ -60,13 +60,13 @@ pub enum KeySource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The variable is not there.
-    #[error("looking for the provider's key: the environment has no {name}; set it, or name another source for the key")]
+    #[error("API key not found: the environment variable {name} is not set; set it, or configure another source for the key")]
     NoVariable {
         /// Its name.
         name: String,
     },
     /// The command failed.
-    #[error("looking for the provider's key: the command `{command}` {why}; run it in a terminal to see what it prints")]
+    #[error("API key not found: the command `{command}` {why}; run it in a terminal to see its output")]
     Command {
         /// The command.
         command: String,
@@ -74,7 +74,7 @@ pub enum KeyError {
         why: String,
     },
     /// The keyring has none, or could not be asked.
-    #[error("looking for the provider's key: the keyring's program `{program}` {why}; store the key with: {store}")]
+    #[error("API key not found: the keyring program `{program}` {why}; store the key with: {store}")]
     Keyring {
         /// The program.
         program: &'static str,
@@ -84,12 +84,10 @@ pub enum KeyError {
         store: String,
     },
     /// The name of an account that no keyring is asked for.
-    #[error(
-        "looking for the provider's key: {0:?} is no name in a keyring; use letters, digits, `.`, `_` and `-`, at most 64, a letter first"
-    )]
+    #[error("invalid keyring account {0:?}: use at most 64 letters, digits, `.`, `_` and `-`, beginning with a letter")]
     Account(String),
     /// It cannot be a key.
-    #[error("looking for the provider's key: it has characters that no key has; check where it comes from")]
+    #[error("invalid API key: it contains characters that keys cannot have; check its source")]
     Characters,
 }
 
@@ -209,7 +207,7 @@ async fn line_of(program: &mut Command) -> Result<Result<Secret, String>, KeyErr
         Ok::<_, std::io::Error>((child.wait().await?, text))
     };
     let (status, text) = match tokio::time::timeout(COMMAND_LIMIT, ended).await {
-        Err(_) => return Ok(Err(format!("was not done within {} seconds", COMMAND_LIMIT.as_secs()))),
+        Err(_) => return Ok(Err(format!("did not finish within {} seconds", COMMAND_LIMIT.as_secs()))),
         Ok(Err(error)) => return Ok(Err(format!("could not be read ({error})"))),
         Ok(Ok(ended)) => ended,
     };
@@ -248,7 +246,7 @@ mod tests {
         check(KeySource::Command("printf '  k1\\n'".to_owned()), Ok(Some("k1")));
         check(KeySource::Command("true".to_owned()), Err("printed nothing"));
         check(KeySource::Command("exit 3".to_owned()), Err("failed (exit status: 3)"));
-        check(KeySource::Command("printf '\\377'".to_owned()), Err("no key has"));
+        check(KeySource::Command("printf '\\377'".to_owned()), Err("keys cannot have"));
     }
 
     #[test]

@@ -30,16 +30,16 @@ pub enum ReadError {
     #[error("{0}")]
     Refused(Refusal),
     /// It ended before the model had ended.
-    #[error("the answer broke off before its end; ask again")]
+    #[error("the answer ended early; try again")]
     Cut,
     /// Too large.
-    #[error("the answer has more than {max} bytes; ask for a shorter one")]
+    #[error("the answer is longer than {max} bytes; ask for a shorter one")]
     TooLarge {
         /// The limit.
         max: usize,
     },
     /// Not what the provider's documents say.
-    #[error("the answer cannot be read: {why}; check that the base URL and the dialect belong together")]
+    #[error("cannot read the answer: {why}; check that `base_url` and `dialect` match")]
     Strange {
         /// What is wrong with it.
         why: String,

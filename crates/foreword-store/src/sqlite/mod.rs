@@ -116,7 +116,7 @@ impl Sqlite {
     /// Opens a store that must be there.
     pub fn open_existing(path: &Path) -> Result<Self> {
         if !path.is_file() {
-            return Err(cannot_open(path, "there is no such file; no session was kept here yet"));
+            return Err(cannot_open(path, "the file does not exist; no session was stored here yet"));
         }
         match Self::open(path) {
             Err(error)
@@ -149,7 +149,7 @@ impl Sqlite {
         let found: u32 =
             connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| cannot_open(path, error))?;
         if found != migrate::newest() {
-            return Err(cannot_open(path, "it has an older format and cannot be written to"));
+            return Err(cannot_open(path, "it has an older format and is read-only"));
         }
         Ok(Self { connection, path: path.to_owned(), read_only: true, synced: true, acknowledged: None })
     }
@@ -198,7 +198,7 @@ impl Sqlite {
 
     /// How many commits were made.
     fn commits(&self) -> Result<u64> {
-        self.connection.query_row("SELECT number FROM commits", [], |row| row.get(0)).map_err(doing("count what was written"))
+        self.connection.query_row("SELECT number FROM commits", [], |row| row.get(0)).map_err(doing("count writes"))
     }
 
     /// Writes as little as possible, to see whether that works.
@@ -323,7 +323,7 @@ impl Sqlite {
     /// Brings what it can of the log of the database into the file; nobody waits for it.
     pub(crate) fn tidy(&self) -> Result<()> {
         let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        done.map_err(doing("tidy up"))
+        done.map_err(doing("checkpoint the database"))
     }
 
     /// Makes inputs findable that are not yet; whether there may be more of them.
@@ -332,9 +332,9 @@ impl Sqlite {
             return Ok(false);
         }
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
-        let transaction = transaction.map_err(doing("make messages findable"))?;
+        let transaction = transaction.map_err(doing("index messages for search"))?;
         let indexed = search::index(&transaction, most)?;
-        transaction.commit().map_err(doing("make messages findable"))?;
+        transaction.commit().map_err(doing("index messages for search"))?;
         Ok(indexed == most)
     }
 }
@@ -506,7 +506,7 @@ impl Store for Sqlite {
     fn backup(&self, file: &Path) -> Result<()> {
         let failed = |why: String| StoreError::Backup { path: file.to_owned(), why };
         if file.exists() {
-            return Err(failed("there is a file already; name another one".to_owned()));
+            return Err(failed("the file exists; choose another name".to_owned()));
         }
         let mut name = file.as_os_str().to_owned();
         name.push(format!(".{}.part", crate::new_session_id()?));
