@@ -155,16 +155,21 @@ mod tests {
         };
         let to = |location: &str| answer("302 Found", &format!("location: {location}\r\n"), b"");
         check(vec![answer("404 Not Found", "", b"no")], 0, "the server answered 404", 1);
-        check(vec![answer("206 Partial Content", "content-range: bytes 0-20/21\r\n", CONTENT)], 7, "another part of the file", 1);
-        check(vec![answer("206 Partial Content", "", CONTENT)], 7, "another part of the file", 1);
+        check(
+            vec![answer("206 Partial Content", "content-range: bytes 0-20/21\r\n", CONTENT)],
+            7,
+            "did not resume the download",
+            1,
+        );
+        check(vec![answer("206 Partial Content", "", CONTENT)], 7, "did not resume the download", 1);
         check(vec![answer("200 OK", "content-length: 99\r\n", CONTENT)], 0, "127.0.0.1", 1);
-        check(vec![to("http://127.0.0.1:1/x")], 0, "only https is used", 1);
+        check(vec![to("http://127.0.0.1:1/x")], 0, "only https is supported", 1);
         check(vec![to("https://127.0.0.1:1/x")], 0, "not on the public internet", 1);
         check(vec![to("https://169.254.169.254/latest")], 0, "not on the public internet", 1);
         check(vec![to("https://[::1]/x")], 0, "not on the public internet", 1);
-        check(vec![to("http://mirror.example/x")], 0, "only https is used", 1);
-        check(vec![to("file:///etc/passwd")], 0, "is not followed", 1);
-        check(vec![to("/weights/toy-1.whl"); 9], 0, "there were too many before", 6);
+        check(vec![to("http://mirror.example/x")], 0, "only https is supported", 1);
+        check(vec![to("file:///etc/passwd")], 0, "not followed", 1);
+        check(vec![to("/weights/toy-1.whl"); 9], 0, "too many redirects", 6);
     }
 
     #[test]
@@ -186,6 +191,6 @@ mod tests {
     fn an_address_that_cannot_be_used_is_told_at_once() {
         let models = TempDir::new().unwrap();
         let error = fetch(&toy(), models.path(), Some("http://mirror.example/w"), &mut |_| ControlFlow::Continue(()));
-        assert!(error.unwrap_err().to_string().contains("only https is used"));
+        assert!(error.unwrap_err().to_string().contains("only https is supported"));
     }
 }

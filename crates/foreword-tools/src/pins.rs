@@ -50,7 +50,7 @@ impl PinnedTool {
         let Ok(pinned) = serde_json::from_str::<Value>(&self.text) else { return self.text.clone() };
         let field = |name: &str| pinned.get(name).cloned().unwrap_or_default();
         format!(
-            "only reads: {}\ndescription:\n{}\narguments:\n{}\n",
+            "read-only: {}\ndescription:\n{}\narguments:\n{}\n",
             field("read_only"),
             field("description").as_str().unwrap_or("(none)"),
             serde_json::to_string_pretty(&field("schema")).unwrap_or_default(),

@@ -167,7 +167,9 @@ impl Sandbox {
             .map(|(what, _)| *what)
             .collect();
         let without = if missing.is_empty() { String::new() } else { format!(" without {}", missing.join(" and ")) };
-        format!("; it runs in a sandbox{without}: if it needs more, allow it the network, the home folder or a folder")
+        format!(
+            "; it runs in a sandbox{without}: if it needs more, allow access to the network, the home folder or another folder"
+        )
     }
 }
 
@@ -183,7 +185,7 @@ fn search_folders(env: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
 /// Where bubblewrap is, once a program has run in a sandbox made by it; else why there are no sandboxes on this machine.
 pub fn availability() -> Result<PathBuf, String> {
     if !cfg!(target_os = "linux") {
-        return Err("sandboxes are made by bubblewrap, which is for Linux".to_owned());
+        return Err("the sandbox requires bubblewrap, which is available only on Linux".to_owned());
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = program::search_folders(&path, &[], None);
@@ -206,7 +208,7 @@ fn tried(command: &mut Command) -> Result<(), String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it did not end within {} s", TRIAL.as_secs()));
+            return Err(format!("it did not finish within {} s", TRIAL.as_secs()));
         }
         thread::sleep(Duration::from_millis(2));
     }

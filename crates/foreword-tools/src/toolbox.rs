@@ -333,7 +333,7 @@ fn waiting(server: &str, changed: &[&str]) -> Option<Problem> {
     let more = changed.len().saturating_sub(CHANGES_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "it has tools that are new or have changed since you allowed it: {listed}{more}. The model is not shown what they say now, and you are \
+        "its tools are new or changed since you allowed it: {listed}{more}. The model is not shown what they say now, and you are \
          asked before one of them runs"
     );
     (!changed.is_empty()).then(|| Problem { server: server.to_owned(), message, stderr: String::new() })
@@ -375,9 +375,9 @@ fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
         let is_name =
             (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         let problem = match clients.entry(name.clone()) {
-            _ if !is_name => "a server's name has 1 to 64 letters, digits, - and _; rename it",
-            _ if name == OWN_SERVER => "this name is the one of the tools that come with Foreword; rename it",
-            Entry::Occupied(_) => "there are two servers of this name; rename one",
+            _ if !is_name => "a server name must have 1 to 64 letters, digits, - or _; rename it",
+            _ if name == OWN_SERVER => "this name is reserved for built-in tools; rename it",
+            Entry::Occupied(_) => "two servers have this name; rename one",
             Entry::Vacant(free) => {
                 free.insert(Client::new(config, bwrap.clone().ok()));
                 continue;

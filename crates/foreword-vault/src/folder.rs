@@ -78,15 +78,13 @@ impl FileKind {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The path itself is not one of the vault.
-    #[error(
-        "cannot read {path:?}: a path in the vault has no `..`, no drive and no leading `/`; write it from the top of the vault"
-    )]
+    #[error("cannot read {path:?}: paths must be relative to the vault, without `..`, a drive or a leading `/`")]
     NotInside {
         /// As it was given.
         path: String,
     },
     /// The path leads out of the vault by a symbolic link.
-    #[error("refused to read {path:?}: it is a symbolic link that leaves the vault; copy the file into the vault")]
+    #[error("cannot read {path:?}: a symbolic link leads out of the vault; copy the file into the vault")]
     Leaves {
         /// As it was given.
         path: String,
@@ -98,7 +96,7 @@ pub enum ReadError {
         path: String,
     },
     /// The file is larger than what is read.
-    #[error("did not read {path:?}: it has {size} bytes, and at most {most} are read; split it")]
+    #[error("cannot read {path:?}: it has {size} bytes, more than the limit of {most}; split it")]
     TooLarge {
         /// As it was given.
         path: String,
@@ -120,7 +118,7 @@ pub enum ReadError {
 
 /// A folder that cannot be a vault.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open {} as a vault: {error}; give the path of a folder of notes", path.display())]
+#[error("cannot open the vault {}: {error}; give the path of a folder of notes", path.display())]
 pub struct OpenError {
     path: PathBuf,
     #[source]

@@ -53,7 +53,7 @@ fn find(text: &str) -> Option<(usize, usize, usize)> {
 fn parse(yaml: &str) -> Result<Vec<(String, Value)>, String> {
     if yaml.len() > YAML_LIMIT {
         return Err(format!(
-            "the frontmatter is longer than {} KiB and was read line by line; move its data into the note or a file",
+            "the frontmatter is larger than {} KiB and was read line by line; move data into the note or another file",
             YAML_LIMIT >> 10
         ));
     }

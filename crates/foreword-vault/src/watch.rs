@@ -36,7 +36,7 @@ pub enum Watched {
 
 /// A folder that cannot be watched.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot watch {} for changes: {error}; notes are looked at again when the vault is opened", path.display())]
+#[error("cannot watch {} for changes: {error}; changes are found when the vault is opened again", path.display())]
 pub struct WatchError {
     path: PathBuf,
     #[source]

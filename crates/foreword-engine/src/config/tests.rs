@@ -191,7 +191,7 @@ fn a_mirror_of_weights_is_an_https_address() {
     check("", Ok(None));
     check("[weights]\nurl = 'https://mirror.example/w'", Ok(Some("https://mirror.example/w")));
     check("[weights]\nurl = 'http://mirror.example/w'", Err("line 2: `url` under [weights]"));
-    check("[weights]\nurl = 'https://user:hunter2@mirror.example/w'", Err("without a password"));
+    check("[weights]\nurl = 'https://user:hunter2@mirror.example/w'", Err("contains a password"));
     check("[weights]\nurl = 'file:///tmp'", Err("https"));
     check("[weights]\nuri = 'https://mirror.example/w'", Err("uri"));
 }
