@@ -29,34 +29,34 @@ pub enum EditError {
     #[error("there is no agent {0:?} in {FOLDER} of this vault")]
     NoAgent(String),
     /// It is one file.
-    #[error("the agent {0:?} is one file, {1}: change its items there")]
+    #[error("agent {0:?} is a single file, {1}: edit its items there")]
     OneFile(String, String),
     /// A name that no file can have.
-    #[error("{0:?} cannot be a name: it is one line that can be the name of a file")]
+    #[error("invalid name {0:?}: use one line that is a valid file name")]
     Name(String),
     /// Not a rule or reference.
-    #[error("{0} is no rule or reference; tools are set in the agent's mcp.json")]
+    #[error("{0} is not a rule or reference; tools are set in the agent's mcp.json")]
     Kind(ItemId),
     /// More than the include mode of a tool.
-    #[error("of {0} only the include mode can be changed; all else is its server's")]
+    #[error("only the include mode of {0} can be changed; its server sets the rest")]
     Fixed(ItemId),
     /// A system prompt without a file.
-    #[error("the system prompt of {0:?} stands among its other settings: change it there")]
+    #[error("the system prompt of {0:?} is in its settings file: change it there")]
     NoPromptFile(String),
     /// No such item.
-    #[error("the agent has no {0} in a file of its own")]
+    #[error("the agent has no file for {0}")]
     NoItem(ItemId),
     /// It is there already.
-    #[error("there is {0} already; change that one, or choose another name")]
+    #[error("{0} already exists; change it, or choose another name")]
     Exists(String),
     /// Somebody else changed it.
-    #[error("{0} was changed by somebody else since it was read; read it again, then decide anew")]
+    #[error("{0} was changed by someone else after you read it; read it again before you change it")]
     Changed(String),
     /// It would say something else.
-    #[error("{0} would not read back as it was meant: {1}. Change the file by hand")]
+    #[error("cannot change {0} safely: {1}. Edit the file by hand")]
     Otherwise(String, String),
     /// It cannot be read.
-    #[error("{0} cannot be read: {1}")]
+    #[error("cannot read {0}: {1}")]
     Unreadable(String, io::Error),
     /// It cannot be written.
     #[error(transparent)]
@@ -87,7 +87,7 @@ pub fn create_agent(notes: &NoteFolder, name: &str, system_prompt: &str) -> Resu
     let taken = Catalog::open(notes, name).is_ok() || notes.root().join(FOLDER).join(name).exists();
     match (is_name, taken) {
         (false, _) => Err(EditError::Name(name.to_owned())),
-        (_, true) => Err(EditError::Exists(format!("an agent {name:?}"))),
+        (_, true) => Err(EditError::Exists(format!("agent {name:?}"))),
         _ => Ok(notes.prepare(&format!("{FOLDER}/{name}/prompt.md"), &Written::Create(system_prompt.trim()))?.apply()?),
     }
 }
@@ -164,7 +164,7 @@ impl Catalog {
         }
         let then = agents::load(&With { disk: &self.files, path, text: &text }, &self.found);
         if then.agent != (Agent { system_prompt: meant, ..self.agent().clone() }) {
-            return Err(EditError::Otherwise(path.clone(), "another file says something else".to_owned()));
+            return Err(EditError::Otherwise(path.clone(), "another file overrides it".to_owned()));
         }
         draft.apply()?;
         Ok(Hash::of(&text))
@@ -184,7 +184,7 @@ impl Catalog {
         if Hash::of(&old) != version {
             return Err(EditError::Changed(path.clone()));
         }
-        let otherwise = || EditError::Otherwise(path.clone(), "it is written in a way that is not understood".to_owned());
+        let otherwise = || EditError::Otherwise(path.clone(), "its format is not supported".to_owned());
         let place = ["mcpServers", server, "tools", tool, "include"];
         let text = tools::set(&old, &place, &format!("{:?}", word(*include))).ok_or_else(otherwise)?;
         let mut meant = self.loaded.servers.clone();
@@ -283,7 +283,7 @@ impl Catalog {
             }
             _ => {
                 let why = then.problems.iter().find(|problem| problem.file == path);
-                let why = why.map_or("its name is taken", |problem| &problem.what);
+                let why = why.map_or("its name is already used", |problem| &problem.what);
                 return Err(EditError::Otherwise(path.to_owned(), why.to_owned()));
             }
         };

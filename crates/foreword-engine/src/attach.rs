@@ -129,14 +129,14 @@ pub struct ActiveNote {
 
 /// Why a note cannot be the open one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the active note must be one whole note, named by its path or its name: {0}")]
+#[error("the active note must be one whole note, given by its path or name: {0}")]
 pub struct NotActive(String);
 
 /// The note of that name, as the open one. Only its images are sent along.
 pub fn active_note(vault: &Vault, name: &str, now: &Zoned) -> Result<ActiveNote, NotActive> {
     let attachment = vault.attachment(name).map_err(|error| NotActive(error.to_string()))?;
     if !matches!(attachment, Attachment::File { part: None, .. }) {
-        return Err(NotActive(format!("{name:?} stands for something else")));
+        return Err(NotActive(format!("{name:?} is not a note")));
     }
     let found = vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone()));
     let said = || found.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");

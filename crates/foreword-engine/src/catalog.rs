@@ -122,7 +122,7 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, RowsError> {
 
 /// Two rows of one name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} stands in the catalog twice; names are unique among their kind (and server)")]
+#[error("duplicate item {0} in the catalog; names must be unique per kind (and server)")]
 pub struct Twice(ItemId);
 
 /// The items of a catalog file, ready to be searched.

@@ -118,13 +118,15 @@ pub enum Edit {
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// A symbolic link leads out of the vault.
-    #[error("refused to save the chat to {path:?}: a symbolic link there leaves the vault; replace it by a folder or a file")]
+    #[error("cannot save the chat to {path:?}: a symbolic link leads out of the vault; replace it with a folder or file")]
     Leaves {
         /// In the vault.
         path: String,
     },
     /// There is no room.
-    #[error("cannot save the chat to {path:?}: the disk is full ({error}); make room, and the next message saves all of it")]
+    #[error(
+        "cannot save the chat to {path:?}: the disk is full ({error}); free some space, and the next message saves the whole chat"
+    )]
     Full {
         /// In the vault.
         path: String,
@@ -133,7 +135,7 @@ pub enum ChatError {
         error: io::Error,
     },
     /// Nothing may be written there.
-    #[error("cannot save the chat to {path:?}: {error}; allow writing there, and the next message saves all of it")]
+    #[error("cannot save the chat to {path:?}: {error}; allow writing there, and the next message saves the whole chat")]
     Denied {
         /// In the vault.
         path: String,
@@ -151,18 +153,18 @@ pub enum ChatError {
         error: io::Error,
     },
     /// The file that is there cannot be read, so nobody knows what would be lost.
-    #[error("did not save the chat, because its file cannot be compared with what was written last: {0}")]
+    #[error("cannot save the chat, because its file cannot be compared with the last version: {0}")]
     Read(#[from] ReadError),
     /// Someone keeps writing to it.
     #[error(
-        "did not save the chat to {path:?}: the file changed {MOST_ATTEMPTS} times meanwhile; the next message saves all of it"
+        "cannot save the chat to {path:?}: another program changed the file {MOST_ATTEMPTS} times; the next message saves the whole chat"
     )]
     Busy {
         /// In the vault.
         path: String,
     },
     /// All names are taken.
-    #[error("cannot save the chat: {MOST_NUMBERS} files in {FOLDER} have its name already; move some to another folder")]
+    #[error("cannot save the chat: {MOST_NUMBERS} files in {FOLDER} already have its name; move some to another folder")]
     NoName,
 }
 

@@ -134,8 +134,8 @@ impl Corpus {
         let unread = self.unread.iter().chain(of_files).map(|(path, what)| Problem::new(path, what));
         let long = self.index.long().iter().map(|(id, chunks)| {
             let what = format!(
-                "it is too long to be found by meaning as a whole: the first {MAX_EMBEDDED_CHUNKS} of its {chunks} parts are, and all of it \
-                 is found by its words; split it into several notes"
+                "too long to be embedded completely: only the first {MAX_EMBEDDED_CHUNKS} of {chunks} chunks have embeddings; keyword search \
+                 finds all of it. Split it into several notes"
             );
             Problem::new(id.name(), what)
         });
@@ -194,7 +194,7 @@ impl Corpus {
     }
 
     fn document(&self, path: &str) -> Result<(Document, Hash), String> {
-        let listed = self.vault.get(path).ok_or("it is gone")?;
+        let listed = self.vault.get(path).ok_or("the file was deleted")?;
         let text = self.vault.read(path).map_err(|error| error.to_string())?.text;
         let title = listed.given_title().unwrap_or(&listed.title);
         let document = Document { id: ItemId::note(path), date: date_of(listed, &self.zone), chunks: note_chunks(title, &text) };
@@ -218,7 +218,7 @@ impl Corpus {
                 if items.insert(document.id.clone()) {
                     self.index.put(document);
                 } else {
-                    let what = format!("another agent has a {} too; only the first is searched", document.id);
+                    let what = format!("another agent also has {}; only the first is searched", document.id);
                     self.agent_problems.push(Problem::new(path.clone(), what));
                 }
             }

@@ -39,8 +39,8 @@ pub struct Launch<'a> {
 pub enum LaunchError {
     /// A variable that it may not see.
     #[error(
-        "the tool server {server} wants the variable {variable}, which your configuration does not allow; add it to [tools] variables in config.toml if \
-         this server may see it"
+        "tool server {server} requires the environment variable {variable}, which is not allowed; to allow it, add it to [tools] variables in \
+         config.toml"
     )]
     NotAllowed {
         /// The server.
@@ -50,7 +50,7 @@ pub enum LaunchError {
     },
     /// A variable that has no value.
     #[error(
-        "the tool server {server} wants the variable {variable}, which is not set; set it, or give it a default: ${{{variable}:-…}}"
+        "tool server {server} requires the environment variable {variable}, which is not set; set it, or add a default: ${{{variable}:-…}}"
     )]
     NotSet {
         /// The server.
@@ -60,8 +60,8 @@ pub enum LaunchError {
     },
     /// Its program is not there.
     #[error(
-        "the tool server {server} wants the program {command:?}, which is not there; install it, or give its whole path (folders of the vault and \
-         relative ones in PATH are not searched)"
+        "tool server {server} requires the program {command:?}, which was not found; install it, or give its full path (folders of the vault and \
+         relative folders in PATH are not searched)"
     )]
     NoProgram {
         /// The server.
@@ -70,7 +70,7 @@ pub enum LaunchError {
         command: String,
     },
     /// The folder that it would run in.
-    #[error("the tool server {server} has no folder to run in: {}: {error}", folder.display())]
+    #[error("tool server {server}: cannot create its working folder {}: {error}", folder.display())]
     Folder {
         /// The server.
         server: String,
@@ -234,7 +234,7 @@ fn permissions(spec: &ServerSpec, rules: &ToolRules) -> (Option<Permission>, BTr
     let notes = (!refused.is_empty()).then(|| {
         let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
         format!(
-            "its entry in the vault wants tools to run without asking you, which only you can allow; you are asked. To allow it, add to config.toml: \
+            "its entry in the vault asks to run tools without approval, which only you can allow. To allow it, add to config.toml: \
              [tools] unasked = [{}]",
             listed.join(", ")
         )

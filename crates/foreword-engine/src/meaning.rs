@@ -34,13 +34,13 @@ pub enum Fetch {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMeaning {
     /// The weights are not here and may not be fetched.
-    #[error("the embedding model is not in {0} and may not be fetched: `foreword models fetch` gets it")]
+    #[error("the embedding model is not in {0}; download it with `foreword models fetch`")]
     NotThere(PathBuf),
     /// Fetching failed.
-    #[error("the embedding model could not be fetched: {0}")]
+    #[error("cannot download the embedding model: {0}")]
     NotFetched(String),
     /// The files cannot be used.
-    #[error("the embedding model cannot be loaded: {0}")]
+    #[error("cannot load the embedding model: {0}")]
     NotLoaded(String),
 }
 
@@ -104,14 +104,14 @@ impl Meaning {
 }
 
 fn fetch_in_background(models: PathBuf, mirror: Option<String>, tell: fn(String)) {
-    tell("fetching the embedding model; until it is here, notes are searched by words alone".to_owned());
+    tell("downloading the embedding model; until then, notes are searched by words alone".to_owned());
     let fetch = move || match weights::fetch(&MINILM, &models, mirror.as_deref(), &mut |_| ControlFlow::Continue(())) {
-        Ok(_) => tell("the embedding model is here; notes are searched by meaning from now on".to_owned()),
+        Ok(_) => tell("the embedding model is ready; notes are now searched by meaning too".to_owned()),
         Err(error) => tell(format!(
-            "the embedding model could not be fetched: {error}. Notes are searched by words alone; `foreword models fetch` tries again"
+            "cannot download the embedding model: {error}. Notes are searched by words alone; to retry, run `foreword models fetch`"
         )),
     };
     if let Err(error) = thread::Builder::new().name("weights".to_owned()).spawn(fetch) {
-        tell(format!("the embedding model cannot be fetched: {error}"));
+        tell(format!("cannot download the embedding model: {error}"));
     }
 }

@@ -19,13 +19,13 @@ const MOST_LINE: usize = 2_000;
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// Nothing was said.
-    #[error("say what is to be remembered")]
+    #[error("the text to remember is missing")]
     Empty,
     /// Too much was said.
-    #[error("one thing to remember has at most {MOST_LINE} characters; put the rest into a note")]
+    #[error("an entry has at most {MOST_LINE} characters; put longer text into a note")]
     TooLong,
     /// No such thing.
-    #[error("nothing stands under {0}; there are {1} things")]
+    #[error("no entry {0}; the memory has {1}")]
     NotThere(usize, usize),
     /// The file.
     #[error(transparent)]

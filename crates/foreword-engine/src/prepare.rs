@@ -58,7 +58,7 @@ pub struct Prepared {
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
     /// No such agent.
-    #[error("there is no agent {name:?} in Foreword/Agents of this vault; {}", listed(.known))]
+    #[error("agent {name:?} not found in Foreword/Agents of this vault; {}", listed(.known))]
     NoAgent {
         /// Asked for.
         name: String,
@@ -66,7 +66,7 @@ pub enum PrepareError {
         known: Vec<String>,
     },
     /// No such project.
-    #[error("there is no project {name:?} in Foreword/Projects of this vault; {}", listed(.known))]
+    #[error("project {name:?} not found in Foreword/Projects of this vault; {}", listed(.known))]
     NoProject {
         /// Asked for.
         name: String,
@@ -113,7 +113,7 @@ impl Prepared {
         let file = || agent.map(|name| format!("{}/{name}", agents::FOLDER)).unwrap_or_default();
         if let Some(preferred) = self.model.as_ref().filter(|preferred| **preferred != model.name) {
             let what = format!(
-                "it prefers the model {preferred}, and {} answers: only you decide where your notes are sent; --model {preferred} uses it",
+                "it prefers the model {preferred}, but {} is used, because only you decide where your notes are sent; to use it: --model {preferred}",
                 model.name
             );
             self.problems.push(Problem::new(file(), what));
@@ -132,7 +132,7 @@ impl Prepared {
 }
 
 fn listed(known: &[String]) -> String {
-    if known.is_empty() { "there are none".to_owned() } else { format!("there are: {}", known.join(", ")) }
+    if known.is_empty() { "none available".to_owned() } else { format!("available: {}", known.join(", ")) }
 }
 
 /// Reads all of it.
@@ -145,7 +145,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
     let unused = [("temperature", generation.temperature.is_some()), ("top_p", generation.top_p.is_some())];
     let unused = unused.into_iter().chain([("max_turns", generation.max_turns.is_some())]);
     for (key, _) in unused.filter(|(_, is_given)| *is_given) {
-        problems.push(Problem::new(&file, format!("generation.{key} is not supported; it has no effect")));
+        problems.push(Problem::new(&file, format!("generation.{key} is not supported and has no effect")));
     }
     settings.budget.reply_tokens = settings.budget.reply_tokens.or(generation.max_output_tokens);
     let trust = VaultTrust::open_or_restricted(places, vault.root());
@@ -159,8 +159,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
         let mut attachments = written.attachments.clone();
         if !trust.project_pages(name, &attachments) {
             attachments.retain(|attachment| !matches!(attachment, Attachment::Url(_)));
-            let what =
-                "its pages were not fetched, because this folder is not trusted to do so; `foreword trust` shows them and asks";
+            let what = "its web pages were not fetched, because you have not allowed them; review them with `foreword trust`";
             problems.push(Problem::new(&written.path, what));
         }
         let gathered = gather(vault, &attachments, places, now, Pages::Kept).await?;

@@ -107,7 +107,7 @@ fn sync_folder(_folder: &Path) -> io::Result<()> {
 }
 
 fn refused(path: &Path) -> io::Error {
-    io::Error::other(format!("{} is a symbolic link or not an ordinary file or folder; it is not used", path.display()))
+    io::Error::other(format!("{} is a symbolic link or not a regular file or folder, so it is not used", path.display()))
 }
 
 #[cfg(all(test, unix))]

@@ -45,12 +45,12 @@ pub fn read(vault: &Vault, name: &str) -> Option<Written> {
     };
     for value in named {
         let Some(text) = value.as_str() else {
-            problems.push(Problem::new(&path, format!("context: {value} is no text; it was left out")));
+            problems.push(Problem::new(&path, format!("context: {value} is not a string; it is ignored")));
             continue;
         };
         match vault.attachment(text) {
             Ok(attachment) => attachments.push(attachment),
-            Err(error) => problems.push(Problem::new(&path, format!("context: {error}; it was left out"))),
+            Err(error) => problems.push(Problem::new(&path, format!("context: {error}; it is ignored"))),
         }
     }
     Some(Written { path, prompt, attachments, problems })
@@ -64,7 +64,7 @@ pub fn project(written: &Written, material: &[Version], room: Tokens) -> (Projec
         let part = format!("# {}\n\n{}\n\n", version.id.name(), version.content.trim());
         // Three characters a token is careful for any model.
         if Chars::THREE.count(&context) + Chars::THREE.count(&part) > room {
-            let what = format!("{} has no room in the project's context; attach it to a question", version.id);
+            let what = format!("{} does not fit the project's context; attach it to a question instead", version.id);
             problems.push(Problem::new(&written.path, what));
         } else {
             context.push_str(&part);

@@ -27,7 +27,7 @@ export function errorCard(title, problem, acts) {
 
 /** A short form of a message, and the whole message if it is longer. */
 function parted(problem) {
-  const text = problem.replace(/^the model gave no answer: /, "");
+  const text = problem.replace(/^(no answer from the model|the model gave no answer): /, "");
   const cause = text.length > 240 ? `${text.slice(0, 240).replace(/\s+\S*$/, "")} …` : text;
   return [cause.charAt(0).toUpperCase() + cause.slice(1), cause === text ? null : text];
 }

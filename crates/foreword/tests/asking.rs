@@ -312,7 +312,7 @@ fn doctor_names_what_is_broken_and_what_to_do() {
         assert_eq!(check["advice"].is_null(), verdict == "ok", "{check}");
     }
     let text = String::from_utf8(place.run(&["doctor", "--offline"]).stdout).unwrap();
-    holds(&text, &["FAIL server    cook/none: its program no-such-program-here is not there", "→ install it"]);
+    holds(&text, &["FAIL server    cook/none: program no-such-program-here not found", "→ install it"]);
     place.config("nonsense");
     assert_eq!(place.run(&["doctor", "--offline"]).status.code(), Some(1));
 }

@@ -314,18 +314,18 @@ fn what_is_wrong_is_said() {
     };
     check(&["inspect", "nobody"], 2, "there is no session \"nobody\"");
     check(&["inspect", "last@7"], 2, "has no request for turn 7");
-    check(&["inspect", "last@x"], 2, "names no session");
+    check(&["inspect", "last@x"], 2, "invalid session");
     check(&["sessions", "rewind", "last"], 2, "which turn? use");
     check(&["sessions", "rewind", "last@9"], 2, "turns, not 9");
-    check(&["ask", ".", "hello", "--script", "none.json"], 2, "the script none.json cannot be used");
+    check(&["ask", ".", "hello", "--script", "none.json"], 2, "cannot use the script none.json");
     check(
         &["ask", ".", "hello", "--script", place.other.path().join("script.json").to_str().unwrap(), "--agent", "nobody"],
         2,
-        "there is no agent",
+        "not found in Foreword/Agents",
     );
-    check(&["import", "nowhere.md"], 1, "there is no such file");
-    check(&["sessions", "delete", "last@1", "--yes"], 2, "a whole session is meant here");
-    check(&["export", "last@1"], 2, "a whole session is meant here");
+    check(&["import", "nowhere.md"], 1, "no such file or folder");
+    check(&["sessions", "delete", "last@1", "--yes"], 2, "expected a session without a turn");
+    check(&["export", "last@1"], 2, "expected a session without a turn");
     check(&["sessions", "rename", "last", " "], 2, "must not be empty");
     let script = place.other.path().join("script.json");
     let script = script.to_str().unwrap();

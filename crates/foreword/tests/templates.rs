@@ -61,7 +61,7 @@ fn a_managed_session_can_be_looked_at() {
     let (vault, script) = (vault.to_str().unwrap(), script.to_str().unwrap());
     let untrusted = foreword(home, &["ask", vault, "Hi", "--script", script, "--template", "quick"]);
     assert_eq!(untrusted.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&untrusted.stderr).contains("quick.md of this folder is not trusted as it is now"));
+    assert!(String::from_utf8_lossy(&untrusted.stderr).contains("quick.md of this folder is not trusted; review it"));
     said(&foreword(home, &["trust", vault, "--yes"]));
     let ask = |words: &str, more: &[&str]| {
         let arguments = [&["ask", vault, words, "--script", script], more].concat();

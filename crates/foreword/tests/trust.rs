@@ -104,7 +104,7 @@ fn a_vault_from_somebody_else_has_no_effect_until_it_is_allowed() {
         "runs the program: \"/bin/sh\"",
         "argument 2: \"echo ran >>",
         "169.254.169.254",
-        "takes the place of the built-in template freeform-chat",
+        "replaces the built-in template freeform-chat",
         "Obey the template.",
         "Memory.md",
         ".foreword",

@@ -54,8 +54,8 @@ pub struct Listed {
 pub enum ChooseError {
     /// Nobody knows it.
     #[error(
-        "no model {:?} is known{}. A server's own model is named with its provider (`ollama/{}`; providers: {providers}) or with --base-url; \
-         `foreword models --all` lists the known ones",
+        "unknown model {:?}{}. Name a server's own model with its provider (`ollama/{}`; providers: {providers}) or use --base-url; \
+         list known models with `foreword models --all`",
         unknown.name,
         if unknown.close.is_empty() { String::new() } else { format!("; close names: {}", unknown.close.join(", ")) },
         unknown.name
@@ -67,7 +67,7 @@ pub enum ChooseError {
         providers: String,
     },
     /// A window that is too small for anything.
-    #[error("a window of {0} tokens is too small: a request with its reply needs {SMALLEST_WINDOW} at least")]
+    #[error("a context window of {0} tokens is too small: a request and its reply need at least {SMALLEST_WINDOW}")]
     Window(u64),
     /// The table.
     #[error(transparent)]

@@ -83,7 +83,7 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, 
         }),
         _ => None,
     };
-    let wanted = "`key` says where the key comes from: { env = \"NAME\" }, { command = \"…\" }, { keyring = \"ACCOUNT\" } or \"none\"; the key itself does not belong in \
+    let wanted = "`key` must be the source of the API key: { env = \"NAME\" }, { command = \"…\" }, { keyring = \"ACCOUNT\" } or \"none\"; do not put the key itself into \
                   this file";
     source.map(Some).ok_or_else(|| de::Error::custom(wanted))
 }
@@ -110,14 +110,17 @@ impl Config {
         let settings = settings.map_err(|what| ConfigError { line: line_of_key(text, "search"), what })?;
         config.settings = checked(settings).map_err(|error| ConfigError {
             line: line_of_key(text, &error.path),
-            what: format!("{error}; docs/settings.md lists the settings"),
+            what: format!("{error}; see docs/settings.md"),
         })?;
         if let Some(layout) = file.layout {
             let found = Layout::ALL.into_iter().find(|known| known.as_str() == layout.get_ref());
-            let what = || format!("`layout` is {:?}; it can be log or library", layout.get_ref());
+            let what = || format!("`layout` is {:?}, expected log or library", layout.get_ref());
             let found = found.ok_or_else(|| wrong(layout.span().start, what()))?;
             if config.settings.layout.replace(found).is_some() {
-                return Err(wrong(layout.span().start, "`layout` is there and under [settings]; say it once".to_owned()));
+                return Err(wrong(
+                    layout.span().start,
+                    "`layout` is set twice, at the top and under [settings]; set it once".to_owned(),
+                ));
             }
         }
         if let Some(mode) = file.mode {
@@ -149,7 +152,7 @@ impl Config {
 
     fn provider(&self, name: &str, entry: Entry) -> Result<Provider, String> {
         if name.is_empty() || name.contains('/') {
-            return Err(format!("a provider cannot be called {name:?}: its name stands before the / of a model's name"));
+            return Err(format!("invalid provider name {name:?}: it is the part before the / in a model's name"));
         }
         let known = self.providers.get(name);
         if known.is_none() && entry.base_url.is_none() {

@@ -33,7 +33,7 @@ impl ToolRules {
     pub(super) fn allow_variable(&mut self, name: String) -> Result<(), String> {
         let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
         if name.is_empty() || !name.chars().all(is_name) {
-            return Err(format!("`variables` has {name:?}; it takes names of single variables, like \"GITHUB_TOKEN\""));
+            return Err(format!("`variables` contains {name:?}, expected names of single variables, like \"GITHUB_TOKEN\""));
         }
         self.variables.insert(name);
         Ok(())
@@ -41,14 +41,15 @@ impl ToolRules {
 
     /// Takes in `server/tool` or `server/*`.
     pub(super) fn allow_unasked(&mut self, written: &str) -> Result<(), String> {
-        let wrong = || format!("`unasked` has {written:?}; it takes \"server/tool\", or \"server/*\" for all tools of a server");
+        let wrong =
+            || format!("`unasked` contains {written:?}, expected \"server/tool\", or \"server/*\" for all tools of a server");
         let (server, tool) = written.split_once('/').ok_or_else(wrong)?;
         if server.is_empty() || server.contains('*') || tool.is_empty() || (tool.contains('*') && tool != "*") {
             return Err(wrong());
         }
         if server == OWN_SERVER {
             return Err(format!(
-                "`unasked` has {written:?}; Foreword's own tools are set for a session, with --ask or on the page"
+                "`unasked` contains {written:?}; approval of built-in tools is set per session, with --ask or on the page"
             ));
         }
         self.unasked.entry(server.to_owned()).or_default().insert(tool.to_owned());

@@ -173,8 +173,7 @@ pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
     let (HistoryPolicy::Managed { token_threshold, passthrough_runs, .. }, Some(manager)) =
         (&session.settings().history, manager)
     else {
-        return "the history of this session is not managed, so no summary is written; `--history managed` switches that on"
-            .to_owned();
+        return "this session has no managed history, so no summary is written; enable it with `--history managed`".to_owned();
     };
     let template = match &manager.template {
         Ok(template) => template,
@@ -182,13 +181,13 @@ pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
     };
     let size = session.history_tokens();
     if template.parsed.recent_runs == Some(Runs::Last(0)) {
-        format!("the template {} has 0 recent runs, which switches summaries off", template.name)
+        format!("template {} has 0 recent runs, which disables summaries", template.name)
     } else if size < *token_threshold {
-        format!("the messages have {size} tokens; {} asks for a summary from {token_threshold} on", template.name)
+        format!("the messages have {size} tokens; {} writes a summary from {token_threshold} tokens on", template.name)
     } else if session.managed_cut() == 0 {
-        format!("{} keeps the last {passthrough_runs} runs word for word, and there are no others yet", template.name)
+        format!("{} keeps the last {passthrough_runs} turns unchanged, and there are no older ones yet", template.name)
     } else {
-        "a summary is due: it is written with the next question".to_owned()
+        "a summary will be written with the next question".to_owned()
     }
 }
 

@@ -21,22 +21,22 @@ pub enum Unmanaged {
     #[error("the model gave no summary: {0}")]
     Model(String),
     /// It said nothing.
-    #[error("the model answered nothing that could be a summary")]
+    #[error("the model returned no usable summary")]
     Empty,
     /// It did not want to.
     #[error("the model refused to write a summary: {0}")]
     Refusal(String),
     /// It answered with an error.
-    #[error("the model answered with an error instead of a summary: {0}")]
+    #[error("the model returned an error instead of a summary: {0}")]
     ErrorText(String),
     /// It took too long.
     #[error("the summary took too long")]
     TimedOut,
     /// It ended before its first sentence did.
-    #[error("the summary was cut off before its first sentence was whole")]
+    #[error("the summary ended before its first sentence was complete")]
     CutOff,
     /// It saves nothing.
-    #[error("the summary has {after} tokens and what it would replace {before}")]
+    #[error("the summary has {after} tokens, but the messages it would replace have only {before}")]
     NotShorter {
         /// What it would replace.
         before: Tokens,

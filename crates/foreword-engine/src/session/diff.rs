@@ -46,7 +46,7 @@ pub enum DiffError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// They are the same.
-    #[error("the two requests are the same to the byte")]
+    #[error("the two requests are identical")]
     Same,
 }
 

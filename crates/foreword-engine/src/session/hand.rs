@@ -12,10 +12,10 @@ use super::kept::Kept;
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// There is no such message.
-    #[error("there is no message {0} in this session: `/summary` and `recall` name messages as m12")]
+    #[error("no message {0} in this session; message names look like m12, see `/summary`")]
     NoMessage(MessageId),
     /// It names nothing.
-    #[error("{0:?} is neither a message of this session, like m12, nor something that was attached to it")]
+    #[error("{0:?} is neither a message of this session, like m12, nor an attachment")]
     Nothing(String),
     /// The session says no.
     #[error(transparent)]

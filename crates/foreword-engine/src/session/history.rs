@@ -39,7 +39,7 @@ fn cut(store: &dyn Store, session: &str, turns: u64) -> Result<Counts, StoreErro
         if begins > 0 && begun + begins > turns {
             if entry.kind != "turn" && turns > 0 {
                 return Err(StoreError::Refused(format!(
-                    "session {session} was taken over from elsewhere up to turn {begins}; it can go back to there, not further"
+                    "session {session} was imported up to turn {begins}; it cannot go back further"
                 )));
             }
             inputs = entry.number;
@@ -108,7 +108,7 @@ pub fn turn_of(store: &dyn Store, session: &str, turn: u64) -> Result<TurnInput,
     }
     if turn <= imported {
         return Err(StoreError::Refused(format!(
-            "turn {turn} of session {session} was taken over from elsewhere and cannot be changed; go on from its end"
+            "turn {turn} of session {session} was imported and cannot be changed; continue from the end"
         )));
     }
     let mut own = store.log_packed(session, 0)?.into_iter().filter(|entry| entry.kind == "turn");

@@ -155,7 +155,7 @@ impl Kept {
     pub fn health(&self) -> Health {
         match (&self.failing, self.is_stored()) {
             (_, true) => Health::Well,
-            (Health::Well, false) => Health::Failing { full: false, why: "it is not written yet".to_owned() },
+            (Health::Well, false) => Health::Failing { full: false, why: "not written yet".to_owned() },
             (failing, false) => failing.clone(),
         }
     }
@@ -332,9 +332,7 @@ impl Kept {
             Ok(counts) => self.counts = counts,
             Err(error) => {
                 self.failing = Health::of(&error).unwrap_or_else(|| Health::Failing { full: false, why: error.to_string() });
-                self.fail(format!(
-                    "{error}. The conversation goes on; what is not stored yet is tried again with the next message"
-                ));
+                self.fail(format!("{error}. The conversation continues; the next message retries the write"));
             }
         }
     }
@@ -431,7 +429,7 @@ impl Kept {
                     Edit::Merged(merged) => self.take_over(ours.messages, merged, at_ms),
                     Edit::KeptBeside(path) => {
                         self.entries = Some(ours.messages);
-                        self.fail(format!("{path} was changed by hand in a way that cannot be taken over; it was left as it is, and the session has a new file"));
+                        self.fail(format!("{path} was edited in a way that cannot be imported; the file is unchanged, and the session now writes to a new file"));
                     }
                 }
                 if let Ok(saved) = serde_json::to_value(&outcome.saved)

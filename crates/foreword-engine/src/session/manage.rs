@@ -92,7 +92,7 @@ impl Kept {
             (None, why) => {
                 self.write([]);
                 let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
-                self.fail(format!("the history is not summarised this time: {why}. The turn goes on with the history as it is"));
+                self.fail(format!("no summary was written: {why}. The turn continues with the full history"));
             }
         }
         self.view = Some(view);
@@ -114,7 +114,7 @@ impl Kept {
         let fits = |aside: &Aside| aside.envelope.tokens + reply_tokens <= model.window;
         let aside = live.filter(fits).unwrap_or_else(|| self.session.alone(ALONE, &call.alone));
         if !fits(&aside) {
-            return Err(SpeakError(format!("what it would be asked with has {} tokens", aside.envelope.tokens)));
+            return Err(SpeakError(format!("the request for it has {} tokens", aside.envelope.tokens)));
         }
         let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
         let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));

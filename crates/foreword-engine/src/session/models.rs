@@ -64,7 +64,7 @@ impl Speaker for Embedded {
         let sampling = Sampling { max_tokens: room.min(Sampling::default().max_tokens), ..Sampling::default() };
         let answer = self.chat.answer(&prompt, &sampling, &self.stop, part);
         if answer.end == End::Context && answer.text.is_empty() {
-            return Err(SpeakError(format!("the prompt of {} tokens fills the model's context", prompt.tokens())));
+            return Err(SpeakError(format!("the prompt of {} tokens fills the context window", prompt.tokens())));
         }
         let prompt = CacheUse { read: answer.cached_tokens, uncached: answer.new_tokens, ..CacheUse::default() };
         Ok(Reply {
@@ -122,7 +122,7 @@ pub enum RemoteError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The system.
-    #[error("cannot speak to a provider: {0}")]
+    #[error("cannot connect to the provider: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
@@ -198,7 +198,7 @@ impl Speaker for Remote {
             let gone = error.refusal().is_some_and(|refusal| refusal.fault == Fault::CacheGone);
             (gone, SpeakError(error.to_string()))
         };
-        let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
+        let Some(runtime) = &self.runtime else { return Err(SpeakError("the connection was closed".to_owned())) };
         let mut talk = Talk::new(Arc::clone(&self.client));
         // Whoever hears a part may wait, so it is told outside of the runtime.
         let talked = loop {

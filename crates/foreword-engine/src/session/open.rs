@@ -34,10 +34,10 @@ pub enum OpenSessionError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// An input is refused.
-    #[error("session {0} cannot be told again what it was told: {1}")]
+    #[error("cannot replay session {0}: {1}")]
     Input(String, InputError),
     /// An entry that nobody understands.
-    #[error("entry {1} of session {0} cannot be read: {2}; a newer Foreword may have written it")]
+    #[error("cannot read entry {1} of session {0}: {2}; a newer version of Foreword may have written it")]
     Entry(String, u64, String),
 }
 

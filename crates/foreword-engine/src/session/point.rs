@@ -17,7 +17,7 @@ pub struct Point {
 
 /// Text that names no session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no session: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
+#[error("invalid session {0:?}: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
 pub struct NotAPoint(String);
 
 impl FromStr for Point {
@@ -42,7 +42,7 @@ impl Point {
     /// The session's full name, where a whole session is meant.
     pub fn session(&self, store: &dyn Store) -> Result<String, StoreError> {
         match self.turn {
-            Some(turn) => Err(StoreError::Refused(format!("a whole session is meant here; leave @{turn} out"))),
+            Some(turn) => Err(StoreError::Refused(format!("expected a session without a turn; remove @{turn}"))),
             None => self.name(store),
         }
     }

@@ -133,7 +133,7 @@ impl Kept {
         if turn.scores.is_empty() {
             match hands.scores(&turn.words, agent, self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
-                Err(why) => problems.push(format!("nothing was chosen from the agent's items: {why}")),
+                Err(why) => problems.push(format!("no items of the agent were selected: {why}")),
             }
         }
         match self.mode {
@@ -143,7 +143,7 @@ impl Kept {
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
             Mode::Plan => {
-                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned());
+                problems.push("the model is first asked for a plan; tool outputs will be added to this request".to_owned());
             }
         }
         once(&self.session, turn);

@@ -66,7 +66,7 @@ struct Call {
 
 /// A script that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the script {file} cannot be used: {why}. It is JSON like {{\"replies\": [{{\"text\": \"Hello.\"}}]}}")]
+#[error("cannot use the script {file}: {why}. Expected JSON like {{\"replies\": [{{\"text\": \"Hello.\"}}]}}")]
 pub struct ScriptError {
     file: String,
     why: String,
@@ -79,7 +79,7 @@ impl Script {
         let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let script: Self = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if script.replies.is_empty() {
-            return Err(wrong("it has no replies".to_owned()));
+            return Err(wrong("no replies".to_owned()));
         }
         Ok(script)
     }

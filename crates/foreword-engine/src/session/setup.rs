@@ -63,7 +63,7 @@ pub enum SetupError {
     #[error(transparent)]
     Model(#[from] UnknownModel),
     /// No such tokenizer.
-    #[error("this session counts with the tokenizer {0:?}: {1}")]
+    #[error("cannot load the tokenizer {0:?} of this session: {1}")]
     Tokenizer(String, String),
 }
 
@@ -145,7 +145,7 @@ impl Setup {
         let (_, embedded, file) = EMBEDDED;
         if self.tokenizer == embedded {
             let wrong = |why: String| SetupError::Tokenizer(embedded.to_owned(), why);
-            let path = embedded_file(models).ok_or_else(|| wrong(format!("it needs the file {file} among the models")))?;
+            let path = embedded_file(models).ok_or_else(|| wrong(format!("the model file {file} is missing")))?;
             let opened = foreword_models::open(&path).map_err(|error| wrong(error.to_string()))?;
             return Ok(Arc::new(opened.named(embedded)));
         }

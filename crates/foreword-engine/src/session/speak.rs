@@ -62,7 +62,7 @@ pub struct Spent {
 
 /// The model gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave no answer: {0}")]
+#[error("no answer from the model: {0}")]
 pub struct SpeakError(pub String);
 
 /// A call of the model, and the tool it means.

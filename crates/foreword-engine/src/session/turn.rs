@@ -74,7 +74,7 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is not a mode: expected chat, qa, plan or agent"))
+        found.ok_or_else(|| format!("unknown mode {text:?}: expected chat, qa, plan or agent"))
     }
 }
 
@@ -135,7 +135,7 @@ pub enum TurnError {
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
     /// The user's message could not be stored, so it was not sent. It is not part of the session.
-    #[error("the message was not stored, so it was not sent: {}", .0.why())]
+    #[error("storing the message failed, so it was not sent: {}", .0.why())]
     NotStored(Health),
     /// The model.
     #[error(transparent)]
@@ -238,7 +238,7 @@ impl Kept {
         if turn.scores.is_empty() {
             match party.hands.scores(&turn.words, self.session.agent(), self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
-                Err(why) => self.fail(format!("nothing was chosen from the agent's items: {why}")),
+                Err(why) => self.fail(format!("no items of the agent were selected: {why}")),
             }
         }
         let mut citable = Vec::new();
@@ -270,7 +270,7 @@ impl Kept {
     fn cite(&mut self, mut said: Said, citable: &[Citable], party: &mut Party<'_>) -> Said {
         let unknown = cited(&said.text, citable).unknown;
         if let Some(number) = unknown.first().filter(|_| !citable.is_empty()) {
-            self.fail(format!("the answer cites [^{number}], which is none of its {} sources", citable.len()));
+            self.fail(format!("the answer cites [^{number}], but it has only {} sources", citable.len()));
         }
         if let Some(list) = source_list(&said.text, citable) {
             (party.each)(Event::Part(&list));
@@ -428,8 +428,9 @@ pub(super) fn images_not_taken(model: &str, envelope: &Envelope) -> Option<Strin
     let left_out = envelope.left_out.iter().filter(|left_out| left_out.reason == Reason::ImagesNotTaken);
     let names: Vec<&str> = left_out.map(|left_out| left_out.item.name()).collect();
     let names = names.join(", ");
-    (!names.is_empty())
-        .then(|| format!("the model {model} takes no images, so these were not sent: {names}. Choose another model for them"))
+    (!names.is_empty()).then(|| {
+        format!("the model {model} does not support images, so these were not sent: {names}. Choose another model to send them")
+    })
 }
 
 /// Leaves out of what was found for a turn what the prompt holds anyway.

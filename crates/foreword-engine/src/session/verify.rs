@@ -34,14 +34,14 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
             verified.faults.push(Fault { session: Some(session.id.clone()), place, what });
         };
         if let Err(error) = serde_json::from_value::<Setup>(session.setup.clone()) {
-            fault("sessions".to_owned(), format!("its settings cannot be read: {error}"));
+            fault("sessions".to_owned(), format!("cannot read its settings: {error}"));
         }
         match store.log(&session.id, 0) {
             Err(error) => fault("log".to_owned(), error.to_string()),
             Ok(entries) => {
                 for entry in entries {
                     if let Err(error) = Told::read(&entry.kind, entry.body) {
-                        fault(format!("log {}", entry.number), format!("it cannot be told: {error}"));
+                        fault(format!("log {}", entry.number), format!("cannot replay it: {error}"));
                     }
                 }
             }
@@ -58,7 +58,7 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
                         fault(unpaired.to_string());
                     }
                     if Hash::of(&stored.body().bytes) != stored.request.wire {
-                        fault("rendered again, it is not what was sent".to_owned());
+                        fault("rendered again, it does not match the bytes that were sent".to_owned());
                     }
                 }
             }

@@ -94,14 +94,14 @@ pub fn budget(given: &BudgetSettings, usual: &Budget, window: Tokens) -> Result<
     let mut layers: BTreeMap<LayerId, Tokens> = usual.layers.clone();
     for (name, tokens) in &given.layer_tokens {
         let capped = [LayerId::L2, LayerId::L3, LayerId::L4].into_iter().find(|layer| layer.as_str() == name);
-        let expected = "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 are never cut";
+        let expected = "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 cannot be limited";
         let layer = capped.ok_or_else(|| wrong(format!("budget.layer_tokens.{name}"), expected))?;
         layers.insert(layer, Tokens(*tokens));
     }
     if let Some(share) = given.low_water
         && !(0.0..=1.0).contains(&share)
     {
-        return Err(wrong("budget.low_water", format!("{share}; expected a share from 0 to 1")));
+        return Err(wrong("budget.low_water", format!("{share}; expected a number from 0 to 1")));
     }
     let reply = given.reply_tokens.map_or(usual.reply, Tokens);
     let most = window - reply;
@@ -135,7 +135,7 @@ fn check_history(given: &HistorySettings) -> Result<(), SettingError> {
     ];
     for (name, is_given, owner) in fields {
         if is_given && owner != strategy {
-            let what = format!("belongs to the strategy {}, not to {}", owner.as_str(), strategy.as_str());
+            let what = format!("only for the strategy {}, not for {}", owner.as_str(), strategy.as_str());
             return Err(wrong(format!("history.{name}"), what));
         }
     }

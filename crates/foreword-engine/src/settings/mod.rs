@@ -291,7 +291,7 @@ fn limited(mut agent: SessionSettings, user: &SessionSettings) -> (SessionSettin
         let (Some(asked), Some(most)) = (asked, most) else { return asked };
         if asked > most {
             refused.push(format!(
-                "{name} = {asked} is more than {most}, which only you can allow (in config.toml or with --set); {most} is used"
+                "{name} = {asked} exceeds {most}, which only you can allow (in config.toml or with --set); using {most}"
             ));
         }
         Some(asked.min(most))

@@ -8,7 +8,7 @@ use super::{SearchSettings, SessionSettings, SettingError};
 
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}: {what}; docs/settings.md lists the settings", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+#[error("{file}{}: {what}; see docs/settings.md", line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct ReadError {
     /// The file, or the flag.
     pub file: String,
@@ -32,7 +32,7 @@ pub(crate) fn explained(message: &str) -> String {
     // Behind it come `, expected one of `, a word in backticks, a comma, and so on.
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
     let meant = nearest(unknown, known.iter().copied()).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
-    format!("unknown key `{unknown}`{meant}; the keys here are {}", known.join(", "))
+    format!("unknown key `{unknown}`{meant}; valid keys: {}", known.join(", "))
 }
 
 /// An `agent.toml`: what of it are settings. The rest is read by who loads the agent; it is listed so that a wrong key is found.
@@ -81,7 +81,7 @@ pub(crate) fn line_of_key(text: &str, path: &str) -> Option<usize> {
 pub(crate) fn joined(mut settings: SessionSettings, search: Option<SearchSettings>) -> Result<SessionSettings, String> {
     match search {
         Some(_) if settings.search != SearchSettings::default() => {
-            Err("[search] and [settings.search] are both there; say it in one of them".to_owned())
+            Err("both [search] and [settings.search] are set; use one of them".to_owned())
         }
         Some(search) => {
             settings.search = search;

@@ -145,7 +145,7 @@ impl FromStr for Hold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not how long to keep something: write 30s, 10m, 2h, 1d, daily, weekly or session");
+        let wrong = || format!("invalid duration {text:?}: write 30s, 10m, 2h, 1d, daily, weekly or session");
         match text.trim() {
             "daily" => Ok(Self::Daily),
             "weekly" => Ok(Self::Weekly),

@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Parsed {
         flaws: Vec::new(),
     };
     if let Some(fault) = &head.fault {
-        parsed.flaw(1, format!("the frontmatter is not quite YAML: {fault}"));
+        parsed.flaw(1, format!("invalid YAML in the frontmatter: {fault}"));
     }
     for (key, value) in &head.fields {
         if let Err(what) = parsed.setting(&plain(key), value) {
@@ -134,7 +134,7 @@ impl Parsed {
     fn step(&mut self, name: &str, section: &Section<'_>) {
         if self.steps.len() == MOST_STEPS {
             if !self.flaws.iter().any(|flaw| flaw.what.starts_with("more than")) {
-                self.flaw(section.line, format!("more than {MOST_STEPS} steps; this one and those behind it are left out"));
+                self.flaw(section.line, format!("more than {MOST_STEPS} steps; this step and the following ones are ignored"));
             }
             return;
         }
@@ -160,7 +160,7 @@ impl Parsed {
             && language == "json"
             && let Err(error) = serde_json::from_str::<Value>(shape)
         {
-            self.flaw(section.line, format!("the wished shape of {name:?} is not JSON ({error}); it is passed on as it is"));
+            self.flaw(section.line, format!("the schema of {name:?} is not valid JSON ({error}); it is used as text"));
         }
         self.steps.push(step);
     }
@@ -168,7 +168,7 @@ impl Parsed {
 
 fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
     if value.is_empty() {
-        return Err("it says nothing; write a value behind it".to_owned());
+        return Err("the value is missing".to_owned());
     }
     match name {
         "recent_runs" => step.recent_runs = Some(value.parse()?),
@@ -184,11 +184,11 @@ fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
             Named::Variable(name) => step.output = Some(name),
             Named::File(name) if name == "context" => step.output = None,
             Named::File(name) => {
-                return Err(format!("{name:?}: Foreword writes no files here; write `variable: NAME` or leave it out"));
+                return Err(format!("{name:?}: templates cannot write files; use `variable: NAME` or remove it"));
             }
         },
-        "tools" | "write_mode" => return Err("it is not used here".to_owned()),
-        _ => return Err("there is no such directive".to_owned()),
+        "tools" | "write_mode" => return Err("not supported; it is ignored".to_owned()),
+        _ => return Err("unknown directive".to_owned()),
     }
     Ok(())
 }
@@ -202,7 +202,7 @@ fn named(value: &str) -> Result<Named, String> {
         _ => Named::File(link(value).to_owned()),
     };
     match &what {
-        Named::File(name) | Named::Variable(name) if name.is_empty() => Err("it names nothing".to_owned()),
+        Named::File(name) | Named::Variable(name) if name.is_empty() => Err("the name is missing".to_owned()),
         _ => Ok(what),
     }
 }

@@ -55,7 +55,7 @@ fn try_render(template: &str, values: &BTreeMap<String, String>) -> Result<Rende
     let context: BTreeMap<String, Value> = marked.collect();
     let mut out = Bounded(Vec::new());
     read.render_captured_to(context, &mut out).map_err(|error| wrong(&error))?;
-    let out = String::from_utf8(out.0).map_err(|_| "it does not render to text".to_owned())?;
+    let out = String::from_utf8(out.0).map_err(|_| "the result is not text".to_owned())?;
     let mut text = String::with_capacity(out.len());
     for (at, part) in out.split(MARK).enumerate() {
         if at % 2 == 0 {
@@ -70,12 +70,12 @@ fn try_render(template: &str, values: &BTreeMap<String, String>) -> Result<Rende
     Ok(Rendered { text, missing, failed: None })
 }
 
-const TOO_LONG: &str = "it renders to more than a megabyte";
+const TOO_LONG: &str = "the result is larger than 1 MB";
 
 fn wrong(error: &minijinja::Error) -> String {
     let place = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
     let what: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-    format!("its placeholders cannot be read{place}: {what}")
+    format!("invalid placeholders{place}: {what}")
 }
 
 struct Bounded(Vec<u8>);

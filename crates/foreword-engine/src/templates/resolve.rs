@@ -31,18 +31,16 @@ const MOST_FILES: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTemplate {
     /// It is nowhere.
-    #[error("there is no template {0:?}: `foreword templates list` shows those there are{1}")]
+    #[error("no template {0:?}; list templates with `foreword templates list`{1}")]
     NotFound(String, String),
     /// It cannot be one.
-    #[error(
-        "{0:?} cannot be the name of a template: it is a file name, or a folder and a file name, that does not begin with `_`"
-    )]
+    #[error("invalid template name {0:?}: use a file name, or a folder and a file name, that does not begin with `_`")]
     NotAName(String),
     /// The vault has it, and the user has not allowed it.
-    #[error("the template {0} of this folder is not trusted as it is now: `foreword trust` shows it and asks")]
+    #[error("template {0} of this folder is not trusted; review it with `foreword trust`")]
     NotTrusted(String),
     /// It is there and cannot be read.
-    #[error("the template {0} cannot be read: {1}")]
+    #[error("cannot read the template {0}: {1}")]
     Unreadable(String, String),
 }
 

@@ -120,14 +120,13 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
             effects.extend(args.iter().enumerate().map(|(at, arg)| format!("  argument {}: {}", at + 1, quoted(arg))));
             match cwd {
                 Some(cwd) => {
-                    effects.push(format!("in the folder: {} (files there can decide what the program does)", quoted(cwd)));
+                    effects.push(format!("in the folder: {} (files there can change what the program does)", quoted(cwd)));
                 }
-                None => effects.push("in an empty folder of its own".to_owned()),
+                None => effects.push("in a new, empty folder".to_owned()),
             }
             effects.extend(env.0.iter().map(|(name, value)| format!("with the variable {} = {}", quoted(name), quoted(value))));
-            effects.push(
-                "may read and change the notes of this folder, but not its hidden files or what is in Foreword/".to_owned(),
-            );
+            effects
+                .push("can read and change the notes of this folder, but not its hidden files or files in Foreword/".to_owned());
             true
         }
         Transport::Http { url, headers } => {
@@ -138,7 +137,7 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
     };
     for used in spec.variables() {
         effects.push(format!(
-            "asks for {} of your environment in {}; it gets it only where [tools] variables in your config.toml names it",
+            "asks for the environment variable {} in {}; it is passed on only if [tools] variables in your config.toml allows it",
             quoted(&used.name),
             named(&used.place.to_string())
         ));
@@ -147,13 +146,13 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
         let path = local.strip_prefix(root).unwrap_or(&local).display().to_string();
         let hash = std::fs::read(&local).map_or_else(|error| format!("unreadable: {error}"), |bytes| Hash::of(bytes).to_string());
         effects.push(format!(
-            "the program or its argument is a file of this folder: {}; this decision ends when it changes, but not when files that it \
+            "the program or an argument is a file of this folder: {}; you are asked again when it changes, but not when files that it \
              loads change",
             quoted(&path)
         ));
         content.extend(["\nfile ", path.as_str(), " sha256 ", hash.as_str()]);
     }
-    effects.push("offers its tools, and what they say of themselves, to the model".to_owned());
+    effects.push("gives its tools and their descriptions to the model".to_owned());
     Claim {
         id: server_id(agent, &spec.name),
         kind: ClaimKind::ToolServer,
@@ -199,7 +198,7 @@ pub(super) fn internal_hosts(hosts: &[String]) -> Option<Claim> {
         title: "hosts of your own network".to_owned(),
         effects: hosts
             .iter()
-            .map(|host| format!("lets pages be fetched from {}, also where it is not public", quoted(host)))
+            .map(|host| format!("allows fetching pages from {}, even if it is not public", quoted(host)))
             .collect(),
         file: foreword_vault::config::FILE.to_owned(),
         content: hosts.join("\n"),
@@ -212,12 +211,12 @@ fn templates(vault: &Vault) -> Vec<Claim> {
         let parsed = crate::templates::parse(&text);
         let mut effects = Vec::new();
         if BUILTIN.iter().any(|(builtin, _)| *builtin == name) {
-            effects.push(format!("takes the place of the built-in template {name}"));
+            effects.push(format!("replaces the built-in template {name}"));
         }
         if parsed.chat_instructions.is_some() {
             effects.push("adds its chat instructions to the system prompt of sessions that use it".to_owned());
         }
-        effects.push("decides what is kept of older messages in sessions that use it; its text:".to_owned());
+        effects.push("controls how older messages are summarized in sessions that use it; its text:".to_owned());
         effects.extend(text.lines().map(|line| format!("| {line}")));
         Claim {
             id: format!("template:{path}"),
@@ -249,14 +248,14 @@ pub(super) fn instructions(vault: &Vault) -> Option<Claim> {
     let indented = |text: &str| text.lines().map(|line| format!("| {line}")).collect::<Vec<_>>();
     let mut effects = Vec::new();
     if let Some(memory) = &memory {
-        effects.push(format!("adds the text of {} to the system prompt, now:", memory::FILE));
+        effects.push(format!("adds the text of {} to the system prompt, currently:", memory::FILE));
         effects.extend(indented(memory));
     }
     for rule in &rules {
-        effects.push(format!("adds the rule {} when a file that it is for is attached, now:", quoted(&rule.name)));
+        effects.push(format!("adds the rule {} when a matching file is attached, currently:", quoted(&rule.name)));
         effects.extend(indented(&rule.text));
     }
-    effects.push("the text of these files may change without another question; another rule file is asked about".to_owned());
+    effects.push("you are not asked again when the text of these files changes, but when a rule file is added".to_owned());
     // People edit these files all the time, so the decision is about which rules there are, not about their text.
     let mut content = "the memory file of this folder".to_owned();
     for rule in &rules {

@@ -137,7 +137,7 @@ impl VaultTrust {
             }
             Some(decision) => {
                 let diff = diff::unified(&decision.content, &claim.content, &claim.file);
-                let diff = diff.unwrap_or_else(|| "the content changed; it is too large to show line by line".to_owned());
+                let diff = diff.unwrap_or_else(|| "the content changed; it is too large for a diff".to_owned());
                 Standing::Changed { diff }
             }
         }

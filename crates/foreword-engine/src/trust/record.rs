@@ -89,7 +89,7 @@ pub enum TrustError {
         error: io::Error,
     },
     /// Its content.
-    #[error("{} does not hold trust decisions ({error}); move it away and decide again with `foreword trust`", file.display())]
+    #[error("{} is not a valid file of trust decisions ({error}); move it away and decide again with `foreword trust`", file.display())]
     Damaged {
         /// Which.
         file: PathBuf,
@@ -97,7 +97,7 @@ pub enum TrustError {
         error: String,
     },
     /// Sessions that were kept outside of the vault.
-    #[error("sessions that were kept in {} stay there: {error}", folder.display())]
+    #[error("cannot move the sessions from {}: {error}", folder.display())]
     Sessions {
         /// Where they are.
         folder: PathBuf,
@@ -105,7 +105,7 @@ pub enum TrustError {
         error: String,
     },
     /// The vault changed while the user was looking at it.
-    #[error("{0} changed since it was shown, so nothing was decided; look at it again")]
+    #[error("{0} changed after it was shown, so no decision was saved; review it again")]
     Changed(String),
 }
 
@@ -133,7 +133,7 @@ impl Record {
         let damaged = |error: String| TrustError::Damaged { file: file.to_owned(), error };
         let record: Self = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if record.version > VERSION {
-            return Err(damaged(format!("format {}; this Foreword knows {VERSION}", record.version)));
+            return Err(damaged(format!("format {}; this version supports {VERSION}", record.version)));
         }
         // Two vaults whose names have one hash would share a file; each sees only its own decisions.
         Ok(if record.vault == root { record } else { Self::new(root) })

@@ -138,7 +138,7 @@ pub(super) fn adopt(root: &Path, record: &mut Record) -> io::Result<()> {
 
 fn new_mark() -> io::Result<String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(format!("the system gives no random numbers ({error})")))?;
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(format!("no random numbers from the system ({error})")))?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
@@ -151,12 +151,12 @@ pub(super) fn claim(root: &Path, record: &Record) -> Option<Claim> {
     names.sort();
     let effects = vec![
         format!("uses the sessions, undo records and history in {FOLDER}: {}", foreword_core::json::to_string(&names.into())),
-        "what these sessions say stands in the prompts of turns that continue them".to_owned(),
+        "the text of these sessions is part of the prompt when you continue them".to_owned(),
     ];
     Some(Claim {
         id: STATE.to_owned(),
         kind: ClaimKind::State,
-        title: format!("state in {FOLDER} that this user account did not make"),
+        title: format!("state in {FOLDER}, created by another user account"),
         effects,
         file: FOLDER.to_owned(),
         content: mark.unwrap_or_else(|| "a folder without a mark".to_owned()),
