@@ -143,7 +143,7 @@ impl Mandatory {
             ("list of tools", self.tools),
             ("instructions for this step", self.directive),
             ("tool calls without results", self.open_calls),
-            ("text that is in the prompt already", self.standing),
+            ("text already in the prompt", self.standing),
         ];
         parts.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
         let shown = parts.iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
@@ -154,8 +154,8 @@ impl Mandatory {
 /// What may not be given up does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request does not fit, so nothing was sent: {} tokens cannot be left out ({}), and there is room for {budget}. Shorten the largest \
-     of these, or choose a model with a larger window",
+    "the request does not fit the budget of {budget} tokens and was not sent: {} tokens cannot be left out ({}). Shorten the largest \
+     of these, or choose a model with a larger context window",
     mandatory.total(), mandatory.parts()
 )]
 pub struct OverBudget {

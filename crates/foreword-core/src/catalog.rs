@@ -60,7 +60,7 @@ impl TryFrom<u16> for Priority {
     type Error = String;
 
     fn try_from(number: u16) -> Result<Self, String> {
-        if number > 999 { Err(format!("a priority is a whole number from 0 to 999, not {number}")) } else { Ok(Self(number)) }
+        if number > 999 { Err(format!("a priority must be an integer from 0 to 999, not {number}")) } else { Ok(Self(number)) }
     }
 }
 
@@ -180,7 +180,7 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
     /// Two items of one kind with one name.
-    #[error("{0} is defined twice; names are unique among their kind")]
+    #[error("{0} is defined twice; names must be unique per kind")]
     Twice(String),
     /// A name that is empty.
     #[error("a {0} has an empty name")]

@@ -414,7 +414,7 @@ impl Desk {
             let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
             return Err(Problem::new(
                 BAD_REQUEST,
-                format!("an attachment brought nothing, so nothing was sent. {}", why.join("; ")),
+                format!("an attachment is empty or missing, so nothing was sent. {}", why.join("; ")),
             ));
         }
         let mut versions = found.versions;
@@ -466,7 +466,7 @@ impl Desk {
         let mut preview = self.previewed(question, missing)?;
         if !servers.is_empty() {
             let servers = servers.join(", ");
-            preview.problems.push(format!("the tools of {servers} are not counted: tool servers start with the session"));
+            preview.problems.push(format!("the tools of {servers} are not included: tool servers start with the session"));
         }
         Ok(preview)
     }

@@ -86,7 +86,7 @@ impl Tools {
         let withheld = self.withheld.iter().map(|name| {
             (
                 name.clone(),
-                "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers"
+                "not started, because it is not allowed; allow it with `foreword trust` or start the server with --trust-servers"
                     .to_owned(),
             )
         });
@@ -175,7 +175,7 @@ fn embedded(common: &Common, stop: &Stop) -> Result<Embedded, Problem> {
         return Ok(model.beside(Arc::clone(stop)));
     }
     let Some(file) = embedded_file(Some(&common.config.places.models)) else {
-        return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+        return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
     };
     let model = Embedded::open(&file, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?;
     let own = model.beside(Arc::clone(stop));

@@ -69,11 +69,11 @@ impl Drop for Running {
 }
 
 pub(crate) fn answering(session: &str) -> Problem {
-    Problem::new(CONFLICT, format!("session {session} is answering; stop it or wait for its end"))
+    Problem::new(CONFLICT, format!("session {session} is answering; stop it, or wait until it is finished"))
 }
 
 pub(crate) fn ended() -> Problem {
-    Problem::new(INTERNAL, "the session's thread ended before it was done")
+    Problem::new(INTERNAL, "the session's thread ended unexpectedly")
 }
 
 struct Open {
@@ -100,7 +100,7 @@ impl Open {
             let desk = Arc::clone(&self.desk);
             let builder = thread::Builder::new().name(format!("session {session}"));
             let thread = builder.spawn(move || work(&desk, &waiting));
-            let no_thread = |error| Problem::new(UNAVAILABLE, format!("no thread for session {session}: {error}"));
+            let no_thread = |error| Problem::new(UNAVAILABLE, format!("cannot start a thread for session {session}: {error}"));
             (jobs, thread.map_err(no_thread)?)
         };
         Ok(&self.worker.insert(worker).0)
@@ -183,7 +183,7 @@ impl Hub {
             // Some at once, so that not every new one looks through all of them; everyone waits meanwhile.
             let some = (self.most / 16).max(1).min(idle.len());
             let Some(last) = some.checked_sub(1) else {
-                let many = format!("{} sessions are open and in use; close one of them", open.len());
+                let many = format!("{} sessions are in use; close one of them", open.len());
                 return Err(Problem::new(TOO_MANY, many));
             };
             idle.select_nth_unstable(last);
@@ -232,14 +232,17 @@ impl Hub {
     pub(crate) fn post(&self, session: &str, mut job: Job) -> Result<(), Problem> {
         let mut open = self.open();
         let Some(known) = open.get_mut(session) else {
-            return Err(Problem::new(CONFLICT, format!("session {session} was closed just now; try again")));
+            return Err(Problem::new(CONFLICT, format!("session {session} was just closed; try again")));
         };
         for _ in 0..2 {
             let jobs = known.jobs(session)?;
             job = match jobs.try_send(job) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(_)) => {
-                    return Err(Problem::new(TOO_MANY, format!("too much waits for session {session}; try again in a moment")));
+                    return Err(Problem::new(
+                        TOO_MANY,
+                        format!("too many requests are waiting for session {session}; try again in a moment"),
+                    ));
                 }
                 // Its thread ended, which is a bug: the next one goes on at its desk, so that nobody listens in vain.
                 Err(TrySendError::Disconnected(job)) => {
@@ -248,7 +251,7 @@ impl Hub {
                 }
             };
         }
-        Err(Problem::new(INTERNAL, format!("session {session} takes nothing")))
+        Err(Problem::new(INTERNAL, format!("session {session} does not accept requests")))
     }
 
     /// Has something done by a session's thread and waits for what comes of it.

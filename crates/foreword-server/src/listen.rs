@@ -31,7 +31,7 @@ use crate::{api, gateway, guard, page};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The port.
-    #[error("cannot listen on {0}: {1}; `--port` names another one")]
+    #[error("cannot listen on {0}: {1}; choose another port with `--port`")]
     Listen(SocketAddr, io::Error),
     /// The vault.
     #[error(transparent)]

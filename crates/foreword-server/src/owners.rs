@@ -33,6 +33,6 @@ impl Owners {
         if owner.is_some() && owners.get(session) == owner.as_ref() {
             return Ok(());
         }
-        caller.needs_our_key("a session that was not begun with this provider key, or before the server's last start,")
+        caller.needs_our_key("a session that was begun with another provider key, or before the server's last start,")
     }
 }

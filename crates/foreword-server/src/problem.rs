@@ -32,23 +32,23 @@ pub(crate) struct Problem {
 /// What can go wrong: status, word, title.
 pub(crate) type Kind = (StatusCode, &'static str, &'static str);
 
-pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "The request cannot be understood");
-pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token or key is needed");
-pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "The request comes from another site");
-pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
-pub(crate) const WRONG_METHOD: Kind = (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "It is there for other methods");
-pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
-pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "It cannot be done now");
-pub(crate) const CHANGED: Kind = (StatusCode::PRECONDITION_FAILED, "changed", "It is no longer what it was");
-pub(crate) const NO_VERSION: Kind = (StatusCode::PRECONDITION_REQUIRED, "no-version", "Say which version you have seen");
-pub(crate) const TOO_LARGE: Kind = (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "It is too large");
-pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-budget", "It does not fit the model");
-pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too much at once");
-pub(crate) const NO_ANSWER: Kind = (StatusCode::BAD_GATEWAY, "no-answer", "The model gave no answer");
-pub(crate) const UNAVAILABLE: Kind = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "It cannot be done just now");
-pub(crate) const NOT_STORED: Kind = (StatusCode::SERVICE_UNAVAILABLE, "not-stored", "Nothing can be stored just now");
-pub(crate) const FULL: Kind = (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "There is no room to store it");
-pub(crate) const INTERNAL: Kind = (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong here");
+pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "Invalid request");
+pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "Token or key required");
+pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "Requests from other sites are not allowed");
+pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "Not found");
+pub(crate) const WRONG_METHOD: Kind = (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "Method not allowed");
+pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "Timeout");
+pub(crate) const CONFLICT: Kind = (StatusCode::CONFLICT, "conflict", "Conflict");
+pub(crate) const CHANGED: Kind = (StatusCode::PRECONDITION_FAILED, "changed", "Changed by someone else");
+pub(crate) const NO_VERSION: Kind = (StatusCode::PRECONDITION_REQUIRED, "no-version", "Version required");
+pub(crate) const TOO_LARGE: Kind = (StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large");
+pub(crate) const OVER_BUDGET: Kind = (StatusCode::UNPROCESSABLE_ENTITY, "over-budget", "The prompt does not fit the budget");
+pub(crate) const TOO_MANY: Kind = (StatusCode::TOO_MANY_REQUESTS, "too-many", "Too many requests");
+pub(crate) const NO_ANSWER: Kind = (StatusCode::BAD_GATEWAY, "no-answer", "No answer from the model");
+pub(crate) const UNAVAILABLE: Kind = (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "Temporarily unavailable");
+pub(crate) const NOT_STORED: Kind = (StatusCode::SERVICE_UNAVAILABLE, "not-stored", "Storage unavailable");
+pub(crate) const FULL: Kind = (StatusCode::INSUFFICIENT_STORAGE, "disk-full", "Disk full");
+pub(crate) const INTERNAL: Kind = (StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error");
 
 impl Problem {
     #[allow(clippy::needless_pass_by_value)] // errors are handed over where they end
@@ -110,7 +110,7 @@ impl Problem {
     pub(crate) fn not_stored(health: &Health) -> Self {
         let kind = if matches!(health, Health::Failing { full: true, .. }) { FULL } else { NOT_STORED };
         let why = health.why();
-        Self::new(kind, format!("nothing was changed, because it could not be stored: {why}. Try again when that is mended"))
+        Self::new(kind, format!("nothing was changed, because storing it failed: {why}. Fix the cause and try again"))
     }
 }
 

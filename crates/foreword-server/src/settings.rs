@@ -54,7 +54,7 @@ impl Desk {
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
         if chosen.client.is_none() && embedded_file(Some(models)).is_none() && config.answers.script.is_none() {
-            return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+            return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
         }
         let kept = self.kept()?;
         if kept.setup().model.name == chosen.model.name {
@@ -70,10 +70,10 @@ impl Desk {
         let common = Arc::clone(&self.common);
         let kept = self.kept()?;
         let Some(name) = kept.setup().agent.clone() else {
-            return Err(Problem::new(CONFLICT, "this session has the plain agent, which has no files"));
+            return Err(Problem::new(CONFLICT, "this session uses the default agent, which has no files"));
         };
         let Some((mut agent, _)) = load(&common.root, Some(&name)) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault any more")));
+            return Err(Problem::new(NOT_FOUND, format!("agent {name:?} no longer exists in Foreword/Agents of this vault")));
         };
         if let Some(template) = kept.setup().template.as_deref().and_then(|name| common.shelf().find(name).ok()) {
             template.instruct(&mut agent);

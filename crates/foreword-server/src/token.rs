@@ -60,21 +60,19 @@ impl std::fmt::Debug for Hidden {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file.
-    #[error("the server's token cannot be kept in {0}: {1}")]
+    #[error("cannot store the server's token in {0}: {1}")]
     File(PathBuf, io::Error),
     /// Something else is in it.
-    #[error("{0} does not hold a token; delete it, and the next start makes a new one")]
+    #[error("{0} is not a valid token file; delete it, and the next start creates a new one")]
     Damaged(PathBuf),
     /// Others may have read it.
-    #[error(
-        "other users of this machine can read {0}, so the token in it is no secret; delete it, and the next start makes a new one"
-    )]
+    #[error("other users of this machine can read the token in {0}; delete the file, and the next start creates a new one")]
     Open(PathBuf),
     /// There is none yet.
-    #[error("there is no token in {0} yet: `foreword serve` makes one at its first start")]
+    #[error("there is no token in {0} yet; `foreword serve` creates one at its first start")]
     Missing(PathBuf),
     /// The system.
-    #[error("cannot make a secret: the system gives no random numbers ({0})")]
+    #[error("cannot create a secret: no random numbers from the system ({0})")]
     NoRandomness(String),
 }
 

@@ -16,10 +16,10 @@ const FORMAT: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotACheckpoint {
     /// Damage, or another version's.
-    #[error("the checkpoint cannot be read: {0}")]
+    #[error("cannot read the checkpoint: {0}")]
     Unreadable(String),
     /// Sizes in it were counted otherwise.
-    #[error("the checkpoint was counted with the tokenizer {0:?}, not with {1:?}")]
+    #[error("the checkpoint uses the tokenizer {0:?}, not {1:?}")]
     Tokenizer(String, String),
 }
 
@@ -42,14 +42,14 @@ impl Session {
     pub fn restore(checkpoint: &[u8], tokenizer: Arc<dyn Tokenizer>) -> Result<Self, NotACheckpoint> {
         let ((format, name), rest) = read::<(u32, String)>(checkpoint)?;
         if format != FORMAT {
-            return Err(NotACheckpoint::Unreadable(format!("it has format {format}, this is {FORMAT}")));
+            return Err(NotACheckpoint::Unreadable(format!("format {format}, expected {FORMAT}")));
         }
         if name != tokenizer.name() {
             return Err(NotACheckpoint::Tokenizer(name, tokenizer.name().to_owned()));
         }
         let (mut session, rest) = read::<Self>(rest)?;
         if !rest.is_empty() {
-            return Err(NotACheckpoint::Unreadable(format!("{} bytes are left over", rest.len())));
+            return Err(NotACheckpoint::Unreadable(format!("{} extra bytes at the end", rest.len())));
         }
         session.tokenizer = tokenizer;
         Ok(session)

@@ -204,10 +204,10 @@ pub enum InputError {
     #[error("{0} is not pinned")]
     NotPinned(String),
     /// Too much is pinned.
-    #[error("what is pinned would take {0} tokens of each prompt, and {1} is the most: pin a shorter passage")]
+    #[error("the pins would take {0} tokens of each prompt; the limit is {1}. Pin a shorter passage")]
     PinTooLarge(Tokens, Tokens),
     /// History from elsewhere after a turn of its own.
-    #[error("a session can take over an earlier conversation only before its first turn")]
+    #[error("a conversation can be imported only before the first turn")]
     TooLate,
     /// The agent contradicts itself.
     #[error(transparent)]

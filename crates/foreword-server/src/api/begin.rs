@@ -73,7 +73,7 @@ pub(crate) async fn tools(State(app): State<Arc<App>>, Asked(query): Asked<Tools
         let mut view = ToolsView::of(desk)?;
         view.problems.extend(servers.into_iter().map(|server| settings::ServerProblem {
             server,
-            message: "its tools are known once a session has begun".to_owned(),
+            message: "its tools are available after the session has begun".to_owned(),
         }));
         Ok(view)
     };

@@ -143,7 +143,7 @@ pub(crate) async fn edit_agent(
     Given(changed): Given<ChangedAgent>,
 ) -> Result<Response, Problem> {
     if changed.system_prompt.trim().is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+        return Err(Problem::new(BAD_REQUEST, "the system prompt is missing"));
     }
     let (notes, seen) = (app.common.note_folder.clone(), seen(&headers)?);
     let version = blocking(move || Ok(Catalog::open(&notes, &name)?.edit_prompt(seen, &changed.system_prompt)?)).await?;

@@ -113,7 +113,7 @@ pub(crate) struct ForwardedDetail {
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(number): Path<u64>) -> Answer<ForwardedDetail> {
     let found = app.common.with_store(move |store| {
         let row = store.forwarded_before(number.checked_add(1), 1)?.pop().filter(|row| row.number == number);
-        let none = || Problem::new(NOT_FOUND, format!("no request was passed on under the number {number}"));
+        let none = || Problem::new(NOT_FOUND, format!("there is no forwarded request {number}"));
         Ok(ForwardedDetail { request: row.ok_or_else(none)?.into(), body: store.forwarded_body(number)? })
     });
     found.await.map(Json)

@@ -21,9 +21,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
             return Err(Problem::new(BAD_REQUEST, "the body is not a JSON object"));
         }
         let read = serde_path_to_error::deserialize(value);
-        Ok(Self(
-            read.map_err(|error| Problem::new(BAD_REQUEST, format!("the body's field {}: {}", error.path(), error.inner())))?,
-        ))
+        Ok(Self(read.map_err(|error| Problem::new(BAD_REQUEST, format!("field {}: {}", error.path(), error.inner())))?))
     }
 }
 

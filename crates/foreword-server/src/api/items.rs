@@ -32,7 +32,7 @@ pub(crate) struct NewAgent {
 #[utoipa::path(post, path = "/agents", tag = "catalog", request_body = NewAgent, responses((status = 201), (status = 400, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn create_agent(State(app): State<Arc<App>>, Given(new): Given<NewAgent>) -> Result<StatusCode, Problem> {
     if new.system_prompt.trim().is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+        return Err(Problem::new(BAD_REQUEST, "the text is missing"));
     }
     let notes = app.common.note_folder.clone();
     blocking(move || Ok(begin(&notes, &new.name, &new.system_prompt)?)).await?;
@@ -89,11 +89,11 @@ fn id(item: &str) -> Result<ItemId, Problem> {
 pub(super) fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
     let given = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
     let given = given.ok_or_else(|| {
-        Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen")
+        Problem::new(NO_VERSION, "send the ETag of the item in `If-Match` to avoid overwriting a newer version")
     })?;
     // A tag that is none of ours fits no version.
     serde_json::from_value(given.trim().trim_matches('"').into())
-        .map_err(|_| Problem::new(CHANGED, "the tag in `If-Match` is not one of this item"))
+        .map_err(|_| Problem::new(CHANGED, "the ETag in `If-Match` does not belong to this item"))
 }
 
 pub(super) fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
@@ -111,7 +111,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<
         let catalog = Catalog::open(&notes, &agent)?;
         let version = catalog.version(&id);
         let view = catalog.agent().find(&id).map(|item| ItemView::new(catalog.agent(), &item, None, version));
-        let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("the agent {agent:?} has no {id}")))?;
+        let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("agent {agent:?} has no {id}")))?;
         Ok((view, version))
     })
     .await?;

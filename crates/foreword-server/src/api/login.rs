@@ -39,7 +39,7 @@ pub(crate) async fn login(
 ) -> Answer<PageKey> {
     let used = || {
         if app.rates.refused.allows(client(peer), Instant::now()) {
-            Problem::new(NO_TOKEN, "this address was used already, or it is too old; run `foreword keys url` for a new one")
+            Problem::new(NO_TOKEN, "this URL was already used or has expired; get a new one with `foreword keys url`")
         } else {
             Problem::new(TOO_MANY, "too many requests from this address; wait a moment")
         }

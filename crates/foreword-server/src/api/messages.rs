@@ -65,7 +65,7 @@ async fn begin(app: &App, session: String, turn: Turn) -> Accepted {
 }
 
 fn said(words: &str) -> Result<(), Problem> {
-    if words.trim().is_empty() { Err(Problem::new(BAD_REQUEST, "a message without words is not sent")) } else { Ok(()) }
+    if words.trim().is_empty() { Err(Problem::new(BAD_REQUEST, "the message is empty")) } else { Ok(()) }
 }
 
 /// Refuses a message without words or with too many attachments, whether it would be sent or only previewed.
@@ -73,7 +73,7 @@ pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
     said(words)?;
     if attach.len() > MAX_ATTACHMENTS {
         let detail = format!(
-            "the message names {} attachments, and {MAX_ATTACHMENTS} are the most; attach a folder or a tag instead",
+            "the message has {} attachments; the limit is {MAX_ATTACHMENTS}. Attach a folder or a tag instead",
             attach.len()
         );
         return Err(Problem::new(BAD_REQUEST, detail));
@@ -152,11 +152,11 @@ pub(crate) async fn approve(
         "once" => Decision::Once,
         "session" => Decision::Session,
         "no" => Decision::No,
-        other => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no decision: expected once, session or no"))),
+        other => return Err(Problem::new(BAD_REQUEST, format!("invalid decision {other:?}: expected once, session or no"))),
     };
     let session = full_name(&app, session).await?;
     let line = app.hub.known(&session).filter(|line| line.approvals.answer(approval, decision));
-    line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "nothing waits for this answer any more"))
+    line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "this approval is no longer pending"))
 }
 
 /// The tools that wait for an answer, as their `approval` events told.

@@ -43,7 +43,7 @@ pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 #[openapi(
     info(
         title = "Foreword",
-        description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
+        description = "Sessions (conversations) over a folder of notes: messages, the context sent to the model, and why. Errors are RFC 9457 problem documents.",
         license(name = "MIT OR Apache-2.0")
     ),
     // A server that was started with `--no-auth` needs none.
@@ -60,9 +60,9 @@ impl Modify for Token {
         let components = document.components.get_or_insert_default();
         let mut bearer = Http::new(HttpAuthScheme::Bearer);
         bearer.description =
-            Some("The server's token, which `foreword keys token` prints, or a page's key. A server that was started with `--no-auth` needs none.".to_owned());
+            Some("The server's token (see `foreword keys token`), or the key of a signed-in page. Not required if the server was started with `--no-auth`.".to_owned());
         components.add_security_scheme("token", SecurityScheme::Http(bearer));
-        let key = ApiKeyValue::with_description("x-api-key", "The same, as Anthropic's clients send it.");
+        let key = ApiKeyValue::with_description("x-api-key", "The same, in the header that Anthropic's clients send.");
         components.add_security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(key)));
     }
 }
@@ -152,7 +152,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
     app.common
         .with_store(|store| match store.health() {
             StoreHealth::Well => Ok(Store::sessions(store).map(drop)?),
-            StoreHealth::Failing { why, .. } => Err(Problem::new(NOT_STORED, format!("the store takes nothing: {why}"))),
+            StoreHealth::Failing { why, .. } => Err(Problem::new(NOT_STORED, format!("the store does not accept writes: {why}"))),
         })
         .await?;
     Ok(health().await)
@@ -160,5 +160,5 @@ async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
 
 /// The same for those who have no token: not a word about the vault.
 async fn probe(State(app): State<Arc<App>>) -> Answer<Health> {
-    ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store takes nothing; /api/v1/ready tells why"))
+    ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store does not accept writes; see /api/v1/ready"))
 }

@@ -208,7 +208,7 @@ pub(crate) async fn messages(
         let mut all: Vec<SentView> = tools.map(|tool| SentView { role: "tools".to_owned(), text: tool.text }).collect();
         for value in store.messages(&id, request)? {
             let Recorded { role, pieces, calls } = serde_json::from_value(value).map_err(|error| {
-                Problem::new(INTERNAL, format!("a message of request {request} of session {id} cannot be read: {error}"))
+                Problem::new(INTERNAL, format!("cannot read a message of request {request} of session {id}: {error}"))
             })?;
             let words: String = pieces.into_iter().map(|piece| piece.text).collect();
             let said = Some(words).filter(|words| !words.is_empty()).into_iter();
@@ -247,7 +247,7 @@ pub(crate) async fn diff(
         let id = named(store, &session)?;
         let other = query.session.as_deref().map_or_else(|| Ok(id.clone()), |other| named(store, other))?;
         let Some(before) = query.before.or_else(|| request.checked_sub(1)) else {
-            return Err(Problem::new(NOT_FOUND, "there is no request before the first"));
+            return Err(Problem::new(NOT_FOUND, "the first request has no previous one"));
         };
         Ok(compare(store, (&other, before), (&id, request))?)
     });

@@ -168,7 +168,7 @@ impl TryFrom<String> for Place {
 
     fn try_from(text: String) -> Result<Self, String> {
         let place = text.rsplit_once('-').and_then(|(ms, id)| Some(Self(Reverse(ms.parse().ok()?), id.to_owned())));
-        place.ok_or_else(|| format!("{text:?} is no place in the list: expected touched_ms, `-` and id of a session"))
+        place.ok_or_else(|| format!("invalid list position {text:?}: expected touched_ms, `-` and the ID of a session"))
     }
 }
 
@@ -270,7 +270,7 @@ pub(super) async fn full_name(app: &App, session: String) -> Result<String, Prob
 }
 
 /// A session with what was said in it.
-#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path, description = "its name, the start of it, or `last`")), responses((status = 200, body = SessionDetail), (status = 404, body = Problem)))]
+#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path, description = "its ID, a prefix of it, or `last`")), responses((status = 200, body = SessionDetail), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SessionDetail> {
     let (row, messages) = app
         .common
@@ -346,7 +346,7 @@ pub(crate) async fn change(
 ) -> Result<StatusCode, Problem> {
     let title: String = change.title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
     if title.is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
+        return Err(Problem::new(BAD_REQUEST, "the title must not be empty"));
     }
     let id = full_name(&app, session).await?;
     app.hub.change(&id, move |desk| desk.rename(&title)).await?;

@@ -96,7 +96,7 @@ pub(super) fn asking(word: &str) -> Result<Asking, Problem> {
         "always" => Ok(Asking::Always),
         "tool" => Ok(Asking::Tool),
         "never" => Ok(Asking::Never),
-        other => Err(Problem::new(BAD_REQUEST, format!("{other:?} is not when to ask: expected always, tool or never"))),
+        other => Err(Problem::new(BAD_REQUEST, format!("invalid value {other:?}: expected always, tool or never"))),
     }
 }
 
@@ -116,7 +116,7 @@ pub(super) fn session_settings(
     let layout = layout.map(|word| one_of(word, "layout", Layout::ALL, Layout::as_str)).transpose()?;
     let history = history.map(|word| one_of(word, "history", HistoryStrategy::ALL, HistoryStrategy::as_str)).transpose()?;
     if template.is_some() && history.is_some_and(|history| history != HistoryStrategy::Managed) {
-        return Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"));
+        return Err(Problem::new(BAD_REQUEST, "a template requires the history `managed`"));
     }
     let strategy = history.or(template.map(|_| HistoryStrategy::Managed));
     let named = SessionSettings {
@@ -133,7 +133,7 @@ pub(super) fn session_settings(
 }
 
 fn one_of<T: Copy, const N: usize>(word: &str, what: &str, all: [T; N], name: fn(T) -> &'static str) -> Result<T, Problem> {
-    let expected = || format!("{word:?} is no {what}: expected {}", all.map(name).join(", "));
+    let expected = || format!("invalid {what} {word:?}: expected {}", all.map(name).join(", "));
     all.into_iter().find(|value| name(*value) == word).ok_or_else(|| Problem::new(BAD_REQUEST, expected()))
 }
 

@@ -129,7 +129,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<TrustView> {
 #[utoipa::path(post, path = "/trust", tag = "trust", request_body = Decisions, responses((status = 200, body = TrustView), (status = 400, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn decide(State(app): State<Arc<App>>, Given(given): Given<Decisions>) -> Answer<TrustView> {
     if given.decisions.len() > MAX_DECISIONS {
-        return Err(Problem::new(BAD_REQUEST, format!("at most {MAX_DECISIONS} decisions are taken at once")));
+        return Err(Problem::new(BAD_REQUEST, format!("at most {MAX_DECISIONS} decisions per request")));
     }
     let verdicts = given.decisions;
     blocking(move || {

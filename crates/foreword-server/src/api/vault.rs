@@ -31,7 +31,7 @@ pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQu
     let common = Arc::clone(&app.common);
     let tree = blocking(move || {
         let found = common.vault().tree(&query.under, 32, Show::Files);
-        found.ok_or_else(|| Problem::new(NOT_FOUND, format!("{:?} is no folder with notes in this vault", query.under)))
+        found.ok_or_else(|| Problem::new(NOT_FOUND, format!("no folder {:?} with notes in this vault", query.under)))
     });
     tree.await.map(Json)
 }
@@ -60,7 +60,7 @@ pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQu
     let note = blocking(move || {
         let vault = common.vault();
         let Some(path) = meant(&vault, &query.path) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no note {:?} in this vault", query.path)));
+            return Err(Problem::new(NOT_FOUND, format!("note {:?} not found in this vault", query.path)));
         };
         let (text, _) = vault.read_note(&path).map_err(|error| Problem::new(NOT_FOUND, error))?;
         Ok(NoteView { path, text })
@@ -125,13 +125,13 @@ const MOST_QUESTION: usize = 4 << 10;
 #[utoipa::path(get, path = "/vault/search", tag = "vault", params(FindQuery), responses((status = 200, body = FoundView), (status = 400, body = Problem)))]
 pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<FindQuery>) -> Answer<FoundView> {
     if query.q.trim().is_empty() || query.q.len() > MOST_QUESTION {
-        return Err(Problem::new(BAD_REQUEST, format!("a question has 1 to {MOST_QUESTION} bytes")));
+        return Err(Problem::new(BAD_REQUEST, format!("a query must have 1 to {MOST_QUESTION} bytes")));
     }
     let kinds = query.kinds.as_deref().unwrap_or("note").split(',').map(|kind| match kind.trim() {
         "note" => Ok(Kind::Note),
         "rule" => Ok(Kind::Rule),
         "reference" => Ok(Kind::Reference),
-        other => Err(Problem::new(BAD_REQUEST, format!("{other:?} is not searched: expected note, rule or reference"))),
+        other => Err(Problem::new(BAD_REQUEST, format!("cannot search {other:?}: expected note, rule or reference"))),
     });
     let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
     let common = Arc::clone(&app.common);
@@ -194,7 +194,7 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<Co
         Some(kinds) => kinds.split(',').map(|kind| kind.trim().to_owned()).collect(),
     };
     if let Some(other) = wanted.iter().find(|kind| !ATTACHED.contains(&kind.as_str())) {
-        return Err(Problem::new(BAD_REQUEST, format!("{other:?} is not completed: expected note, tag or folder")));
+        return Err(Problem::new(BAD_REQUEST, format!("cannot complete {other:?}: expected note, tag or folder")));
     }
     let common = Arc::clone(&app.common);
     let found = blocking(move || {
