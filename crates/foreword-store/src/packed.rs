@@ -1,29 +1,29 @@
-//! JSON documents whose long strings are kept elsewhere, once, by their hash.
+//! JSON documents whose long strings are stored separately, once per hash.
 //!
-//! `{"content": "a very long note …"}` becomes `{"content": {"$text": "<hash>"}}`. Keys that begin with `$` get one more `$`, so that
-//! every document reads back as it was, whatever stands in it.
+//! `{"content": "a very long note …"}` becomes `{"content": {"$text": "<hash>"}}`. Keys that begin with `$` get a second `$`, so
+//! that every document reads back unchanged.
 
 use foreword_core::hash::Hash;
 use foreword_core::json::{self, Strings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A shorter string stays where it is: a pointer would hardly be smaller.
+/// Shorter strings stay in place, because a reference would hardly be smaller.
 const LONG: usize = 160;
 
 const POINTER: &str = "$text";
 
-/// A document on its way into a store: written once, by whoever has it, and from then on only copied.
+/// A serialized document for a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Canonical JSON.
     pub(crate) json: String,
-    /// What it points to.
+    /// The texts that it refers to.
     pub(crate) texts: Vec<(Hash, String)>,
 }
 
 impl Document {
-    /// Takes the long strings out of a value.
+    /// Serializes a value and takes out its long strings.
     pub fn of(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
         let mut texts = Texts(Vec::new());
         let json = json::canonical_with(value, &mut texts)?;
