@@ -1,5 +1,4 @@
-//! Looks at everything that a session needs and says what is missing and what to do about it. Nothing is changed, nothing is paid for, and
-//! no key is shown.
+//! Checks everything a session needs and gives advice. Nothing is changed or paid for, and no key is shown.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -16,84 +15,84 @@ use crate::places::Places;
 use crate::trust::VaultTrust;
 use crate::vault;
 
-/// So long a provider may take to say that it is there.
+/// The time limit for a provider.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A store up to this size is looked at whole; for a larger one there is `foreword verify`.
+/// Stores up to this size are checked completely; for larger ones there is `foreword verify`.
 const QUICK_BYTES: u64 = 64 << 20;
-/// So many problems of a vault are told one by one.
+/// The number of vault problems to list.
 const MOST_PROBLEMS: usize = 5;
 
-/// How something was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It works, but someone should know.
+    /// It works with limitations.
     Warn,
     /// It does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What kind of thing: `model`, `provider`, `store` …
+    /// What was checked: `model`, `provider`, `store` …
     pub area: &'static str,
-    /// Which one.
+    /// Its name.
     pub name: String,
-    /// How it was found.
+    /// The result.
     pub verdict: Verdict,
-    /// What was found.
+    /// Details.
     pub found: String,
-    /// What to do about it.
+    /// What to do.
     pub advice: Option<String>,
 }
 
 impl Check {
-    /// It is as it should be.
+    /// A check without problems.
     pub fn ok(area: &'static str, name: impl Into<String>, found: impl Into<String>) -> Self {
         Self { area, name: name.into(), verdict: Verdict::Ok, found: found.into(), advice: None }
     }
 
-    /// It works, but someone should know.
+    /// A check with limitations.
     pub fn warn(area: &'static str, name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { verdict: Verdict::Warn, advice: Some(advice.into()), ..Self::ok(area, name, found) }
     }
 
-    /// It does not work.
+    /// A failed check.
     pub fn fail(area: &'static str, name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fail, ..Self::warn(area, name, found, advice) }
     }
 }
 
-/// Whether providers are asked.
+/// Whether providers are contacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Yes, for their list of models.
+    /// Yes, with a request for their list of models.
     Asked,
     /// No.
     LeftAlone,
 }
 
-/// What is looked at.
+/// What to check.
 pub struct Patient<'a> {
     /// The user's configuration.
     pub config: &'a Config,
-    /// The folders of this machine.
+    /// The program's folders.
     pub places: &'a Places,
-    /// A vault.
+    /// The vault.
     pub vault: &'a Path,
-    /// The folders that programs are looked for in.
+    /// The folders to search for programs (`PATH`).
     pub path: Option<&'a OsStr>,
-    /// Whether a variable of the environment is set.
+    /// Whether an environment variable is set.
     pub is_set: &'a dyn Fn(&str) -> bool,
-    /// Whether providers are asked.
+    /// Whether providers are contacted.
     pub network: Network,
 }
 
 impl Patient<'_> {
-    /// Looks at everything; `each` is told as soon as something is known.
+    /// Runs all checks; `each` receives each result at once.
     pub fn examine(&self, each: &mut dyn FnMut(Check)) {
         each(self.cache());
         for (weights, use_of_it) in [(&MINILM, "semantic search"), (&SMOLLM2, "the embedded small model")] {
@@ -136,7 +135,7 @@ impl Patient<'_> {
         }
     }
 
-    /// The model that answers where none is named.
+    /// The default model.
     fn model(&self) -> Check {
         let area = "model";
         match self.config.choose(None, Server::default()) {
@@ -162,7 +161,7 @@ impl Patient<'_> {
         }
     }
 
-    /// Whether someone means to use it: it is configured, its key is in the environment, or the default model is there.
+    /// Whether the provider is in use: it is configured, its key is in the environment, or it has the default model.
     fn is_used(&self, provider: &Provider) -> bool {
         let default = self.config.choose(None, Server::default()).ok();
         let is_default = default.is_some_and(|chosen| {

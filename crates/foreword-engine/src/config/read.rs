@@ -1,4 +1,4 @@
-//! From the text of a configuration to values that can be used. What is wrong is told with its line; a key is never quoted.
+//! Reads the configuration file. Errors have line numbers; a key is never quoted.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::provider::{self, Provider};
 use super::tools::ToolRules;
 use crate::settings::{SearchSettings, SessionSettings, checked, explained, joined, line_of, line_of_key};
 
-/// A configuration that cannot be used.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct ConfigError {
-    /// Where in the file, from 1.
+    /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong there, and what to write instead.
+    /// The error and what is expected.
     pub what: String,
 }
 
@@ -68,7 +68,7 @@ struct Entry {
     models: Vec<String>,
 }
 
-/// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Whatever else stands there may be the key itself.
+/// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Any other value may be the key itself.
 fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
     let source = match Value::deserialize(deserializer)? {
         Value::String(word) if word == "none" => Some(KeySource::None),
@@ -89,7 +89,7 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, 
 }
 
 impl Config {
-    /// What holds where nothing is configured.
+    /// The built-in configuration.
     pub fn builtin() -> Result<Self, TableError> {
         let table = ModelTable::builtin()?;
         let (tools, providers) = (ToolRules::default(), provider::known());
@@ -97,7 +97,7 @@ impl Config {
         Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, providers, table })
     }
 
-    /// Reads the text of a configuration.
+    /// Parses a configuration.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         let wrong = |at: usize, what: String| ConfigError { line: line_of(text, at), what };
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
@@ -171,7 +171,7 @@ impl Config {
         Ok(provider)
     }
 
-    /// Adds a model of the user's, or changes a known one.
+    /// Adds or changes a model.
     fn add_model(&mut self, name: &str, mut row: Table) -> Result<(), TableError> {
         let mut name = name;
         let known = self.table.find(name);
