@@ -1,11 +1,11 @@
-//! The Sessions of a vault as markdown files in a visible folder, and saved chats of other programs taken in.
+//! Saves the sessions of a vault as markdown files, and imports saved chats of other programs.
 //!
-//! A file is rewritten whole after every message, in one step: whoever looks sees the old file or the new one. It belongs to the person
-//! whose vault it is. They may move, rename and edit it, so before it is written it is found again, and compared with what was
-//! written last. An edit is taken over; one that cannot be is left where it is, and the Session goes on in a file beside it.
+//! A file is replaced atomically after every message. It belongs to the user, who may move, rename and edit it. Before each write
+//! the file is found again and compared with what was written last. Edits are merged; if that is not possible, the file stays
+//! unchanged and the session continues in a new file.
 //!
-//! Of what was written last, only a hash is kept, with the little that is needed to write it again: the messages are the
-//! Session's own, and keeping a second copy of them would double the cost of every turn.
+//! Of the last version only a hash and some metadata are stored: the messages are in the session, and a second copy would double
+//! the cost of every turn.
 
 mod disk;
 mod find;

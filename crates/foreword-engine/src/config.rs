@@ -1,4 +1,5 @@
-//! What a user has configured: defaults, providers, models. From it, and from the model table, a name becomes a model and the way to it.
+//! The user's configuration: defaults, providers and models. Together with the model table, it resolves a name to a model and a
+//! client configuration.
 //!
 //! ```toml
 //! model = "ollama/qwen3:8b"

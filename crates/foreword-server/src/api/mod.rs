@@ -1,4 +1,4 @@
-//! The HTTP API under `/api/v1`, and the document that describes it.
+//! The HTTP API under `/api/v1` and its OpenAPI document.
 
 mod begin;
 mod catalog;
@@ -36,7 +36,7 @@ use crate::problem::{NOT_STORED, Problem};
 
 pub(crate) use requests::counted;
 
-/// What a handler gives back.
+/// The result of a handler.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 #[derive(OpenApi)]
@@ -52,7 +52,7 @@ pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 )]
 struct Described;
 
-/// How a request shows the server's token.
+/// How a request presents the server's token.
 struct Token;
 
 impl Modify for Token {
@@ -67,7 +67,7 @@ impl Modify for Token {
     }
 }
 
-/// The API with its description.
+/// The routes of the API with their description.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
     let text: Arc<str> = description.to_json().unwrap_or_default().into();
@@ -130,7 +130,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(vault::search))
 }
 
-/// Whether the server is well.
+/// The state of the server.
 #[derive(Serialize, ToSchema)]
 struct Health {
     /// Always `ok`.
@@ -139,14 +139,14 @@ struct Health {
     version: &'static str,
 }
 
-/// The server runs.
+/// Returns whether the server is running.
 #[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(get, path = "/health", tag = "server", security(()), responses((status = 200, body = Health)))]
 async fn health() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The store can be read and written to. Where it cannot, what is wrong.
+/// Returns whether the store can be read and written, or what is wrong.
 #[utoipa::path(get, path = "/ready", tag = "server", responses((status = 200, body = Health), (status = 503, body = Problem)))]
 async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
     app.common
@@ -158,7 +158,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
     Ok(health().await)
 }
 
-/// The same for those who have no token: not a word about the vault.
+/// Returns the same without a token and without details.
 async fn probe(State(app): State<Arc<App>>) -> Answer<Health> {
     ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store does not accept writes; see /api/v1/ready"))
 }
