@@ -133,8 +133,9 @@ pub(crate) struct ChangedAgent {
     system_prompt: String,
 }
 
-/// Changes an agent's system prompt if `If-Match` names its current version. Open sessions keep the old prompt until they reload
-/// their agent.
+/// Changes an agent's system prompt if `If-Match` names its current version.
+///
+/// Open sessions keep the old prompt until they reload their agent.
 #[utoipa::path(patch, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path), ("if-match" = String, Header, description = "the agent's ETag")), request_body = ChangedAgent, responses((status = 204), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn edit_agent(
     State(app): State<Arc<App>>,

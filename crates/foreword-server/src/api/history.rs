@@ -164,8 +164,9 @@ struct Managed {
 /// The largest number of summaries to list.
 const MOST_VIEWS: usize = 100;
 
-/// Returns the summary of older messages and how all summaries were written. Lines of a summary end with the messages they are
-/// from: `[m12]`.
+/// Returns the summary of older messages and how all summaries were written.
+///
+/// Lines of a summary end with the messages they are from: `[m12]`.
 #[utoipa::path(get, path = "/sessions/{session}/summaries", tag = "history", params(("session" = String, Path)), responses((status = 200, body = SummariesView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn summaries(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SummariesView> {
     let id = full_name(&app, session).await?;
