@@ -13,22 +13,22 @@ pub mod period;
 pub mod vectors;
 pub mod words;
 
-/// How many numbers a vector has.
+/// The number of dimensions of a vector.
 pub const DIMENSIONS: usize = 384;
 
-/// A text's meaning, of length 1.
+/// An embedding: a vector of length 1.
 pub type Vector = [f32; DIMENSIONS];
 
-/// What turns texts into vectors.
+/// An embedding model.
 pub trait Embedder {
-    /// Names the model and its version; vectors of different models are never compared.
+    /// The ID of the model and its version. Embeddings of different models are never compared.
     fn id(&self) -> &str;
 
-    /// One vector a text, in order.
+    /// Embeds texts; one vector per text, in order.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError>;
 }
 
-/// Why there are no vectors.
+/// Why embedding failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EmbedError(pub String);

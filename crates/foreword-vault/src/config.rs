@@ -1,23 +1,23 @@
-//! `foreword.toml` at the top of a vault: what its owner wants to be left out. A broken file never keeps a vault from opening.
+//! The vault's settings in `foreword.toml`. An invalid file never prevents opening the vault.
 
 use toml::{Table, Value};
 
 use crate::own::one_line;
 
-/// Where the settings of a vault stand.
+/// The path of the settings file.
 pub const FILE: &str = "foreword.toml";
 
 /// The settings of a vault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Files and folders to leave out, each written as a line of `.gitignore`.
+    /// Files and folders to ignore, in the syntax of `.gitignore`.
     pub exclude: Vec<String>,
-    /// Hosts that pages may be fetched from although their address is private.
+    /// Hosts on a private network from which pages may be fetched.
     pub web_allow: Vec<String>,
 }
 
 impl Config {
-    /// Reads the text of the file: what could be used of it, and what is wrong with the rest.
+    /// Parses the file. Returns the valid settings and the errors.
     pub fn read(text: &str) -> (Self, Vec<String>) {
         let mut table = match text.parse::<Table>() {
             Ok(table) => table,
@@ -45,7 +45,7 @@ impl Config {
     }
 }
 
-/// Takes a list of texts out of `table`, so that what is left over at the end is unknown.
+/// Removes a list of strings from `table`; what remains at the end is unknown.
 fn take(table: &mut Table, section: &str, key: &str, faults: &mut Vec<String>) -> Vec<String> {
     let value = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.remove(key));
     let mut wrong = |found: &Value| {
