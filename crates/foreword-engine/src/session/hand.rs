@@ -1,4 +1,4 @@
-//! What a person does to a session's history by hand: folding it, keeping things, looking at what a fold would take and at the summary.
+//! The user's control of the history: folds, pins and the summary.
 
 use foreword_core::history::MessageId;
 use foreword_core::item::ItemId;
@@ -14,32 +14,32 @@ pub enum PinError {
     /// There is no such message.
     #[error("no message {0} in this session; message names look like m12, see `/summary`")]
     NoMessage(MessageId),
-    /// It names nothing.
+    /// It is neither a message nor an item.
     #[error("{0:?} is neither a message of this session, like m12, nor an attachment")]
     Nothing(String),
-    /// The session says no.
+    /// The session rejects the pin.
     #[error(transparent)]
     Input(#[from] InputError),
 }
 
-/// Something that is kept through every fold.
+/// A pin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pinned {
-    /// A message (`m12`), or an item by its id.
+    /// A message (`m12`), or an item's ID.
     pub what: String,
-    /// The words that are kept of a message.
+    /// The pinned text of a message.
     pub text: Option<String>,
 }
 
 impl Kept {
-    /// What is pinned: messages, then items.
+    /// The pins: messages, then items.
     pub fn pins(&self) -> Vec<Pinned> {
         let (texts, items) = self.session.pins();
         let texts = texts.into_iter().map(|(from, text)| Pinned { what: from.to_string(), text: Some(text) });
         texts.chain(items.into_iter().map(|id| Pinned { what: id.to_string(), text: None })).collect()
     }
 
-    /// Lets go of what was pinned of a message (`m12`), or of an item by its id.
+    /// Removes the pins of a message (`m12`) or an item.
     pub fn unpin(&mut self, what: &str, at_ms: i64) -> Result<(), PinError> {
         let message = what.trim().parse().map(Unpin::Message).ok();
         let unpin = message.or_else(|| what.trim().parse().map(Unpin::Item).ok());
@@ -48,7 +48,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Asks for a fold with the next turn. Whoever writes the summary is told what to look at above all.
+    /// Requests a fold with the next turn. `focus` is the focus of the summary.
     pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), InputError> {
         if let Some(manager) = &mut self.manager {
             manager.focus =
@@ -57,7 +57,7 @@ impl Kept {
         self.tell(Input::Fold, at_ms).map(|_| ())
     }
 
-    /// Keeps a message (`m12`), or an item by its id or its path, through every fold. Gives back what was pinned.
+    /// Pins a message (`m12`), or an item by ID or path. Returns a description of the pin.
     pub fn pin(&mut self, what: &str, at_ms: i64) -> Result<String, PinError> {
         let what = what.trim();
         if let Ok(from) = what.parse::<MessageId>() {

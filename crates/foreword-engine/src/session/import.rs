@@ -1,4 +1,4 @@
-//! A conversation from a file becomes a session.
+//! Imports a conversation from a file as a session.
 
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
@@ -16,16 +16,16 @@ use super::open::OpenSessionError;
 use super::setup::Setup;
 use crate::chats::Imported;
 
-/// What became of a file.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenIn {
     /// The session.
     pub session: String,
-    /// Whether it was there already; then nothing was changed.
+    /// Whether the session existed already and is unchanged.
     pub known: bool,
 }
 
-/// Makes a session of a conversation. The same file leads to the same session, however often it is taken in.
+/// Creates a session from a conversation. Importing the same file again gives the same session.
 pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup: Setup) -> Result<TakenIn, OpenSessionError> {
     let session = name(imported);
     let begun = match store.session(&session) {
@@ -55,7 +55,7 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     }
 }
 
-/// The name of the session of a file: its own, or one made of when and how it begins.
+/// The session ID of a file: its own, or one derived from its time and beginning.
 fn name(imported: &Imported) -> String {
     let ours = &imported.transcript;
     let is_name = |id: &&String| {
@@ -77,7 +77,7 @@ fn first_bytes(hash: Hash) -> [u8; 8] {
     bytes
 }
 
-/// The current texts of what was attached in a conversation that was had elsewhere, where the session had no turn since.
+/// The current texts of an imported conversation's attachments, if the session has had no turn since.
 pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
     if kept.counts().requests > 0 || kept.session().turns() == 0 {
         return Ok(Vec::new());

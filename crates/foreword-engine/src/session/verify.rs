@@ -1,4 +1,4 @@
-//! Everything the store can tell about itself, and what only the engine can: pairs, and whether each request still renders to its bytes.
+//! Verifies the store, the pairing of tool calls, and that each request still renders to its bytes.
 
 use foreword_core::hash::Hash;
 use foreword_core::pairing;
@@ -9,20 +9,20 @@ use super::inspect::Stored;
 use super::setup::Setup;
 use super::told::Told;
 
-/// What was looked at, and what is broken.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verified {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: usize,
-    /// Inputs in their logs.
+    /// The number of inputs.
     pub inputs: u64,
-    /// Requests, each rendered again.
+    /// The number of requests, each rendered again.
     pub requests: u64,
-    /// What is broken.
+    /// The errors.
     pub faults: Vec<Fault>,
 }
 
-/// Looks at everything. `each` is told how many requests were looked at, of how many.
+/// Verifies everything. `each` receives the number of verified requests and of all requests.
 pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verified, StoreError> {
     let mut verified = Verified { faults: store.check()?, ..Verified::default() };
     let sessions = store.sessions()?;

@@ -1,4 +1,4 @@
-//! From the text of a template to plain values. Nothing is fatal: what cannot be understood is left out and named.
+//! Parses templates. Errors are never fatal: invalid parts are ignored and reported.
 
 use foreword_vault::frontmatter;
 use jiff::civil::Weekday;
@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use super::{Flaw, Given, Named, Runs, Step, WEEK_START, Writer};
 
-/// What a template says.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parsed {
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// How many runs stay word for word, where it says.
+    /// The number of turns that stay unchanged, if set.
     pub passthrough_runs: Option<Runs>,
-    /// Below this size of the history nothing is managed, where it says.
+    /// The smallest history size for summaries, if set.
     pub token_threshold: Option<u64>,
-    /// How many runs are looked at, where it says.
+    /// The number of turns to read, if set.
     pub recent_runs: Option<Runs>,
-    /// Who writes, where it says.
+    /// The model, if set.
     pub model: Option<Writer>,
-    /// For placeholders and for what holds a week.
+    /// The first day of the week, for placeholders and weekly outputs.
     #[serde(serialize_with = "weekday")]
     pub week_start_day: Weekday,
-    /// What the chat model is told.
+    /// Instructions for the chat model.
     pub chat_instructions: Option<String>,
-    /// What whoever writes a step is told.
+    /// Instructions for the summarizing model.
     pub context_instructions: Option<String>,
-    /// What is to be written.
+    /// The steps.
     pub steps: Vec<Step>,
-    /// What it asks for and does not get.
+    /// The errors.
     pub flaws: Vec<Flaw>,
 }
 
@@ -43,10 +43,10 @@ const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday",
 const CHAT: &str = "chat instructions";
 const CONTEXT: &str = "context instructions";
 
-/// More steps than this are not looked at: each may be a call of a model.
+/// The largest number of steps: each may be a model call.
 const MOST_STEPS: usize = 16;
 
-/// Reads a template.
+/// Parses a template.
 pub fn parse(text: &str) -> Parsed {
     let head = frontmatter::read(text);
     let mut parsed = Parsed {
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Parsed {
     parsed
 }
 
-/// `-` and `_` are alike, and so is case.
+/// Normalizes a name: case is ignored, and `-` equals `_`.
 fn plain(name: &str) -> String {
     name.trim().to_lowercase().replace('-', "_")
 }
@@ -193,7 +193,7 @@ fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `file: a.md`, `variable: x`, `a.md` or `[[a]]`.
+/// Parses `file: a.md`, `variable: x`, `a.md` or `[[a]]`.
 fn named(value: &str) -> Result<Named, String> {
     let after = |word: &str| value.strip_prefix(word).map(|rest| rest.trim_start().trim_start_matches(':').trim());
     let what = match (after("variable"), after("file")) {
@@ -211,7 +211,7 @@ fn link(path: &str) -> &str {
     path.strip_prefix("[[").and_then(|path| path.strip_suffix("]]")).unwrap_or(path).trim_matches('"')
 }
 
-/// The first fenced block that is JSON or YAML: the shape that is wished for.
+/// The first JSON or YAML code block: the requested schema.
 fn shape(text: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find("```").map(|at| at + from) {
@@ -235,7 +235,7 @@ struct Section<'a> {
     lines: Vec<&'a str>,
 }
 
-/// What stands under each `##`; code is not looked at for headings.
+/// The sections (`##`), ignoring headings in code blocks.
 fn sections(body: &str, first_line: usize) -> Vec<Section<'_>> {
     let mut found = vec![Section { name: None, line: first_line.saturating_sub(1), lines: Vec::new() }];
     let mut fenced = false;

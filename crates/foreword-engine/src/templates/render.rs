@@ -1,29 +1,29 @@
-//! Filling in the placeholders of a template. A missing one renders empty and is noted; a template that cannot be read stays as it is.
+//! Fills in the placeholders of a template. A missing value is empty and reported; an invalid template is unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// A text with its placeholders filled in.
+/// A rendered text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// Placeholders that nothing was there for.
+    /// Placeholders without a value.
     pub missing: Vec<String>,
-    /// Why it is as it was.
+    /// Why rendering failed.
     pub failed: Option<String>,
 }
 
-/// So many steps of a template's own logic, and so many bytes, are enough for any text.
+/// The step and size limits of a template's own logic.
 const FUEL: u64 = 20_000;
 const MOST_BYTES: usize = 1 << 20;
 
-/// Stands for a value while the template runs, so that no value is copied by it and none is read as a template.
+/// Marks a value during rendering, so that values are not copied and not interpreted.
 const MARK: char = '\u{fdd0}';
 
-/// Fills in.
+/// Renders a template.
 pub fn render(template: &str, values: &BTreeMap<String, String>) -> Rendered {
     if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
         return Rendered { text: template.to_owned(), ..Rendered::default() };

@@ -37,59 +37,59 @@ pub enum ClaimKind {
 /// Something in a vault that has no effect until the user allows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// Stays the same while the content changes: `server:cook/weather`.
+    /// Its ID, which is stable while the content changes: `server:cook/weather`.
     pub id: String,
-    /// What it would enable.
+    /// What it enables.
     pub kind: ClaimKind,
-    /// For people, in one line.
+    /// A one-line title.
     pub title: String,
-    /// What would happen, line by line.
+    /// The effects, line by line.
     pub effects: Vec<String>,
     /// The file or folder in the vault.
     pub file: String,
-    /// Exactly what the decision is bound to.
+    /// The content that a decision applies to.
     pub content: String,
-    /// Whether it starts a program, which can be given the network and the home folder.
+    /// Whether it starts a program, which can be given access to the network and the home folder.
     pub program: bool,
 }
 
 impl Claim {
-    /// What the decision is bound to.
+    /// The hash of the content.
     pub fn hash(&self) -> Hash {
         Hash::of(&self.content)
     }
 }
 
-/// The id of a tool server's claim.
+/// The ID of a tool server's claim.
 pub(super) fn server_id(agent: &str, server: &str) -> String {
     format!("server:{agent}/{server}")
 }
 
-/// The file of the template that a claim is about.
+/// The file of a template's claim.
 pub(super) fn template_path(id: &str) -> Option<&str> {
     id.strip_prefix("template:")
 }
 
-/// A text from the vault on one line, with its ends marked, so that it cannot be taken for another line of the question.
+/// Quoted text from the vault on one line, so that it cannot imitate other lines of the question.
 fn quoted(text: &str) -> String {
     json::to_string(&text.into())
 }
 
-/// A name from the vault, which may stand in a title: on one line.
+/// A name from the vault on one line, for titles.
 fn named(name: &str) -> String {
     name.replace(|c: char| is_line_end(c) || c.is_control(), "\u{fffd}")
 }
 
-/// The id of the claim of instructions.
+/// The ID of the claim about instructions.
 const INSTRUCTIONS: &str = "instructions";
 
-/// The id of the claim of internal hosts.
+/// The ID of the claim about internal hosts.
 pub(super) const INTERNAL_HOSTS: &str = "internal-hosts";
 
-/// The id of the claim of state.
+/// The ID of the claim about state.
 pub(super) const STATE: &str = "state";
 
-/// Everything in a vault that waits for the user, but for its state.
+/// All claims of a vault except its state.
 pub(super) fn all(vault: &Vault) -> Vec<Claim> {
     let mut claims = servers(vault);
     claims.extend(project_pages(vault));
@@ -172,7 +172,7 @@ fn project_pages(vault: &Vault) -> Vec<Claim> {
     projects::list(vault).into_iter().filter_map(pages).collect()
 }
 
-/// The pages of a project; none where it names none.
+/// The web pages of a project, if it has any.
 pub(super) fn project(name: &str, file: &str, attachments: &[Attachment]) -> Option<Claim> {
     let urls = attachments.iter().filter_map(|attachment| match attachment {
         Attachment::Url(url) => Some(url.clone()),
@@ -190,7 +190,7 @@ pub(super) fn project(name: &str, file: &str, attachments: &[Attachment]) -> Opt
     })
 }
 
-/// Hosts that pages may be fetched from although their address is private.
+/// Hosts on a private network from which pages may be fetched.
 pub(super) fn internal_hosts(hosts: &[String]) -> Option<Claim> {
     (!hosts.is_empty()).then(|| Claim {
         id: INTERNAL_HOSTS.to_owned(),
@@ -231,7 +231,7 @@ fn templates(vault: &Vault) -> Vec<Claim> {
     claims.collect()
 }
 
-/// The memory file and rule files of a vault; none where there are none.
+/// The memory file and rule files of a vault, if there are any.
 pub(super) fn instructions(vault: &Vault) -> Option<Claim> {
     let memory = memory::of(vault);
     let imported = OnDisk::new(vault.root()).map(|files| {
