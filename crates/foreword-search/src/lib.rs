@@ -1,8 +1,8 @@
-//! The right items, found on the user's own machine: chunks, keywords, vectors, and how they are put together.
+//! Search on the user's own machine: chunks, keywords, embeddings, and their combination.
 //!
-//! `chunk` cuts items and notes; `words` and `keyword` find by words; `vectors` finds by meaning; `fuse` joins the two; `index` is
-//! all of it over documents that come and go; `embeddings` keeps vectors by content so that nothing is embedded twice; `period`
-//! reads time ranges. The model that makes vectors is behind [`Embedder`].
+//! `chunk` splits items and notes; `words` and `keyword` are keyword search; `vectors` is semantic search; `fuse` combines both;
+//! `index` combines everything for documents that change; `embeddings` caches embeddings by content; `period` parses time ranges.
+//! The embedding model is behind [`Embedder`].
 
 pub mod chunk;
 pub mod embeddings;

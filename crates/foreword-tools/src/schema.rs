@@ -1,8 +1,8 @@
-//! Whether arguments fit a tool's JSON schema, said so that a model can repair them.
+//! Checks arguments against a tool's JSON schema, with messages that help a model to correct them.
 //!
-//! A validator of our own, because schemas come from outside: every check is bounded in steps and depth, nothing is ever fetched, and
-//! each message names the place, what was found there, and what is allowed. It reads what tool schemas are made of (2020-12, and what
-//! older drafts did otherwise); a keyword that it does not know allows everything.
+//! This is our own validator because schemas are untrusted: steps and depth are limited, nothing is fetched, and each message names
+//! the position, the value and what is allowed. It supports the keywords that tool schemas use (2020-12 and older drafts) and
+//! ignores unknown ones.
 
 mod reference;
 mod scalar;

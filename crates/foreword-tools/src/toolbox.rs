@@ -1,9 +1,8 @@
-//! Every tool of a session behind one thing, whoever runs it. A call goes the same way for all: find the tool, check the arguments, ask
-//! the person where it must, run, cap.
+//! The toolbox: all tools of a session. Every call takes the same path: find the tool, check the arguments, ask for approval if
+//! required, run, limit the output.
 //!
-//! A tool of a server runs only as the person has accepted it. The server's list is brought up to date before each call and again after each
-//! question, and a tool that is new or has changed is a question of its own, whatever was allowed before. Until it is answered, the model
-//! is shown the tool as it was accepted.
+//! A tool of a server runs only as the user accepted it. The server's list is refreshed before each call and after each question,
+//! and a new or changed tool requires approval, whatever was allowed before. Until then, the model sees the accepted version.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-//! The managed history: what a template asks for is written by a model, checked, and put in the place of old runs.
+//! The managed history: a model writes the summary that a template defines; it is checked and replaces old turns.
 //!
-//! [`manage`] is a function of a template, the summaries so far, the conversation and the latest input; it keeps no state. Whatever
-//! goes wrong, the turn goes on with the history as it is and the reason is on record: nothing that is not a summary ever becomes one.
+//! [`manage`] is a stateless function of a template, earlier summaries, the conversation and the latest message. If anything fails,
+//! the turn continues with the full history, and the reason is recorded.
 
 mod judge;
 mod prompt;
