@@ -39,12 +39,12 @@ use weights::Weights;
 pub struct ChatModelError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     #[source]
     pub fault: Fault,
 }
 
-/// What is wrong with a model file.
+/// An error in a model file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read.
@@ -61,7 +61,7 @@ pub enum Fault {
     Setting {
         /// The setting.
         key: String,
-        /// What stands there.
+        /// The value found.
         found: String,
         /// What should.
         expected: String,

@@ -22,7 +22,7 @@ const MAX_DEPTH: u32 = 4;
 
 pub use tensors::{Encoding, Tensor, Tensors};
 
-/// What is wrong with a GGUF file.
+/// An error in a GGUF file.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
     /// The disk failed.
@@ -48,7 +48,7 @@ pub enum GgufError {
         at: u64,
         /// Its size.
         needed: u64,
-        /// What is left of the file.
+        /// The remaining bytes of the file.
         left: u64,
     },
     /// A length that no real file has.
@@ -165,7 +165,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// The whole number that stands at `key`.
+    /// The integer at `key`.
     pub fn whole(&self, key: &str) -> Option<u64> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a whole number in the range")]
         self.numbers

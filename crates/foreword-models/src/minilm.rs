@@ -45,7 +45,7 @@ pub enum ModelError {
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         found: String,
     },
     /// A tensor is not there, or not as it should be.
@@ -65,7 +65,7 @@ pub enum ModelError {
         path: PathBuf,
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
         /// What should.
         expected: String,
@@ -75,7 +75,7 @@ pub enum ModelError {
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: WordPieceError,
     },
 }

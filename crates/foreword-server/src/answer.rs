@@ -81,7 +81,7 @@ impl Tools {
         self.bench.toolbox().set_asking(asking);
     }
 
-    /// What is missing, and why: a server each.
+    /// Servers that are not available, and why.
     pub(crate) fn problems(&mut self) -> Vec<(String, String)> {
         let withheld = self.withheld.iter().map(|name| {
             (
@@ -93,7 +93,7 @@ impl Tools {
         withheld.chain(self.bench.toolbox().problems().into_iter().map(|problem| (problem.server, problem.message))).collect()
     }
 
-    /// Tells a session of tools that came or went since it was last told.
+    /// Updates a session after tools were added or removed.
     pub(crate) fn update(&mut self, kept: &mut Kept) -> Result<(), Problem> {
         if kept.setup().is_embedded() {
             return Ok(());
@@ -107,7 +107,7 @@ impl Tools {
     }
 }
 
-/// Whoever answers.
+/// The model of a session.
 pub(crate) enum Voice {
     /// Here: the model that comes with Foreword, or a script.
     Here(Box<dyn Speaker + Send>),
@@ -115,7 +115,7 @@ pub(crate) enum Voice {
     There(Arc<Client>),
 }
 
-/// Whoever answers. A script is read anew each time; a model stays, as it may remember the last prompt.
+/// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
 pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop: &Stop) -> Result<Voice, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
@@ -151,7 +151,7 @@ pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Cli
 }
 
 impl Voice {
-    /// The same for a caller of the gateway: a provider that is spoken to with its key; none where it is this one.
+    /// The same for a gateway client: a provider used with the client's key; `None` if this one can be used.
     pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
         match self {
             Self::There(client) => Ok(Some(Self::There(for_caller(Arc::clone(client), caller)?))),

@@ -84,7 +84,7 @@ impl App {
 /// How often it is looked whether the store takes what it is given.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells on standard error when the store stops taking what it is given, and when it does again.
+/// Reports on standard error when the store stops accepting writes, and when it accepts them again.
 fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
     let (weak, mut was) = (Arc::downgrade(common), Health::Well);
     let look = move || {
@@ -135,7 +135,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The vault, looked at again where that was some time ago and nobody is reading it.
+    /// The vault, refreshed if the last refresh was some time ago and nobody is reading it.
     pub(crate) fn vault(&self) -> Arc<Vault> {
         self.vault_once(|_, looked| looked.elapsed() > FRESH)
     }

@@ -21,8 +21,8 @@ pub(crate) enum Wants {
 /// Who a request of the gateway comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// It has the token or one of our keys (or none is needed), and may use everything of the gateway. It may bring its own provider key
-    /// beside that, which is then the one that is used.
+    /// It has the token or one of our keys (or none is required), and may use the whole gateway. If it also brings a provider key,
+    /// that key is used.
     Known(Option<Secret>),
     /// It brings a provider's key and nothing else: only that key is used for it, and sessions of others are closed to it.
     OwnKey(Secret),
@@ -114,7 +114,7 @@ fn secrets(headers: &HeaderMap) -> Result<Vec<&str>, Problem> {
     Ok(found)
 }
 
-/// What stands behind `Bearer`, whose letters may be of any case.
+/// The value after `Bearer`, ignoring case.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, text) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(text)

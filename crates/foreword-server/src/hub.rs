@@ -23,7 +23,7 @@ use crate::problem::{CONFLICT, INTERNAL, Problem, TOO_MANY, UNAVAILABLE};
 /// Jobs that may wait for a session.
 const WAITING: usize = 16;
 
-/// What is known of an open session outside of its thread.
+/// The handle of an open session, outside of its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// Set to end the turn that runs.
@@ -52,7 +52,7 @@ impl Line {
         begun.then(|| Running(Arc::clone(&self.running)))
     }
 
-    /// The event behind which the turn that runs is told, as a stream takes it.
+    /// The event after which the running turn's events follow.
     pub(crate) fn turn_event(&self) -> Option<String> {
         let began = self.began.load(Ordering::Acquire);
         (began > 0 && self.running.load(Ordering::Acquire)).then(|| self.feed.id(began))
@@ -161,7 +161,7 @@ impl Hub {
         }
     }
 
-    /// What is needed to do something to a session that is open.
+    /// The desk of an open session.
     pub(crate) fn desk(&self, session: &str) -> Option<Arc<Mutex<Desk>>> {
         self.open().get(session).map(|open| Arc::clone(&open.desk))
     }
@@ -205,7 +205,7 @@ impl Hub {
         self.open().get(session).is_some_and(|open| open.line.running.load(Ordering::Acquire))
     }
 
-    /// Tells whoever looks at a session that it went on.
+    /// Notifies clients that a session changed.
     pub(crate) fn changed(&self, session: &str) {
         let feed = self.open().get(session).map(|open| Arc::clone(&open.line.feed));
         if let Some(feed) = feed.filter(|feed| feed.is_heard()) {
@@ -218,7 +218,7 @@ impl Hub {
         self.open().get(session).map(|open| open.line.clone())
     }
 
-    /// Runs a turn of a session. Gives back the event after which it is told of, as soon as nothing but the model can go wrong.
+    /// Runs a turn. Returns the event after which its events follow, once only the model can fail.
     pub(crate) async fn turn(&self, session: &str, turn: Turn) -> Result<(Line, u64), Problem> {
         let line = self.line(session)?;
         let running = line.begin().ok_or_else(|| answering(session))?;

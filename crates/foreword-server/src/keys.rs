@@ -1,5 +1,5 @@
-//! Keys for programs that use the gateway: each with a name, shown once, kept as a hash outside of every vault. They open `/v1` and
-//! nothing else.
+//! Keys for programs that use the gateway: each has a name, is shown once, and is stored as a hash outside of every vault. They
+//! give access only to `/v1`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -38,7 +38,7 @@ pub enum KeysError {
     /// The file.
     #[error("cannot use the keys in {0}: {1}")]
     File(PathBuf, io::Error),
-    /// Something else is in it.
+    /// The file is invalid.
     #[error("{0} is not a valid key file ({1}); delete it and create new keys with `foreword keys new`")]
     Damaged(PathBuf, serde_json::Error),
     /// A name.
@@ -82,7 +82,7 @@ impl Keys {
         serde_json::from_str(&text).map_err(|error| KeysError::Damaged(self.file.clone(), error))
     }
 
-    /// A new key: its name and its text, which is not kept.
+    /// Creates a key. Returns its name and its text, which is not stored.
     pub fn create(&self, name: Option<&str>) -> Result<(String, String), KeysError> {
         let _lock = self.lock()?;
         let mut keys = self.list()?;
@@ -116,7 +116,7 @@ impl Keys {
         self.audit.record(AuditEvent::KeyDeleted { name: name.to_owned() }).map_err(|error| self.wrong(error))
     }
 
-    /// Whether a text is one of the keys. All of them are compared, so that the time it takes tells nothing.
+    /// Whether a text is one of the keys. All keys are compared, so that the timing reveals nothing.
     pub(crate) fn has(&self, text: &str) -> bool {
         if !text.starts_with(PREFIX) {
             return false;

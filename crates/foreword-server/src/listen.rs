@@ -1,4 +1,4 @@
-//! Taking connections: each within its limits, and an end that lets what is under way finish.
+//! Accepts connections within limits, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ impl Server {
         self.listener.local_addr().ok()
     }
 
-    /// Serves until `end` comes. What is under way then has some seconds; turns that run are stopped and kept.
+    /// Serves until `end` completes. Pending requests then have some seconds; running turns are stopped and saved.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let Self { listener, app, router } = self;
         let limits = app.config.limits;

@@ -8,10 +8,10 @@ use foreword_engine::session::Hash;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// Sessions that are remembered. Of one that was forgotten, nobody has proof; it is closed to all who have no key of ours.
+/// The largest number of remembered sessions. A forgotten one is closed to clients without a key of ours.
 const MAX_OWNED: usize = 20_000;
 
-/// Which session belongs to whom. It is kept in memory only, so that nothing of a provider's key is stored.
+/// The owners of sessions, in memory only, so that nothing derived from a provider's key is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(Mutex<HashMap<String, Hash>>);
 

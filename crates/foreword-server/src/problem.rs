@@ -66,7 +66,7 @@ impl Problem {
     }
 }
 
-/// Who is told what went wrong.
+/// The format of error responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hearer {
     /// A client of the gateway: it reads the errors of the API it speaks.
@@ -76,7 +76,7 @@ pub(crate) enum Hearer {
 }
 
 impl Hearer {
-    /// Whoever sends such a request.
+    /// The format for a request.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         let Some(path) = uri.path().strip_prefix("/v1/") else { return Self::Anyone };
         let is = |api: &str| path == api || path.strip_prefix(api).is_some_and(|rest| rest.starts_with('/'));
@@ -88,7 +88,7 @@ impl Hearer {
         })
     }
 
-    /// What it is told.
+    /// The response for a problem.
     pub(crate) fn told(self, problem: Problem) -> Response {
         match self {
             Self::Client(front) => (problem.status(), Json(front.error(problem.status, &problem.detail))).into_response(),

@@ -1,4 +1,4 @@
-//! What a person sets in a session that is there: how turns are carried, who answers, what is sent of older messages, when they are asked.
+//! Changes the settings of an existing session: mode, model, history and approvals.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Desk {
         Ok(self.hands.as_ref().map(Tools::asking).or(self.asking).unwrap_or_else(usual))
     }
 
-    /// Puts its requests together in another way from here on. What is not said stays as it is.
+    /// Changes session settings. Missing ones are unchanged.
     pub(crate) fn set_settings(&mut self, settings: &SessionSettings) -> Result<(), Problem> {
         let shelf = self.common.shelf();
         if self.kept()?.change_settings(settings, &shelf, now_ms())? {
@@ -65,7 +65,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Goes on with the session's agent as its files are now. What joins every session from now on joins this one.
+    /// Reloads the session's agent from its files. New items with the include mode `always` join the session.
     pub(crate) fn take_agent(&mut self) -> Result<(), Problem> {
         let common = Arc::clone(&self.common);
         let kept = self.kept()?;
@@ -107,7 +107,7 @@ impl Desk {
     }
 }
 
-/// Whether a summary stands for older messages.
+/// Whether the session has a managed history.
 pub(crate) fn is_managed(setup: &Setup) -> bool {
     matches!(setup.settings.history, HistoryPolicy::Managed { .. })
 }

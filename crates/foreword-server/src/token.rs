@@ -62,7 +62,7 @@ pub enum TokenError {
     /// The file.
     #[error("cannot store the server's token in {0}: {1}")]
     File(PathBuf, io::Error),
-    /// Something else is in it.
+    /// The file is invalid.
     #[error("{0} is not a valid token file; delete it, and the next start creates a new one")]
     Damaged(PathBuf),
     /// Others may have read it.
@@ -88,7 +88,7 @@ pub(crate) fn random(prefix: &str) -> Result<String, TokenError> {
     Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// Compares by hashes, and all of their bytes, so that the time it takes tells nothing.
+/// Compares all bytes of the hashes, so that the timing reveals nothing.
 pub(crate) fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
@@ -109,7 +109,7 @@ impl Token {
         }
     }
 
-    /// The token in the folder for state; a new one where there is none.
+    /// The token in the state folder, created if missing.
     pub fn open(state: &Path) -> Result<Self, TokenError> {
         let file = file(state);
         // Of two servers that start at once, the first makes the token of both.

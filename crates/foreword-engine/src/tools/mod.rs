@@ -31,7 +31,7 @@ use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// All that a session over a vault has; `outputs` are what its tools gave back so far.
+/// All tools of a session over a vault; `outputs` returns earlier tool outputs.
 pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
     vec![
         Box::new(local_search::LocalSearch::new(desk.clone())),
@@ -49,7 +49,7 @@ pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
 enum Reach {
     /// It reads what the session may read anyway.
     Reads,
-    /// It reads, and tells somebody outside that it does.
+    /// It reads, and contacts another server.
     ReadsOutside,
     /// It changes the vault.
     Writes,
@@ -74,14 +74,14 @@ fn described(name: &str, reach: Reach, description: &str, parameters: &Value, re
     }
 }
 
-/// The arguments of a call. The toolbox has checked them against the schema; whoever calls without it is told here.
+/// Parses the arguments of a call. The toolbox has checked them already; other callers get an error.
 fn read<'a, T: Deserialize<'a>>(arguments: &'a Value) -> Result<T, String> {
     T::deserialize(arguments).map_err(|error| {
         format!("The arguments do not fit this tool: {error}. Call it again with arguments as its schema has them.")
     })
 }
 
-/// What a tool gives back. What went wrong may quote an argument, so it is held to a few lines.
+/// A tool's output. Errors may quote an argument, so they are limited to a few lines.
 fn output(outcome: Result<String, String>) -> Output {
     const MOST_FAULT_BYTES: usize = 2_000;
     match outcome {
