@@ -1,7 +1,7 @@
-//! Facts: the exact things in a text that a summary must not lose. A path with one letter wrong is no path.
+//! Facts: the exact things in a text that a summary must not lose, such as file paths.
 //!
-//! They are told by their shape alone, in one pass, so that the same text has the same facts everywhere and no text is slow: file
-//! paths, URLs, numbers with their units, identifiers and dates; and, by a few words, sentences that state a goal, a decision or an open question.
+//! They are recognized by their form in one pass, so the result does not depend on context: file paths, URLs, numbers with units,
+//! identifiers and dates; and, by key phrases, sentences with a goal, a decision or an open question.
 
 mod shape;
 mod statement;

@@ -1,4 +1,4 @@
-//! How many tokens an image takes: each provider has a rule of its own, by the image's width and height.
+//! The token cost of images: each provider has its own rule, based on width and height.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
-//! What stands in a prompt for the part of the conversation that is not shown any more, written down by the engine as it happens.
+//! The engine's summary of conversation parts that are no longer shown, recorded as the conversation happens.
 //!
-//! It has four parts, and no model is needed for any of them: what was said (the start of each message), the progress (what was read,
-//! written, decided and finished, at which Version, so that nothing is done twice), what must be kept exactly, and what the user
-//! pinned. Where a model wrote a summary, that stands in front and the other parts add what it left out. Every line ends with the
-//! id of the message it came from. All of it is told as a record inside its own block, never as an instruction.
+//! It has four parts and needs no model: the messages (the start of each one), the progress (what was read, written, decided and
+//! finished, at which Version, so that nothing is done twice), exact facts, and the user's pins. If a model has written a summary,
+//! it comes first and the other parts add what it lacks. Each line ends with the ID of its message. The summary is a record inside
+//! its own block, never an instruction.
 
 mod check;
 mod cite;

@@ -1,8 +1,7 @@
-//! The embedded chat model: SmolLM2-135M-Instruct from a GGUF file, in this process, on the processor.
+//! The embedded chat model: SmolLM2-135M-Instruct from a GGUF file, run in this process on the CPU.
 //!
-//! It is there so that everything works without an account or a server. Any file of the same architecture, encodings and template can be used.
-//! What is here is fast because weights stay in the few bits that the file has, and because a [`Chat`] evaluates only what is new in
-//! a prompt.
+//! It lets everything work without an account or a server. Any file with the same architecture, encodings and template can be used.
+//! It is fast because weights keep the few bits of the file, and because a [`Chat`] evaluates only the new part of a prompt.
 
 mod cache;
 mod chat;

@@ -1,7 +1,7 @@
-//! Sentence embeddings by all-MiniLM-L6-v2: texts that mean the same get vectors that point the same way.
+//! Sentence embeddings with all-MiniLM-L6-v2: texts with similar meaning get similar vectors.
 //!
-//! The model is small enough to write out: six layers of products, attention and normalisation. What is here is fast because of what it leaves
-//! out: no padding, no copies between layers, no locks between threads that have a text each.
+//! The model is small enough for its own implementation: six layers of matrix products, attention and normalization. It is fast
+//! because it avoids padding, copies between layers, and locks between threads with separate texts.
 
 mod encoder;
 mod team;

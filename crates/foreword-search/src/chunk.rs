@@ -1,8 +1,8 @@
-//! Cuts items and notes into chunks: texts short enough that one vector can stand for each.
+//! Splits items and notes into chunks that are short enough for one embedding.
 //!
-//! There are two ways to cut an item. [`seed_chunks`] is the plain format of the `semantic` strategy; [`item_chunks`] is what `hybrid`
-//! reads: names as words, a tool's parameters, no piece longer than the model can see. The chunker's id is part of an embedding's key,
-//! so a change here changes an id below.
+//! There are two ways to split an item: [`seed_chunks`] is the plain format of the `semantic` strategy; [`item_chunks`] is for
+//! `hybrid`: names as words, a tool's parameters, no chunk longer than the model's input. The chunker's ID is part of an
+//! embedding's key, so change the ID below with every change of the result.
 
 use std::ops::Range;
 

@@ -1,14 +1,14 @@
-//! Vectors on disk, by what they were made from, so that nothing unchanged is embedded twice: in no session, after no rename.
+//! A cache of embeddings on disk, keyed by content, so that unchanged text is never embedded twice.
 //!
-//! The folder holds three files (`format.rs` has their bytes):
+//! The folder contains three files (see `format.rs`):
 //!
-//! - `embeddings.keys`: a header, then one short record a vector, in the order of their slots. It is read whole when the cache opens.
-//! - `vectors-<generation>.f32`: the vectors, one a slot, read when they are asked for. The header names the generation.
-//! - `embeddings.lock`: locked by whoever writes. Readers never wait.
+//! - `embeddings.keys`: a header, then one short record per vector, in the order of their slots. It is read completely when opened.
+//! - `vectors-<generation>.f32`: the vectors, one per slot, read on demand. The header names the generation.
+//! - `embeddings.lock`: locked by the writer. Readers never wait.
 //!
-//! Vectors are written before their records, and both only at the end, so whatever is cut short leaves a prefix that is whole. Every
-//! record has a sum over its key and its vector, checked whenever the vector is read: a damaged one is not there. Tidying up
-//! writes a new generation and puts it in place by one rename. Nothing is synced on the way: what a power failure takes is embedded
+//! Vectors are written before their records, and both only at the end of the files, so an interrupted write leaves a valid prefix.
+//! Each record has a checksum over its key and vector, checked on every read: damaged vectors are treated as missing. Compaction
+//! writes a new generation and renames it into place. Nothing is synced to disk: vectors lost in a power failure are computed
 //! again.
 
 mod disk;

@@ -1,7 +1,7 @@
-//! Finds chunks by their words: an inverted index in memory, scored by BM25 over weighted fields.
+//! Keyword search: an inverted index in memory, scored by BM25 over weighted fields.
 //!
-//! Postings are in no order, because scores are gathered in one array over all rows: so a chunk comes and goes at the cost of its own
-//! words, and an index after many edits scores exactly as one built from scratch.
+//! Postings are unordered, because scores are collected in an array over all rows. So adding or removing a chunk costs only its own
+//! words, and an index after many edits gives the same scores as a new one.
 
 use std::collections::{HashMap, HashSet};
 

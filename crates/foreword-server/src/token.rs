@@ -1,10 +1,10 @@
-//! The server's token, and what is made from it for the page: codes that work once, and keys that a browser holds.
+//! The server's token, and the sign-in secrets derived from it: one-time codes, and keys of browsers.
 //!
-//! The token is one file outside of every vault. It holds the token itself and not its hash, because programs of the same user have to
-//! present it: `foreword keys url` makes a code from it, `foreword keys token` prints it for scripts. The file has mode 0600 in a folder
-//! of mode 0700, so whoever can read it can also read the vault.
+//! The token is a file outside of every vault. It contains the token itself and not its hash, because programs of the same user
+//! need it: `foreword keys url` derives a code from it, and `foreword keys token` prints it for scripts. The file has mode 0600 in
+//! a folder with mode 0700.
 //!
-//! Codes and page keys carry a signature by the token. They need no list on disk, work after a restart, and end with the token.
+//! Codes and page keys are signed with the token. They need no list on disk, survive a restart, and become invalid with the token.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,13 +1,12 @@
-//! What is on its way into the database: files beside it that take a write at once, so that the database can take many of them together a
-//! little later.
+//! The journal: files beside the database that accept writes at once, so that the database can write many of them together a little
+//! later.
 //!
-//! What was written to a file is there when the process ends, however it ends. There are two files, written by turns: while what stands in
-//! one is taken into the database, what comes goes to the other. The database keeps how far it has taken them in, in the same transaction,
-//! so that whoever finds files that nobody holds takes the rest in once.
+//! Entries survive a process crash. There are two files, used in turn: while the entries of one are written to the database, new
+//! ones go to the other. The database stores how far they were written, in the same transaction, so that after a crash another
+//! process writes the rest exactly once.
 //!
-//! The bytes of a write come first, with an empty head behind them, and its head last: a write that a process did not finish has an empty
-//! head, and whatever else does not fit its sum is damaged. Damaged files are set aside, never removed, and what could not be taken in is
-//! put on record.
+//! An entry's data is written first, followed by an empty header, and its own header last: an unfinished entry has an empty header,
+//! and any other mismatch with its checksum is damage. Damaged files are set aside, never deleted, and losses are recorded.
 
 use std::fs::{self, File};
 use std::io;

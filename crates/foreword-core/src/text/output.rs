@@ -1,8 +1,8 @@
-//! Tool output, made fit for a prompt: what a terminal would show at the end, without repeats, cut to size.
+//! Reduces tool output for a prompt: what a terminal would finally show, without repeats, cut to size.
 //!
-//! Programs write for a screen: colours, progress bars, the same line a thousand times. None of it helps a model, and all
-//! of it costs. Every line that a person would see stays; lines that only look alike are data. The whole output is kept elsewhere; what is
-//! cut says where.
+//! Programs write for a screen: colours, progress bars, thousands of identical lines, which cost tokens and do not help a model.
+//! Every distinct line is kept; lines that are only similar are data. The full output is stored elsewhere, and a cut output says
+//! where.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
-//! The tools that come with a session over a vault: finding and reading notes, pages and earlier outputs, and writing a note.
+//! The built-in tools of a session over a vault: finding and reading notes, web pages and earlier outputs, and writing notes.
 //!
-//! One file a tool. A tool's description is what a model chooses it by, so it says when to use it and when not. What a tool gives back is plain
-//! text that fits what the session gives a tool's output, and says what was left out and how to get it; the core puts it behind the fence. Lines
-//! of our own stand where no text of a note can: above it, or outside of its quote.
+//! Each tool has its own file. A tool's description says when to use it and when not. Its output is plain text within the session's
+//! limit, and says what was left out and how to get it; the core escapes it. The tool's own lines are placed where no text of a
+//! note can be: above the note, or outside of its quote.
 
 mod desk;
 mod file_tree;

@@ -1,5 +1,5 @@
-//! What the files of a vault ask for beyond being read: programs, addresses, instructions, state. Each is a claim that has no effect
-//! until the user allows it.
+//! Claims: what the files of a vault ask for, such as programs, URLs, instructions and state. A claim has no effect until the user
+//! allows it.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Workspace trust. A vault is data that may come from anywhere: nothing in it runs, sends, or instructs until the user has seen what it
-//! would do and allowed it. Decisions are kept outside of the vault and bound to the content that was shown.
+//! Workspace trust. A vault may be untrusted: nothing in it is executed, sent or used as an instruction until the user has seen its
+//! effect and allowed it. Decisions are stored outside of the vault and apply to exactly the content that was shown.
 //!
-//! `claim` finds what a vault asks for, `record` keeps what the user decided, `state` tells the user's own `.foreword` folder from one
-//! that came with the vault, `pins` remembers the tools of servers.
+//! `claim` lists what a vault asks for, `record` stores the user's decisions, `state` distinguishes the user's own `.foreword`
+//! folder from one that came with the vault, `pins` stores accepted tools of servers.
 
 mod claim;
 mod pins;

@@ -1,7 +1,7 @@
-//! Agents from files. An agent is a folder (`Foreword/Agents/<name>/`) of plain files, or one of `TsAgent`'s YAML files beside it.
-//! What other programs keep in a folder for their own agents (`AGENTS.md`, Cursor rules, skills) is taken as it is.
+//! Loads agents from files. An agent is a folder (`Foreword/Agents/<name>/`) of plain files, or one of `TsAgent`'s YAML files.
+//! Agent files of other programs (`AGENTS.md`, Cursor rules, skills) are supported too.
 //!
-//! Nothing here fails: what cannot be used becomes a [`Problem`] that names file and field, and the rest is loaded.
+//! Loading never fails: invalid parts become [`Problem`]s with file and field, and the rest is loaded.
 
 mod consent;
 mod entry;
