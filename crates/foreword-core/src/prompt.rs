@@ -10,10 +10,10 @@ use crate::item::ItemId;
 use crate::message::Message;
 use crate::tokens::Tokens;
 
-/// The one tool that reaches all others where a choice cannot be told otherwise.
+/// The tool through which all others are called if the choice cannot be sent otherwise.
 pub const USE_TOOL: &str = "useTool";
 
-/// How the choice of tools is told to the model.
+/// How the choice of tools is sent to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStyle {
@@ -25,7 +25,7 @@ pub enum ToolStyle {
     Native,
 }
 
-/// A tool as a provider is told of it.
+/// A tool definition for a provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// `tool:server/name`; none for the engine's own `useTool`.
@@ -42,7 +42,7 @@ pub struct ToolSpec {
 /// The tools of one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolPlan {
-    /// How the choice is told.
+    /// How the choice is sent.
     pub style: ToolStyle,
     /// The list that goes out, sorted by name; fixed for an epoch unless `native`.
     pub list: Arc<Vec<ToolSpec>>,
@@ -55,11 +55,11 @@ pub struct ToolPlan {
 /// One request, before it is put into a provider's words.
 #[derive(Clone, Debug)]
 pub struct Prompt<'a> {
-    /// All messages in order. The first is the system message, where there is one: its L1 pieces, then its L2 pieces.
+    /// All messages in order. The first may be the system message, with the pieces of L1, then L2.
     pub messages: &'a [Arc<Message>],
     /// The tools.
     pub tools: &'a ToolPlan,
-    /// How many of the messages the next turn's request will begin with, if nothing else changes.
+    /// The number of messages that the next turn shares if nothing changes.
     pub settled: usize,
     /// Names the session; never a time or a counter.
     pub session: &'a str,
@@ -81,7 +81,7 @@ pub struct CachePrices {
     pub read: f64,
     /// One token written to the cache.
     pub write: f64,
-    /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
+    /// The cache lifetime in seconds of idle time; `None` if unlimited.
     pub lifetime_s: Option<u64>,
     /// The shortest prefix that is read.
     #[serde(default)]

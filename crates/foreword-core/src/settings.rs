@@ -74,7 +74,7 @@ pub struct Settings {
     pub session: String,
     /// How it is laid out.
     pub layout: Layout,
-    /// How the choice of tools is told.
+    /// How the choice of tools is sent.
     pub tools: ToolStyle,
     /// How much room there is.
     pub budget: Budget,
@@ -89,7 +89,7 @@ pub struct Settings {
     pub prices: CachePrices,
     /// How many tool outputs stay whole through a fold.
     pub keep_outputs: usize,
-    /// How many runs a fold keeps before it keeps library items nobody asked for lately.
+    /// The number of turns that a fold keeps before it keeps unused library items.
     pub recent_runs: usize,
     /// Room for the summary a fold leaves.
     pub summary_tokens: Tokens,

@@ -1,4 +1,5 @@
-//! What a user has configured: defaults, providers, models. From it, and from the model table, a name becomes a model and the way to it.
+//! The user's configuration: defaults, providers and models. Together with the model table, it resolves a name to a model and a
+//! client configuration.
 //!
 //! ```toml
 //! model = "ollama/qwen3:8b"
@@ -62,18 +63,18 @@ pub use provider::Provider;
 pub use read::ConfigError;
 pub use tools::ToolRules;
 
-/// A user's configuration.
+/// The user's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The model where none is named.
+    /// The default model.
     pub model: Option<String>,
-    /// The settings of new sessions.
+    /// The default settings of new sessions.
     pub settings: SessionSettings,
-    /// The mode of new sessions.
+    /// The default mode of new sessions.
     pub mode: Option<Mode>,
-    /// What the tool servers of vaults may do.
+    /// Limits for the tool servers of vaults.
     pub tools: ToolRules,
-    /// The address of a folder from which the weights of local models are fetched before pip is tried.
+    /// The download mirror for the files of local models.
     pub weights_mirror: Option<String>,
     /// What the gateway may do.
     pub gateway: GatewayRules,
@@ -81,12 +82,12 @@ pub struct Config {
     pub limits: SpendingLimits,
     /// By name: those that are configured, and those that are known without.
     providers: BTreeMap<String, Provider>,
-    /// The models that are known, the user's own and changed ones included.
+    /// The model table with the user's changes.
     table: ModelTable,
 }
 
 impl Config {
-    /// The providers, by name.
+    /// The providers, sorted by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.providers.values()
     }

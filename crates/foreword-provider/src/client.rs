@@ -1,8 +1,7 @@
-//! Step 7: sends the bytes of a body, untouched, and gives the answer as events.
+//! Step 7: sends the bytes of a request body unchanged and returns the answer as events.
 //!
-//! A request is tried again only while the model has not begun to answer; after that a second try could say something else, and cost
-//! again. Whoever
-//! drops an [`Answer`] or the future that brings it ends the request.
+//! A request is retried only before the model begins to answer; after that a retry could give another answer and cost twice. Dropping an
+//! [`Answer`] or its future cancels the request.
 //!
 //! ```no_run
 //! # use foreword_provider::{client::*, dialect::Dialect, model::Model, render::Body, reply::Event};
@@ -54,26 +53,26 @@ pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use flight::{Flight, Flights};
 use key::Key;
 
-/// Bytes of a refusal that are read.
+/// The largest part of an error response that is read.
 const MAX_REFUSAL: usize = 64 << 10;
 const MAX_HEADERS: usize = 200;
 
-/// How an answer is wanted. The body says so itself but in Gemini's dialect, where the address does.
+/// How the answer is delivered. Gemini takes this from the URL, the other dialects from the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As it comes into being.
+    /// As a stream.
     Stream,
-    /// When it is done.
+    /// As a whole.
     Whole,
 }
 
-/// A request that was taken, and the key it was sent with.
+/// A request that the provider accepted, and the key that was used.
 struct Sent {
     response: Response,
     key: Option<Secret>,
 }
 
-/// Speaks to one provider with one key.
+/// A client for one provider with one key.
 pub struct Client {
     dialect: Dialect,
     base: Url,
@@ -94,7 +93,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client as configured. Nothing is sent yet, and the key is not looked for.
+    /// Creates a client. Nothing is sent, and the key is not looked up yet.
     pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
         let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
         let (timeouts, retry) = (timeouts.bounded(), retry.bounded());
@@ -131,7 +130,7 @@ impl Client {
         Ok(Self { dialect, base, host, http, headers, key, timeouts, retry, max_bytes, flights: Arc::default() })
     }
 
-    /// A client that speaks to the same provider with another key. Connections are shared.
+    /// A client for the same provider with another key. Connections are shared.
     #[must_use]
     pub fn with_key(&self, key: Secret) -> Self {
         Self {
@@ -172,12 +171,12 @@ impl Client {
         self.key.is_needed() && !self.headers.values().any(HeaderValue::is_sensitive)
     }
 
-    /// The dialect it speaks.
+    /// The provider's dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Sends `body`; done when the model begins to answer. Waits first where another request is about to warm the cache for this one.
+    /// Sends `body` and returns when the answer begins. Waits first if another request is about to fill the cache for this one.
     pub async fn send(&self, model: &Model, body: &Body, delivery: Delivery) -> Result<Answer, SendError> {
         let deadline = Instant::now() + self.timeouts.total;
         let sent = async {
@@ -218,7 +217,7 @@ impl Client {
         }
     }
 
-    /// One try, up to the first event.
+    /// Sends the request once and reads up to the first event.
     async fn attempt(&self, url: &Url, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
         let limit = self.timeouts.begin;
         let begin = async {
@@ -247,7 +246,7 @@ impl Client {
         }
     }
 
-    /// Sends one HTTP request and takes a refusal for what it is.
+    /// Sends one HTTP request and converts error responses.
     async fn call(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> Result<Sent, SendError> {
         let key = self.key.get().await.map_err(SendError::Key)?;
         let mut request = self.http.request(method, url.clone()).headers(self.headers.clone());
@@ -293,7 +292,7 @@ impl Client {
         }
     }
 
-    /// The base with more path behind it.
+    /// Appends a path to the base URL.
     fn address(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -322,7 +321,7 @@ fn key_header(dialect: Dialect, key: &Secret) -> Option<(&'static str, HeaderVal
     Some((name, value.ok()?))
 }
 
-/// The first bytes of an answer; what is lost on the way is not missed in an error message.
+/// The first bytes of a response, for error messages.
 async fn start_of(response: &mut Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -334,7 +333,7 @@ async fn start_of(response: &mut Response) -> Vec<u8> {
     bytes
 }
 
-/// Locks; what another task left behind when it panicked is whole, since nothing here changes half.
+/// Locks a mutex, even if another task panicked: the data is always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -82,19 +82,19 @@ impl Tools {
         self.bench.toolbox().set_asking(asking);
     }
 
-    /// What is missing, and why: a server each.
+    /// Servers that are not available, and why.
     pub(crate) fn problems(&mut self) -> Vec<(String, String)> {
         let withheld = self.withheld.iter().map(|name| {
             (
                 name.clone(),
-                "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers"
+                "not started, because it is not allowed; allow it with `foreword trust` or start the server with --trust-servers"
                     .to_owned(),
             )
         });
         withheld.chain(self.bench.toolbox().problems().into_iter().map(|problem| (problem.server, problem.message))).collect()
     }
 
-    /// Tells a session of tools that came or went since it was last told.
+    /// Updates a session after tools were added or removed.
     pub(crate) fn update(&mut self, kept: &mut Kept) -> Result<(), Problem> {
         if kept.setup().is_embedded() {
             return Ok(());
@@ -108,7 +108,7 @@ impl Tools {
     }
 }
 
-/// Whoever answers.
+/// The model of a session.
 pub(crate) enum Voice {
     /// Here: the model that comes with Foreword, or a script.
     Here(Box<dyn Speaker + Send>),
@@ -116,7 +116,7 @@ pub(crate) enum Voice {
     There(Arc<Client>),
 }
 
-/// Whoever answers. A script is read anew each time; a model stays, as it may remember the last prompt.
+/// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
 pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop: &Stop) -> Result<Voice, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
@@ -158,7 +158,7 @@ pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Cli
 }
 
 impl Voice {
-    /// The same for a caller of the gateway: a provider that is spoken to with its key; none where it is this one.
+    /// The same for a gateway client: a provider used with the client's key; `None` if this one can be used.
     pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
         match self {
             Self::There(client) => Ok(Some(Self::There(for_caller(Arc::clone(client), caller)?))),
@@ -182,7 +182,7 @@ fn embedded(common: &Common, stop: &Stop) -> Result<Embedded, Problem> {
         return Ok(model.beside(Arc::clone(stop)));
     }
     let Some(file) = embedded_file(Some(&common.config.places.models)) else {
-        return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+        return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
     };
     let model = Embedded::open(&file, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?;
     let own = model.beside(Arc::clone(stop));

@@ -88,7 +88,7 @@ impl App {
 /// How often it is looked whether the store takes what it is given.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells on standard error when the store stops taking what it is given, and when it does again.
+/// Reports on standard error when the store stops accepting writes, and when it accepts them again.
 fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
     let (weak, mut was) = (Arc::downgrade(common), Health::Well);
     let look = move || {
@@ -107,10 +107,10 @@ fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
 
 fn told(health: &Health) -> String {
     match health {
-        Health::Well => "the store takes what it is given again".to_owned(),
+        Health::Well => "the store accepts writes again".to_owned(),
         Health::Failing { why, .. } => format!(
-            "NOTHING IS STORED: {why}. Clients of the gateway are still answered (x-foreword-stored: no); everything else that changes \
-             something is refused until this is mended"
+            "NOTHING IS STORED: {why}. Clients of the gateway still get answers (x-foreword-stored: no); all other changes are refused until \
+             this is fixed"
         ),
     }
 }
@@ -231,7 +231,7 @@ where
 {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("it was not finished: {error}"))))
+        .unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("the operation failed: {error}"))))
 }
 
 /// Waits for the end of the server.

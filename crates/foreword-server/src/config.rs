@@ -21,7 +21,7 @@ use crate::token::Token;
 pub struct Config {
     /// The folder of notes.
     pub vault: PathBuf,
-    /// Where things are kept outside of it.
+    /// The program's folders.
     pub places: Places,
     /// Whether the weights for searching by meaning may be fetched. A request should not wait for them: in the background, or never.
     pub weights: Fetch,
@@ -46,11 +46,11 @@ pub struct Answers {
     pub config: foreword_engine::config::Config,
     /// Whether a variable of the environment has something in it: where a provider's key would be.
     pub is_set: fn(&str) -> bool,
-    /// The model of a new session that names none; else the configured one, else the one that comes with Foreword.
+    /// The default model of new sessions: this one, the configured one, or the embedded one.
     pub model: Option<String>,
     /// Where models are spoken to, in place of their provider's own address.
     pub base_url: Option<String>,
-    /// Tokens that a model takes which nobody knows.
+    /// The context window of unknown models, in tokens.
     pub window: Option<u64>,
     /// A file with answers, to try things out.
     pub script: Option<PathBuf>,
@@ -90,14 +90,14 @@ impl Answers {
 /// Who may come in.
 #[derive(Clone, Debug)]
 pub enum Reach {
-    /// Every program of this machine, of every user. Only for machines that nobody shares.
+    /// All programs and users of this machine. Only for machines with a single user.
     Open,
     /// Programs of this machine that have the token. A program that brings its own provider key may use the gateway with it.
     Loopback {
         /// The server's token.
         token: Token,
     },
-    /// Whoever has the token, from anywhere, under an address or one of these names.
+    /// Clients with the token, from anywhere, under an address or one of these names.
     Network {
         /// The server's token.
         token: Token,
@@ -121,11 +121,11 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at once from one address.
     pub connections_per_address: usize,
-    /// Requests a second from one address with the token or a key; none where they are not counted.
+    /// Requests per second from one address with the token or a key; `None` for no limit.
     pub requests_per_s: Option<u32>,
     /// Requests a second from one address for the page's own files.
     pub files_per_s: u32,
-    /// Requests a second from one address without a valid token or key, before they are told to wait.
+    /// Requests per second from one address without a valid token or key.
     pub refused_per_s: u32,
     /// How long a request may take until its answer begins.
     pub request: Duration,
@@ -135,7 +135,7 @@ pub struct Limits {
     pub body_idle: Duration,
     /// How long a body may take.
     pub body_time: Duration,
-    /// How long a stream of events lasts; whoever wants more asks again, from where it ended.
+    /// How long an event stream lasts; clients reconnect and continue where it ended.
     pub stream: Duration,
     /// Sessions that are open at once.
     pub sessions: usize,

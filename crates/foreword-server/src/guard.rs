@@ -60,12 +60,12 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         let request = request.map(|body| Timed::body(body, limits.body_idle, limits.body_time, Arc::clone(&stalled)));
         tokio::time::timeout(limit, next.run(request).instrument(span.clone())).await.map_err(|_| {
             let limit = limit.as_secs();
-            Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
+            Problem::new(TIMEOUT, format!("no answer within {limit} s; the operation may still complete"))
         })
     };
     // Whatever was made of half a body, the client hears why only half was there.
     let answered = if stalled.load(Ordering::Relaxed) {
-        Err(Problem::new(TIMEOUT, "the body of the request did not come in time, so nothing was done"))
+        Err(Problem::new(TIMEOUT, "the request body did not arrive in time; nothing was done"))
     } else {
         answered
     };
@@ -109,7 +109,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
     if !reach.is_called(host) {
         return Err(Problem::new(
             NOT_FROM_HERE,
-            format!("this server is not called {host:?}; use its address, or start it with `--host` and that name"),
+            format!("the host name {host:?} is not allowed; use the server's address, or start it with `--host` and this name"),
         ));
     }
     let address = request.extensions().get::<Peer>().map(|Peer(peer)| client(*peer));
@@ -154,13 +154,13 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Problem> {
     match (uri.authority(), named.next(), named.next()) {
         (None, Some(host), None) => host.to_str().map_err(|_| Problem::new(BAD_REQUEST, "the Host header is not text")),
         (Some(authority), Some(host), None) if host == authority.as_str() => Ok(authority.as_str()),
-        _ => Err(Problem::new(BAD_REQUEST, "one Host header is needed")),
+        _ => Err(Problem::new(BAD_REQUEST, "exactly one Host header is required")),
     }
 }
 
 /// A browser says which site a request comes from. Programs that are no browsers say nothing, and no site can make them ask.
 fn same_origin(headers: &HeaderMap, host: &str) -> Result<(), Problem> {
-    let other = |what: &str| Err(Problem::new(NOT_FROM_HERE, format!("a page of {what} may not use this server")));
+    let other = |what: &str| Err(Problem::new(NOT_FROM_HERE, format!("pages of {what} cannot use this server")));
     for origin in headers.get_all(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or("an unreadable origin");
         let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));

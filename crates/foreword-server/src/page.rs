@@ -60,16 +60,16 @@ pub(crate) fn router() -> Router {
     })
 }
 
-/// Anything else.
+/// The handler for unknown paths.
 #[allow(clippy::unused_async)] // a handler is a future
 pub(crate) async fn missing(uri: Uri, headers: HeaderMap) -> Response {
-    Hearer::of(&uri, &headers).told(Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path())))
+    Hearer::of(&uri, &headers).told(Problem::new(NOT_FOUND, format!("{:?} not found", uri.path())))
 }
 
-/// Something that is there, asked for in a way that it is not done in. Which ways there are is in the `Allow` header.
+/// The handler for unsupported methods. The `Allow` header lists the supported ones.
 #[allow(clippy::unused_async)] // a handler is a future
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let detail = format!("{:?} takes no {method}; the Allow header tells what it takes", uri.path());
+    let detail = format!("{:?} does not support {method}; see the Allow header", uri.path());
     Hearer::of(&uri, &headers).told(Problem::new(WRONG_METHOD, detail))
 }
 

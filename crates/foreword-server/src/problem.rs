@@ -82,7 +82,7 @@ impl Problem {
     }
 }
 
-/// Who is told what went wrong.
+/// The format of error responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hearer {
     /// A client of the gateway: it reads the errors of the API it speaks.
@@ -92,14 +92,14 @@ pub(crate) enum Hearer {
 }
 
 impl Hearer {
-    /// Whoever sends such a request.
+    /// The format for a request.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
         // What both have, like the list of models, is asked for with this header by Anthropic's clients only.
         let endpoint = Endpoint::of("POST", uri.path(), headers.contains_key("anthropic-version"));
         endpoint.map_or(Self::Anyone, |endpoint| Self::Client(endpoint.family))
     }
 
-    /// What it is told.
+    /// The response for a problem.
     pub(crate) fn told(self, problem: Problem) -> Response {
         match self {
             Self::Client(family) => {
@@ -127,7 +127,7 @@ impl Problem {
     pub(crate) fn not_stored(health: &Health) -> Self {
         let kind = if matches!(health, Health::Failing { full: true, .. }) { FULL } else { NOT_STORED };
         let why = health.why();
-        Self::new(kind, format!("nothing was changed, because it could not be stored: {why}. Try again when that is mended"))
+        Self::new(kind, format!("nothing was changed, because storing it failed: {why}. Fix the cause and try again"))
     }
 }
 

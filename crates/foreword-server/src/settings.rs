@@ -1,4 +1,4 @@
-//! What a person sets in a session that is there: how turns are carried, who answers, what is sent of older messages, when they are asked.
+//! Changes the settings of an existing session: mode, model, history and approvals.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Desk {
         Ok(self.hands.as_ref().map(Tools::asking).or(self.asking).unwrap_or_else(usual))
     }
 
-    /// Puts its requests together in another way from here on. What is not said stays as it is.
+    /// Changes session settings. Missing ones are unchanged.
     pub(crate) fn set_settings(&mut self, settings: &SessionSettings) -> Result<(), Problem> {
         let shelf = self.common.shelf();
         if self.kept()?.change_settings(settings, &shelf, now_ms())? {
@@ -55,7 +55,7 @@ impl Desk {
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
         if chosen.client.is_none() && embedded_file(Some(models)).is_none() && config.answers.script.is_none() {
-            return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+            return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
         }
         let kept = self.kept()?;
         if kept.setup().model.name == chosen.model.name {
@@ -69,15 +69,15 @@ impl Desk {
         Ok(())
     }
 
-    /// Goes on with the session's agent as its files are now. What joins every session from now on joins this one.
+    /// Reloads the session's agent from its files. New items with the include mode `always` join the session.
     pub(crate) fn take_agent(&mut self) -> Result<(), Problem> {
         let common = Arc::clone(&self.common);
         let kept = self.kept()?;
         let Some(name) = kept.setup().agent.clone() else {
-            return Err(Problem::new(CONFLICT, "this session has the plain agent, which has no files"));
+            return Err(Problem::new(CONFLICT, "this session uses the default agent, which has no files"));
         };
         let Some((mut agent, _)) = load(&common.root, Some(&name)) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault any more")));
+            return Err(Problem::new(NOT_FOUND, format!("agent {name:?} no longer exists in Foreword/Agents of this vault")));
         };
         if let Some(template) = kept.setup().template.as_deref().and_then(|name| common.shelf().find(name).ok()) {
             template.instruct(&mut agent);
@@ -98,7 +98,7 @@ impl Desk {
     }
 }
 
-/// Whether a summary stands for older messages.
+/// Whether the session has a managed history.
 pub(crate) fn is_managed(setup: &Setup) -> bool {
     matches!(setup.settings.history, HistoryPolicy::Managed { .. })
 }

@@ -242,12 +242,12 @@ fn a_clients_own_key_is_used_where_it_brings_one_and_ours_only_with_a_key_of_thi
         check(
             &["authorization: Bearer sk-theirs", "x-foreword-session: somebodys"],
             "house/m",
-            Err("not begun with this provider key"),
+            Err("begun with another provider key"),
         );
-        check(&["authorization: Bearer fw-wrong"], "house/m", Err("does not know this key"));
-        check(&["authorization: Bearer fw-wrong", "x-api-key: sk-theirs"], "house/m", Err("does not know this key"));
-        check(&["authorization: Bearer "], "house/m", Err("needs a key"));
-        check(&[], "house/m", Err("needs a key"));
+        check(&["authorization: Bearer fw-wrong"], "house/m", Err("unknown or deleted key"));
+        check(&["authorization: Bearer fw-wrong", "x-api-key: sk-theirs"], "house/m", Err("unknown or deleted key"));
+        check(&["authorization: Bearer "], "house/m", Err("key is required"));
+        check(&[], "house/m", Err("key is required"));
     }
 }
 

@@ -341,11 +341,11 @@ fn why_an_answer_is_not_whole_is_on_record() {
     let done = |event: &Value| drop(server.events(&id, event.as_str(), |name| name == "done" || name == "problem"));
     let said = |words: &str, ending: Value| (words.to_owned(), ending);
     server.say(&id, "One", &[]);
-    let failed = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: 500"});
+    let failed = json!({"why": "failed", "detail": "no answer from the model: asking a.example: 500"});
     assert_eq!(endings(&server, &id), [said("One", failed)]);
     // Asked again, the question has an answer, which is half of one.
     done(&server.post(&path("/resume"), json!({}))["event"]);
-    let broke = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: it broke off"});
+    let broke = json!({"why": "failed", "detail": "no answer from the model: asking a.example: it broke off"});
     assert_eq!(endings(&server, &id), [said("One", Value::Null), said("Half", broke)]);
     // A script takes its replies by requests, and the one that was asked again counts once.
     server.say(&id, "Two", &[]);

@@ -8,7 +8,7 @@ const DAY = 86_400_000;
 /** How many are read at once. */
 const PAGE = 200;
 
-/** When, as a person would say it. */
+/** A relative date. */
 export function when(ms) {
   const days = Math.floor((new Date().setHours(24, 0, 0, 0) - ms) / DAY);
   if (days <= 0) return "Today";
@@ -80,10 +80,10 @@ export class Sessions {
   draw() {
     const groups = Map.groupBy(this.rows, (row) => when(row.touched_ms));
     const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), h("div", { role: "list", "aria-label": name }, rows.map((row) => this.row(row)))]);
-    const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Which sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
+    const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Filter sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
       h("button", { type: "button", "aria-pressed": String(this.clients === clients), onclick: () => { this.clients = clients; this.load(); } }, name)));
-    const empty = h("p.empty", {}, this.clients ? "No program has asked anything yet." : "No conversations yet. They are saved in your vault.");
-    const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier ones");
+    const empty = h("p.empty", {}, this.clients ? "No gateway client has sent a request yet." : "No conversations yet. They are saved in your vault.");
+    const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier sessions");
     refill(this.list, kinds, this.rows.length ? nodes : empty, more);
     this.mark(this.current);
   }
@@ -112,8 +112,8 @@ export class Sessions {
       const found = await get(`/search?q=${encodeURIComponent(words)}`);
       if (this.search.value.trim() !== words) return;
       const groups = Map.groupBy(found, (hit) => hit.session);
-      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, [...groups.values()].map((hits) => this.group(hits, words))) : h("p.empty", {}, "No conversation has all these words."));
-      announce(found.length ? `Found in ${groups.size} ${groups.size === 1 ? "session" : "sessions"}` : "Nothing found");
+      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, [...groups.values()].map((hits) => this.group(hits, words))) : h("p.empty", {}, "No conversation contains all these words."));
+      announce(found.length ? `Found in ${groups.size} ${groups.size === 1 ? "session" : "sessions"}` : "No results");
     } catch (problem) {
       toast(problem.message, "error");
     }

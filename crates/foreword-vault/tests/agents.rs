@@ -93,12 +93,10 @@ fn an_agent_of_tsagent() {
     assert_eq!(
         problems(&support),
         [
-            format!("{file}: rules.greeting: priorityLevel must be a whole number from 0 to 999; 500 is used"),
-            format!("{file}: rules.refunds: the name refunds is taken already; this one was left out"),
-            format!("{file}: rules.silent: it has no text; it was left out"),
-            format!(
-                "{file}: mcpServers.rules: it needs a command (type stdio) or a url (type http), not both and of no other type; it was left out"
-            ),
+            format!("{file}: rules.greeting: priorityLevel must be an integer from 0 to 999; using 500"),
+            format!("{file}: rules.refunds: the name refunds is already used; this one is ignored"),
+            format!("{file}: rules.silent: no text; it is ignored"),
+            format!("{file}: mcpServers.rules: a server needs either a command (type stdio) or a url (type http); it is ignored"),
         ]
     );
     assert!(!format!("{support:?}").contains("sk-not-to-be-kept"));
@@ -150,7 +148,7 @@ fn imports() {
     editor.join(imported);
     assert_eq!(editor.agent.check(), Ok(()));
     assert_eq!((editor.agent.rules.len(), editor.agent.references.len(), editor.scopes.len()), (9, 3, 2));
-    assert!(problems(&editor)[1].starts_with(".cursor/rules/typescript.mdc: the agent has a rule typescript of its own"));
+    assert!(problems(&editor)[1].starts_with(".cursor/rules/typescript.mdc: the agent has its own rule typescript"));
 }
 
 #[test]
@@ -165,7 +163,7 @@ fn what_is_broken_is_named_and_the_rest_loads() {
     let expect = [
         "agent.toml: name: invalid type",
         "agent.toml: system_prompt_file must be a path inside the agent's folder, not ../secret.md",
-        "agent.toml: favourite_colour is no setting of an agent",
+        "agent.toml: favourite_colour is not a setting of an agent",
         "rules/empty.md: it has no text",
         "rules/odd.md: priority must be a whole number",
         "rules/odd.md: include must be always, manual or agent",
@@ -202,7 +200,7 @@ fn a_file_of_the_vault_cannot_turn_asking_off() {
         let quoted = |word: &str| if file.ends_with("toml") { format!("{word:?}") } else { word.to_owned() };
         check(file, &form(&quoted("always")), Asking::Always, None);
         check(file, &form(&quoted("tool")), Asking::Tool, None);
-        check(file, &form(&quoted("never")), Asking::Tool, Some("which only you can say"));
+        check(file, &form(&quoted("never")), Asking::Tool, Some("which only you can set"));
         check(file, &form(&quoted("Never")), Asking::Tool, Some("must be always or tool"));
     }
 }

@@ -1,4 +1,4 @@
-//! An answer on its way: shown while it comes, and what it took told below it.
+//! Shows an answer while it streams, and its usage and cost below it.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,25 +13,25 @@ use crate::model::Answering;
 use crate::paint::{Paint, aside, grouped, note, one_line, shown, shown_lines, width};
 use crate::terminal::{self, Stream};
 
-/// Whether a person reads along.
+/// How the answer is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// The text as it comes.
+    /// The text as it streams.
     Live,
     /// One JSON object at the end.
     Json,
 }
 
-/// Where an answer appears while it comes: laid out on a terminal, as it is where there is none.
+/// Prints a streaming answer: rendered markdown on a terminal, plain text elsewhere.
 struct Screen {
     shown: Shown,
-    /// None where nobody looks at it.
+    /// `None` if the output is not a terminal.
     markdown: Option<Markdown>,
-    /// Whether the last line has no end yet.
+    /// Whether the last line has not ended yet.
     open: bool,
-    /// What a small model says is less worth than what it read: that is shown first.
+    /// A small model's answers are unreliable: the passages it read are shown first.
     size: Size,
-    /// What was found in the notes.
+    /// The passages that the search found.
     found: Vec<FoundNote>,
 }
 
@@ -54,7 +54,7 @@ impl Screen {
                 let text = self.markdown.as_mut().map_or_else(|| (*part).to_owned(), |markdown| markdown.push(part));
                 self.write(&text);
             }
-            // A turn may take several replies: each begins on a line of its own.
+            // A turn may take several replies: each begins on a new line.
             Event::Request(_) => self.end(),
             Event::Call(call) => {
                 self.end();
@@ -69,7 +69,7 @@ impl Screen {
         }
     }
 
-    /// Shows what fits the question best, word for word, above what a small model makes of it.
+    /// Shows the best passages, word for word, above the answer of a small model.
     fn passages(&mut self, found: &[FoundNote]) {
         let paint = Paint::stdout();
         let mut out = String::new();
@@ -82,14 +82,14 @@ impl Screen {
             out.push('\n');
         }
         if found.is_empty() {
-            out.push_str("No note fits the question.\n\n");
+            out.push_str("No matching notes.\n\n");
         }
-        out.push_str(&paint.with("2", "Answer of the small model, often wrong; the notes above are what it read:"));
+        out.push_str(&paint.with("2", "Answer of the small model (often wrong; it read the notes above):"));
         out.push('\n');
         self.write(&out);
     }
 
-    /// The notes that were found, below the answer of any other model.
+    /// Lists the notes that were found, below the answer.
     fn sources(&self) {
         if self.shown == Shown::Json || self.size == Size::Small || self.found.is_empty() {
             return;
@@ -100,7 +100,7 @@ impl Screen {
         }
     }
 
-    /// Shows what was kept back and ends the line.
+    /// Prints what was held back and ends the line.
     fn end(&mut self) {
         if let Some(rest) = self.markdown.as_mut().map(Markdown::finish) {
             self.write(&rest);
@@ -116,25 +116,25 @@ impl Screen {
         }
         self.open = !text.ends_with('\n');
         let mut out = terminal::stdout();
-        // Whoever stopped reading still has everything in the store.
+        // If the output is closed, the answer is still in the store.
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// The number, the place and the fit of a passage.
+/// The number, note, heading and score of a passage.
 fn source_line(note: &FoundNote) -> String {
     let place = [note.path.as_str(), &note.heading].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" > ");
     format!("[{}] {} ({:.2})", note.number, shown(&place), note.score)
 }
 
-/// Carries a turn, or the rest of one, and shows it.
+/// Runs a turn, or continues one, and shows it.
 pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut Answering, as_json: Shown) -> Result<ExitCode> {
     let paint = Paint::stderr();
     let mut screen = Screen::new(as_json, kept.setup().size());
     let mut each = |event: Event<'_>| screen.event(&event);
     let (speaker, hands) = (&mut *answering.speaker, &mut answering.hands);
     let began_ms = now_ms();
-    // A question that has no answer yet is sent once more, as the request it was.
+    // A question without an answer is sent again as the same request.
     let first = kept.counts().requests.saturating_sub(u64::from(question.is_none()));
     let outcome = match question {
         Some(question) => kept.send(question, speaker, hands, &now_ms, &mut each),
@@ -150,10 +150,10 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
             eprintln!("{} {}", paint.with("31", "error:"), shown_lines(&error.to_string()));
             match error {
                 TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
-                    note(format!("the question is kept: foreword ask … --session {} --resume", kept.id()));
+                    note(format!("the question is saved; to retry: foreword ask … --session {} --resume", kept.id()));
                 }
                 TurnError::Speak(_) if kept.is_stored() => {
-                    note(format!("what was shown is kept: foreword sessions regenerate {} answers anew", kept.id()));
+                    note(format!("the partial answer is saved; to retry: foreword sessions regenerate {}", kept.id()));
                 }
                 _ => {}
             }
@@ -169,7 +169,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
         });
         writeln!(terminal::stdout(), "{report}")?;
     } else if said.requests == 0 {
-        note("there was nothing to answer");
+        note("there is no question to answer");
     } else {
         screen.sources();
         aside(&status.line(kept));
@@ -179,23 +179,23 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     }
     if said.out_of_steps {
         note(format!(
-            "the model was asked {} times and still wants to go on: foreword ask … --session {} --resume",
+            "the turn stopped after {} requests; to continue: foreword ask … --session {} --resume",
             said.requests,
             kept.id()
         ));
     }
     if !kept.is_stored() {
-        note("this turn is NOT kept: nothing could be written to the store");
+        note("this turn is NOT saved: writing to the store failed");
     }
     Ok(ExitCode::from(u8::from(said.out_of_steps || !kept.is_stored())))
 }
 
-/// What the last request used, the turn, and the session so far.
+/// Usage and cost of the last request, the turn and the session.
 pub(crate) struct Status {
-    /// Of the last request.
+    /// Tokens of the last request.
     tokens: u64,
     cached: u64,
-    /// Of the first request that is asked about.
+    /// The first request's time to first token.
     first_token_ms: Option<u64>,
     turn_cost: f64,
     turn_saved: f64,
@@ -204,17 +204,17 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// The session so far.
+    /// The usage of the session so far.
     pub(crate) fn of(kept: &Kept) -> Result<Self> {
         Self::since(kept, kept.counts().requests.saturating_sub(1), i64::MAX)
     }
 
-    /// The same, where a turn began with that request and at that time.
+    /// The same for a turn that began with request `first` at time `began_ms`.
     fn since(kept: &Kept, first: u64, began_ms: i64) -> Result<Self> {
         let ledger = kept.store().ledger(kept.id())?;
         let (tokens, cached) = ledger.last().map_or((0, 0), |(_, usage)| (usage.read + usage.write + usage.uncached, usage.read));
         let requests = || ledger.iter().filter(|(number, _)| *number >= first).map(|(_, usage)| usage);
-        // A plan or a summary that the turn needed is part of what it cost.
+        // A plan or a summary that the turn needed is part of its cost.
         let paid = payments(kept.store(), kept.id())?;
         let is_aside = |payment: &&Payment| matches!(payment.what, PaidFor::Aside { .. }) && payment.at_ms >= began_ms;
         let turn = || requests().chain(paid.iter().filter(is_aside).map(|payment| &payment.usage));
@@ -230,7 +230,7 @@ impl Status {
         })
     }
 
-    /// One line for people.
+    /// One line for the user.
     pub(crate) fn line(&self, kept: &Kept) -> String {
         let budget = grouped(kept.setup().settings.budget.prompt.0);
         let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
@@ -245,7 +245,7 @@ impl Status {
         line
     }
 
-    /// What was not evaluated again, where that is worth a word.
+    /// How much of the prompt was read from the cache, if any.
     fn reuse(&self) -> Option<String> {
         let saved = if self.turn_saved >= 0.000_05 { format!(", which saved ${:.4}", self.turn_saved) } else { String::new() };
         let (cached, tokens) = (grouped(self.cached), grouped(self.tokens));

@@ -33,8 +33,8 @@ use crate::trust;
 use complete::Names;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Chat over a folder of notes. Write [[a note]] to attach it, @rule:NAME or @ref:NAME to bring in an item of the agent; Tab completes names. A line that begins \
-with / is a command, and /help lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. Everything said is kept: `foreword chat --session last` goes on.";
+Chat about a folder of notes. Type [[ and Tab to attach a note, @rule:NAME or @ref:NAME to include an item of the agent. Lines that begin with / are \
+commands; /help lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. The conversation is stored: `foreword chat --session last` continues it.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -44,7 +44,7 @@ Examples:
   foreword chat . --model ollama/qwen3:8b
   foreword chat . --model any-name --base-url http://127.0.0.1:8080/v1 --window 16384";
 
-/// What a line that begins with / can say.
+/// A slash command.
 struct Command {
     group: &'static str,
     usage: &'static str,
@@ -55,9 +55,9 @@ const fn command(group: &'static str, usage: &'static str, about: &'static str) 
     Command { group, usage, about }
 }
 
-const INTO: &str = "What goes in";
-const SENT: &str = "What is sent";
-const SESSION: &str = "The session";
+const INTO: &str = "Context";
+const SENT: &str = "Requests";
+const SESSION: &str = "Session";
 
 const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
@@ -76,13 +76,26 @@ const COMMANDS: &[Command] = &[
     command(SESSION, "/undo", "take the last fold back"),
     command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
     command(
-        SESSION,
-        "/summary",
-        "the summary that stands for older messages, with the messages it came from, and what the check found",
+        INTO,
+        "/active [NOTE]",
+        "set the note that is open in your editor; its images are sent too; `/active none` clears it",
     ),
-    command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
-    command(SESSION, "/help", "this list"),
-    command(SESSION, "/quit", "end the chat (also Ctrl-D)"),
+    command(INTO, "/add ITEM", "add a rule or reference of the agent to the session"),
+    command(INTO, "/remove ITEM", "remove an item from the session"),
+    command(INTO, "/tools", "list the tools; `/tools ask always|tool|never` sets when approval is required"),
+    command(INTO, "/memory [add TEXT | forget N]", "show or change the memory that every new session of this vault gets"),
+    command(SENT, "/context", "show the last request: its layers, items and what was left out"),
+    command(SENT, "/context next WORDS", "show the request for this question without sending it"),
+    command(SENT, "/cost", "show tokens used and cost so far"),
+    command(SESSION, "/mode [MODE]", "show or set the mode: chat, qa, plan or agent"),
+    command(SESSION, "/model [NAME]", "show or switch the model"),
+    command(SESSION, "/fold [FOCUS]", "compact the conversation with the next question; shows what would leave the prompt first"),
+    command(SESSION, "/undo", "undo the last fold (compaction)"),
+    command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note in every fold"),
+    command(SESSION, "/summary", "show the summary of older messages, its sources and the result of the check"),
+    command(SESSION, "/save [NAME]", "show the chat's file; with a name, rename the chat"),
+    command(SESSION, "/help", "show this list"),
+    command(SESSION, "/quit", "end the chat (or Ctrl-D)"),
 ];
 
 /// Options of `foreword chat`.
@@ -122,34 +135,34 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 let _ = editor.add_history_entry(&line);
-                // Kept at once, so that a kill loses no line.
+                // Saved at once, so that a kill loses no line.
                 let _ = editor.append_history(&history);
                 if chat.line(line.trim())? == Next::End {
                     break;
                 }
             }
-            Err(ReadlineError::Interrupted) => note("Ctrl-D or /quit ends the chat"),
+            Err(ReadlineError::Interrupted) => note("press Ctrl-D or type /quit to end the chat"),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
         }
     }
     let id = chat.kept.id();
     if chat.kept.counts().inputs > 0 {
-        aside(&format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()));
+        aside(&format!("saved as session {id}; to continue: foreword chat {} --session {id}", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says who answers, from where, and over what.
+/// Says which model answers, where it runs, and which notes it can see.
 fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
-    aside(&format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
+    aside(&format!("model {}, {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
-        aside("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one");
+        aside("this is the embedded small model: quick to try, often wrong; choose another one with --model");
     }
     let title = kept.row().title.as_deref().map(|title| one_line(title, 60)).unwrap_or_default();
-    let about = if turns == 0 { String::new() } else { format!(", {} so far: {title}", count(turns, "turn")) };
-    aside(&format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
+    let about = if turns == 0 { String::new() } else { format!(", {}: {title}", count(turns, "turn")) };
+    aside(&format!("session {}{about}; type /help for commands, [[ and Tab to attach a note", kept.id()));
 }
 
 #[derive(PartialEq, Eq)]
@@ -162,12 +175,12 @@ struct Chat {
     kept: Kept,
     answering: Answering,
     vault: Vault,
-    /// For the next question.
+    /// Attachments for the next question.
     waiting: Vec<Version>,
-    /// The note that is open in front of the user, by name: each question takes it as it is then.
+    /// The path of the note that is open in the user's editor; it is read again for each question.
     active: Option<String>,
     warned: Warned,
-    /// What plays every model.
+    /// The script that replaces every model.
     script: Option<PathBuf>,
     /// Whether notes and rules stay as they were.
     frozen: bool,
@@ -184,7 +197,7 @@ impl Chat {
             "/context" => match rest.split_once(' ').unwrap_or((rest, "")) {
                 ("", _) => self.context()?,
                 ("next", words) if !words.trim().is_empty() => self.next(words.trim())?,
-                _ => note("/context shows the last request; `/context next WORDS` what would be sent"),
+                _ => note("/context shows the last request; `/context next WORDS` shows the next one"),
             },
             "/cost" => {
                 let status = Status::of(&self.kept)?;
@@ -200,7 +213,7 @@ impl Chat {
             "/memory" => self.memory(rest),
             "/fold" => self.fold(rest),
             "/pin" => match self.kept.pin(rest, now_ms()) {
-                Ok(pinned) => println!("kept through every fold: {}", one_line(&pinned, 100)),
+                Ok(pinned) => println!("pinned: {}", one_line(&pinned, 100)),
                 Err(error) => note(shown(&error.to_string())),
             },
             "/summary" => self.summary(),
@@ -208,7 +221,7 @@ impl Chat {
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
-            command if command.starts_with('/') => note(format!("there is no command {}; /help lists them", shown(command))),
+            command if command.starts_with('/') => note(format!("unknown command {}; type /help for a list", shown(command))),
             _ => self.ask(line)?,
         }
         Ok(Next::Line)
@@ -216,17 +229,17 @@ impl Chat {
 
     fn tell(&mut self, input: Input) {
         match self.kept.tell(input, now_ms()) {
-            Ok(_) => println!("it takes effect with the next question"),
+            Ok(_) => println!("takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
         }
     }
 
-    /// Says what would leave, then asks for it.
+    /// Shows what would leave the prompt, then requests the fold.
     fn fold(&mut self, focus: &str) {
         match self.kept.session().preview_fold() {
             Ok(fold) => {
                 let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
-                println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
+                println!("{messages} and {items} leave the prompt: {} tokens before, {} after", fold.before, fold.after);
                 for spoken in fold.messages.iter().take(20) {
                     println!("  [{}] {}", spoken.id, one_line(&spoken.text, 90));
                 }
@@ -237,7 +250,7 @@ impl Chat {
             Err(error) => note(shown(&error.to_string())),
         }
         match self.kept.fold(Some(focus), now_ms()) {
-            Ok(()) => println!("it takes effect with the next question; /undo takes it back"),
+            Ok(()) => println!("takes effect with the next question; /undo reverts it"),
             Err(error) => note(shown(&error.to_string())),
         }
     }
@@ -245,7 +258,7 @@ impl Chat {
     fn summary(&self) {
         match self.kept.session().shown_summary().0 {
             Some(summary) => summary.lines().for_each(|line| println!("{}", shown(line))),
-            None => println!("everything that was said stands in the prompt; there is no summary"),
+            None => println!("the whole conversation is in the prompt; there is no summary"),
         }
         if let Some(view) = self.kept.view() {
             summary::show(view);
@@ -278,7 +291,7 @@ impl Chat {
         match mode.parse::<Mode>() {
             Ok(mode) => {
                 self.kept.set_mode(mode, now_ms());
-                println!("from here on: {}", about(mode));
+                println!("mode {}: {}", mode.as_str(), about(mode));
             }
             Err(_) if mode.is_empty() => {
                 for mode in Mode::ALL {
@@ -295,7 +308,7 @@ impl Chat {
             match equip::asking(when.trim()) {
                 Ok(asking) => {
                     self.answering.hands.toolbox().set_asking(asking);
-                    println!("you are asked {}", when.trim());
+                    println!("approval: {}", when.trim());
                 }
                 Err(error) => note(error),
             }
@@ -319,12 +332,10 @@ impl Chat {
             ("add", what) => note_folder(root).and_then(|notes| Ok(memory::remember(&notes, what)?)),
             ("forget", number) => match number.trim().parse() {
                 Ok(number) => note_folder(root).and_then(|notes| Ok(memory::forget(&notes, number)?)),
-                Err(_) => return note("say which one by its number: /memory forget 2"),
+                Err(_) => return note("give its number: /memory forget 2"),
             },
             _ => {
-                return note(
-                    "/memory shows what is remembered, `/memory add TEXT` adds to it, `/memory forget N` removes from it",
-                );
+                return note("/memory lists the memory, `/memory add TEXT` adds an entry, `/memory forget N` removes one");
             }
         };
         if let Err(error) = done {
@@ -332,13 +343,13 @@ impl Chat {
         }
         let things = memory::read(root);
         if things.is_empty() {
-            println!("nothing is remembered; `/memory add TEXT` adds something");
+            println!("the memory is empty; `/memory add TEXT` adds an entry");
         }
         for (number, thing) in (1..).zip(&things) {
             println!("{number:>3}  {}", one_line(thing, 200));
         }
         if !rest.is_empty() {
-            println!("new sessions begin with it; this one goes on as it began");
+            println!("new sessions use the changed memory; this one does not");
         }
     }
 
@@ -346,7 +357,7 @@ impl Chat {
         match ask::attached(&self.vault, &[what.to_owned()], &mut self.warned) {
             Ok(versions) => {
                 for version in versions {
-                    println!("{} comes with the next question", shown(&version.id.to_string()));
+                    println!("{} is attached to the next question", shown(&version.id.to_string()));
                     self.waiting.push(version);
                 }
             }
@@ -358,12 +369,12 @@ impl Chat {
         match name {
             "" => match &self.active {
                 Some(name) => println!("{} is open; `/active none` closes it", shown(name)),
-                None => println!("no note is open; `/active NOTE` opens one"),
+                None => println!("no note is open; set one with `/active NOTE`"),
             },
             "none" => self.active = None,
             name => match ask::active(&self.vault, name, &mut self.warned) {
                 Ok(version) => {
-                    println!("{} is open: it comes with each question, and so do its images", shown(version.id.name()));
+                    println!("{} is open: it is sent with each question, including its images", shown(version.id.name()));
                     self.active = Some(name.to_owned());
                 }
                 Err(error) => note(shown(&format!("{error:#}"))),
@@ -371,7 +382,7 @@ impl Chat {
         }
     }
 
-    /// The note that is open, as it is now. One that is gone does not keep anybody from asking.
+    /// Reads the open note again. If it is gone, the question is sent without it.
     fn active(&mut self) -> Option<Version> {
         let opened = ask::active(&self.vault, self.active.as_deref()?, &mut self.warned);
         opened.inspect_err(|error| note(shown(&format!("{error:#}")))).ok()
@@ -381,7 +392,7 @@ impl Chat {
         let Ok((session, number)) =
             Point { session: self.kept.id().to_owned(), turn: None, step: None }.request(self.kept.store())
         else {
-            note("nothing was sent yet; `/context next WORDS` shows what would be");
+            note("nothing was sent yet; `/context next WORDS` shows the next request");
             return Ok(());
         };
         let mut out = terminal::stdout();
@@ -389,7 +400,7 @@ impl Chat {
         Ok(out.flush()?)
     }
 
-    /// Shows what would be sent; what waits for the next question goes on waiting.
+    /// Shows the next request. Attachments stay queued for the next question.
     fn next(&mut self, words: &str) -> Result<()> {
         let linked = self.linked(words);
         let attached = self.waiting.iter().cloned().chain(linked).collect();
@@ -406,10 +417,10 @@ impl Chat {
             return note(shown(&format!("{error:#}")));
         }
         let (name, place) = (&self.kept.setup().model.name, &self.answering.place);
-        println!("{} answers, {}", shown(name), shown(place));
+        println!("model {}, {}", shown(name), shown(place));
     }
 
-    /// Whoever answers is reached for first: what is wrong with that is said before anything changes.
+    /// Switches the model. The connection is prepared first, so that an error changes nothing.
     fn change_model(&mut self, name: &str) -> Result<()> {
         let (name, base_url) = name.split_once(' ').map_or((name, None), |(name, url)| (name, Some(url.trim().to_owned())));
         let wanted = ModelArgs { model: Some(name.to_owned()), base_url, window: None, script: self.script.clone() };
@@ -435,12 +446,12 @@ impl Chat {
         }
         let file = self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str());
         match file {
-            Some(file) => println!("kept as session {}, and in {}", self.kept.id(), shown(file)),
-            None => println!("kept as session {}; its file is written with the first question", self.kept.id()),
+            Some(file) => println!("saved as session {} and in {}", self.kept.id(), shown(file)),
+            None => println!("saved as session {}; its file is written with the first question", self.kept.id()),
         }
     }
 
-    /// The notes that a question links to. A link that leads nowhere stays what it is: words.
+    /// The notes that a question links to. A broken link stays plain text.
     fn linked(&mut self, words: &str) -> Vec<Version> {
         let mut found = Vec::new();
         for link in links(words) {
@@ -470,14 +481,14 @@ impl Chat {
 
 fn about(mode: Mode) -> &'static str {
     match mode {
-        Mode::Chat => "plain conversation; the model may use the session's tools",
-        Mode::Qa => "the notes are searched first, and the answer cites what was found",
-        Mode::Plan => "the model says once which tools to run, then it answers",
-        Mode::Agent => "the model works with its tools until it says that the task is done",
+        Mode::Chat => "conversation; the model may use tools",
+        Mode::Qa => "search the notes first and cite the sources",
+        Mode::Plan => "the model chooses all tools at once, then answers",
+        Mode::Agent => "the model works with tools until the task is done",
     }
 }
 
-/// So wide is what a command takes.
+/// The width of the usage column.
 const USAGE: usize = 29;
 
 fn help() {
@@ -491,8 +502,7 @@ fn help() {
         let line = format!("  {:<USAGE$} {}", command.usage, command.about);
         println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    let more =
-        "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
+    let more = "[[a note]] attaches a note; @rule:NAME and @ref:NAME include an item of the agent; Tab completes names";
     println!("{}", wrapped(more, width, 0));
 }
 

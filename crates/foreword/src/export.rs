@@ -23,27 +23,27 @@ use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
-  foreword export last > session.json                everything, to be taken in elsewhere with `foreword import`
-  foreword export last --markdown                    the transcript, as obsidian-copilot saves it
-  foreword export last --json                        the messages, one JSON object";
+  foreword export last > session.json                the whole session, for `foreword import`
+  foreword export last --markdown                    the transcript, in the format of obsidian-copilot
+  foreword export last --json                        the messages, as one JSON object";
 
 pub(crate) const IMPORT_LONG_ABOUT: &str = "\
-Take chats in as sessions that can be gone on with: chats that obsidian-copilot saved, AssistantMD's transcripts, files of Foreword's own, and sessions that \
-`foreword export` wrote (.json). A folder stands for the .md files in it.
+Import chats as sessions that you can continue: chats saved by obsidian-copilot, transcripts of AssistantMD, Foreword's own markdown files, and sessions \
+from `foreword export` (.json). For a folder, all .md files in it are imported.
 
-Notes that a chat names are looked for by path, then by name; those that are gone or not clear are left out with a warning. When the session goes on, it gets \
+Notes that a chat mentions are looked up by path, then by name; missing and ambiguous ones are skipped with a warning. A continued session uses \
 the notes as they are then.";
 
 pub(crate) const IMPORT_AFTER_HELP: &str = "\
 Examples:
   foreword import \"copilot/copilot-conversations\" --vault ~/Notes
   foreword import chat.md session.json --json
-Exit codes: 0 all were taken in; 1 some were not; 2 the arguments or the vault are wrong.";
+Exit codes: 0 all files were imported; 1 some were skipped; 2 an argument or the vault is wrong.";
 
 /// Options of `foreword export`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which session
+    /// The session
     session: Point,
     #[command(flatten)]
     vault: Vault,
@@ -77,23 +77,23 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 /// Options of `foreword import`.
 #[derive(ClapArgs)]
 pub(crate) struct ImportArgs {
-    /// Files and folders
+    /// Files and folders to import
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     vault: Vault,
-    /// Print one JSON object a file
+    /// Print one JSON object per file
     #[arg(long)]
     json: bool,
 }
 
-/// No exported session is larger.
+/// The largest exported session that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
 pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     let importer = Importer::new(&vault, TimeZone::system());
-    let Some((agent, _)) = agent(vault.root(), None) else { bail!("the vault cannot be read") };
+    let Some((agent, _)) = agent(vault.root(), None) else { bail!("Failed to read the vault") };
     let (dumps, chats): (Vec<PathBuf>, Vec<PathBuf>) =
         args.paths.iter().cloned().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
     let mut skipped = 0;
@@ -146,9 +146,9 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
 fn load(args: &ImportArgs, file: &Path) -> Result<String> {
     let facts = fs::metadata(file)?;
     if !facts.is_file() || facts.len() > MOST_BYTES {
-        bail!("it is not a file, or larger than {MOST_BYTES} bytes");
+        bail!("not a file, or larger than {MOST_BYTES} bytes");
     }
-    let dump: Dump = serde_json::from_slice(&fs::read(file)?).context("it is no session that `foreword export` wrote")?;
+    let dump: Dump = serde_json::from_slice(&fs::read(file)?).context("not a session from `foreword export`")?;
     args.vault.make_store()?.load(&dump)?;
     Ok(dump.id)
 }

@@ -1,4 +1,4 @@
-//! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
+//! `foreword inspect` and `foreword diff`: what a request contained and why, and where two requests differ.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,38 +17,38 @@ use crate::templates;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
-left out and why. All of it comes from the record, not from the notes as they are now.";
+Show what a past request contained: its layers with their hashes, sizes and cached tokens; each item and why it is included; what was \
+left out and why. All of it is read from the store, not from the notes as they are now.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword inspect last --vault examples/vault       the last request of the last session
   foreword inspect bcd@2                             the last request of its second turn
   foreword inspect bcd@2.1 --wire | jq .             the exact bytes of that turn's first request
-  foreword inspect last --verify                     renders it again and compares hashes
-Exit codes: 0 fine; 1 --verify found a difference; 2 no such session or request.";
+  foreword inspect last --verify                     render it again and compare the hashes
+Exit codes: 0 success; 1 --verify found a difference; 2 no such session or request.";
 
 pub(crate) const DIFF_AFTER_HELP: &str = "\
 Examples:
   foreword diff last@1 last@2
   foreword diff bcd@3 fgh@3 --json
-Exit codes: 0 they differ, or one continues the other; 1 they are the same; 2 no such session or request.";
+Exit codes: 0 the requests differ, or one continues the other; 1 they are equal; 2 no such session or request.";
 
 /// Options of `foreword inspect`.
 #[derive(ClapArgs)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// Which session, turn and step: SESSION, SESSION@TURN, SESSION@TURN.STEP
+    /// The request: SESSION, SESSION@TURN or SESSION@TURN.STEP
     at: Point,
     #[command(flatten)]
     vault: Vault,
     /// Print the exact bytes that were sent
     #[arg(long, conflicts_with_all = ["verify", "json"])]
     wire: bool,
-    /// Render the request again from its record and compare hashes
+    /// Render the request again and compare the hashes
     #[arg(long)]
     verify: bool,
-    /// Show how the session's history was managed: each summary, what the check found, why there was none
+    /// Show the session's summaries: what each check found, or why there is none
     #[arg(long, conflicts_with_all = ["verify", "wire"])]
     summaries: bool,
     /// Print JSON
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The views of a session's history, oldest first.
+/// Prints the summaries of a session, oldest first.
 fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
     let rows = store.summaries(&args.at.session(store)?, usize::MAX)?;
     if rows.is_empty() {
@@ -96,7 +96,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string(&inspection)?)?;
     } else if args.verify {
         let what =
-            if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
+            if inspection.verified { "matches the bytes that were sent" } else { "DOES NOT match the bytes that were sent" };
         writeln!(out, "request {request} of {session} {what}: sha256 {}", inspection.wire_sha256)?;
     } else {
         show(&mut out, &inspection)?;
@@ -106,7 +106,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 
 pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     let paint = Paint::stdout();
-    let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
+    let began = found.began.as_ref().map(|reason| format!(", started by {}", shown(reason))).unwrap_or_default();
     let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
     writeln!(
@@ -139,7 +139,7 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
         }
     }
     contents(out, found)?;
-    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    let verified = if found.verified { "rendered again: identical" } else { "rendered again: NOT identical" };
     writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
 pub(crate) struct DiffArgs {
     /// The earlier request: SESSION@TURN
     before: Point,
-    /// The later one
+    /// The later request: SESSION@TURN
     after: Point,
     #[command(flatten)]
     vault: Vault,
@@ -227,17 +227,17 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
 
 fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
     if found.cause == "shortened" {
-        return writeln!(out, "the first continues the second: {} bytes of prompt are the same", found.at_byte);
+        return writeln!(out, "the first request continues the second: {} prompt bytes are equal", found.at_byte);
     }
     let Some(path) = &found.path else {
         return writeln!(
             out,
-            "the second continues the first: {} bytes of prompt are the same, {} tokens are new",
+            "the second request continues the first: {} prompt bytes are equal, {} tokens are new",
             found.at_byte, found.tokens_new
         );
     };
     let body = found.body_byte.map(|at| format!(", byte {at} of the body")).unwrap_or_default();
-    writeln!(out, "they part after {} bytes of prompt{body}, at {path}", found.at_byte)?;
+    writeln!(out, "the prompts differ after {} bytes{body}, at {path}", found.at_byte)?;
     if let Some(item) = &found.item {
         let version = |hash: Option<foreword_engine::session::Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
         writeln!(out, "item       {} (Version {} before, {} after)", shown(item), version(found.before), version(found.after))?;

@@ -1,4 +1,4 @@
-//! Who answers: the model that comes with Foreword, a provider, or a script.
+//! Chooses the model that answers: the embedded one, a provider's, or a script.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,35 +24,35 @@ use crate::progress;
 /// Options that choose a model.
 #[derive(ClapArgs)]
 pub(crate) struct ModelArgs {
-    /// The model that answers from here on: a name of `foreword models --all`, or PROVIDER/NAME; else that of the session, else the
-    /// configured one, else the small one that comes with Foreword
+    /// The model to use from now on: a name from `foreword models --all`, or PROVIDER/NAME [default: the session's model, the
+    /// configured model, or the embedded small model]
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// Where the model is spoken to, for servers of your own: `http://127.0.0.1:8080/v1`
+    /// The provider's base URL, for your own server: `http://127.0.0.1:8080/v1`
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Tokens that a new session's model takes, prompt and reply together, where nobody knows it
+    /// The model's context window in tokens (prompt and reply), if it is not in the model table
     #[arg(long, value_name = "TOKENS")]
     pub(crate) window: Option<u64>,
-    /// Take the answers from this file instead (see `foreword ask --help`)
+    /// Read the replies from this file instead of calling a model (see `foreword ask --help`)
     #[arg(long, value_name = "FILE")]
     pub(crate) script: Option<PathBuf>,
 }
 
-/// Something that answers and something that runs its tools.
+/// A model and the tools it can call.
 pub(crate) struct Answering {
     pub(crate) speaker: Box<dyn Speaker>,
     pub(crate) hands: Workbench,
     pub(crate) stop: Stop,
-    /// Where it is, and what that means for what is said, in words.
+    /// Where the model runs, in words for the user.
     pub(crate) place: String,
 }
 
-/// Set by the first Ctrl-C; the second ends the program. Everything said is stored either way.
+/// A flag that the first Ctrl-C sets; the second Ctrl-C ends the program. Everything received so far is stored either way.
 pub(crate) fn stop() -> Stop {
     let stop: Stop = Arc::new(AtomicBool::new(false));
     let on_signal = Arc::clone(&stop);
-    // Where another handler is there already, Ctrl-C ends the program.
+    // If another handler is installed, Ctrl-C ends the program.
     let _ = ctrlc::set_handler(move || {
         if on_signal.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
@@ -66,12 +66,12 @@ impl ModelArgs {
         Server { base_url: self.base_url.as_deref(), window: self.window }
     }
 
-    /// The model that is meant.
+    /// The model that the flags or the configuration name.
     pub(crate) fn choose(&self, config: &Config) -> Result<Chosen> {
         let chosen = config.choose(self.model.as_deref(), self.server())?;
         if chosen.is_assumed && self.window.is_none() {
             note(format!(
-                "nobody knows {}: its window is taken to be {} tokens; --window or the configuration says otherwise",
+                "{} is not in the model table: assuming a context window of {} tokens; set it with --window or in the configuration",
                 shown(&chosen.model.name),
                 grouped(chosen.model.window.0)
             ));
@@ -79,13 +79,13 @@ impl ModelArgs {
         Ok(chosen)
     }
 
-    /// Gets ready whoever answers in a session, and what runs its tools.
+    /// Prepares the model and the tools of a session.
     pub(crate) fn answering(&self, kept: &mut Kept, bench: Workbench, stop: &Stop) -> Result<Answering> {
         let (speaker, outputs, place) = self.speaker(kept, stop)?;
         Ok(Answering { speaker, hands: bench.played(outputs), stop: Arc::clone(stop), place })
     }
 
-    /// Whoever answers, what its tools are said to give back where a script plays it, and where it is.
+    /// The model, the tool outputs of a script if there is one, and where the model runs.
     pub(crate) fn speaker(&self, kept: &mut Kept, stop: &Stop) -> Result<(Box<dyn Speaker>, Option<Outputs>, String)> {
         if let Some(file) = &self.script {
             let mut script = Script::read(file)?;
@@ -94,14 +94,14 @@ impl ModelArgs {
             if let Some((at_ms, prompt)) = kept.last_prompt() {
                 script.remember(at_ms, prompt, &kept.setup().model);
             }
-            let (outputs, place) = (script.hands(), format!("played by the script {}", file.display()));
+            let (outputs, place) = (script.hands(), format!("replies are read from {}", file.display()));
             return Ok((Box::new(script), Some(outputs), place));
         }
         let (speaker, place) = reach(self.way(kept)?, stop)?;
         Ok((speaker, None, place))
     }
 
-    /// Lets the model that is named answer in a session that is there.
+    /// Switches an existing session to the model that `--model` names.
     pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
         let Some(name) = &self.model else { return Ok(()) };
         if *name == kept.setup().model.name {
@@ -137,7 +137,7 @@ impl ModelArgs {
         Ok(())
     }
 
-    /// How notes are found beside this model: where a script answers or nothing is sent, nothing is fetched.
+    /// How notes are searched with this model. Nothing is downloaded if a script answers or nothing is sent.
     pub(crate) fn find(&self, keep: Keep) -> Find {
         if self.script.is_some() || keep == Keep::Nothing { Find::AsIs } else { Find::Fetched }
     }
@@ -154,7 +154,7 @@ impl ModelArgs {
         Ok(chosen.client.map(|client| ClientConfig { dialect, ..client }))
     }
 
-    /// Sees to it that the embedded model is here before a session with it begins, so that its tokens are counted exactly.
+    /// Downloads the embedded model before a session with it begins, so that its tokens are counted exactly.
     pub(crate) fn prepare(&self, chosen: &Chosen) -> Result<()> {
         if let Some(file) = &self.script {
             Script::read(file)?;
@@ -165,22 +165,19 @@ impl ModelArgs {
         }
         let models = places()?.models;
         if embedded_file(Some(&models)).is_none() {
-            note(format!(
-                "no model is named, so {} answers: the small one that comes with Foreword. It is fetched once",
-                SMOLLM2.name
-            ));
+            note(format!("No model is configured: using the embedded small model {}, which is downloaded once", SMOLLM2.name));
             progress::fetch(&SMOLLM2, &models)
-                .context("the embedded model cannot be fetched; name another one with --model, or see `foreword models`")?;
+                .context("Failed to download the embedded model; choose another model with --model, or see `foreword models`")?;
         }
         Ok(())
     }
 }
 
-/// A model at the end of that way, or the one that runs in this process; and where it is, in words.
+/// Connects to the model, remote or embedded, and says where it runs.
 pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
     Ok(match way {
         Some(client) => {
-            // A log that cannot be written does not keep people from their model.
+            // A failure to write the audit log must not block the model.
             let _ = Audit::new(&places()?.state).url(client.address(), "model");
             let place = format!("at {}: what you ask and attach is sent there", address(&client));
             (Box::new(Remote::new(client, Arc::clone(stop))?), place)
@@ -192,7 +189,7 @@ pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn S
 fn embedded(stop: Stop) -> Result<Embedded> {
     let models = places()?.models;
     let Some(file) = embedded_file(Some(&models)) else {
-        bail!("the embedded model is not here; `foreword models fetch --all` fetches it");
+        bail!("The embedded model is not downloaded; run `foreword models fetch --all`");
     };
     Ok(Embedded::open(&file, stop)?)
 }

@@ -1,4 +1,4 @@
-//! `foreword ask --dry-run` and the chat's `/context next`: what would be sent.
+//! `foreword ask --dry-run` and `/context next` of the chat: the next request, not sent.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -11,16 +11,16 @@ use crate::kept::now_ms;
 use crate::paint::{Paint, grouped, note, one_line, shown};
 use crate::terminal;
 
-/// How a request is shown.
+/// How a request is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Table,
     Json,
-    /// Its bytes.
+    /// Its exact bytes.
     Wire,
 }
 
-/// Shows the request that a question would lead to.
+/// Shows the request for a question without sending it.
 pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: Form) -> Result<ExitCode> {
     let preview = match kept.preview(question, hands, now_ms()) {
         Ok(preview) => preview,
@@ -47,7 +47,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
         1 => "a new session".to_owned(),
         turn => format!("turn {turn} of session {}", kept.id()),
     };
-    let began = found.began.as_ref().map(|reason| format!(", begun by {}", shown(reason))).unwrap_or_default();
+    let began = found.began.as_ref().map(|reason| format!(", started by {}", shown(reason))).unwrap_or_default();
     writeln!(out, "{}", paint.with("1", format!("not sent: {session}")))?;
     let dialect = <&str>::from(found.provider);
     writeln!(out, "{} ({dialect}), {} layout, epoch {}{began}", shown(&found.model), shown(&found.layout), found.epoch)?;
@@ -73,7 +73,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
     writeln!(out, "\nwire sha256 {}", found.wire_sha256)
 }
 
-/// What the cache is expected to serve, and the price.
+/// The expected cache hits and the cost.
 fn expected(expected: &Expected) -> String {
     let Expected { read, write, cost, cost_uncached, .. } = expected;
     let total = expected.read + expected.write + expected.uncached;

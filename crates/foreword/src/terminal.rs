@@ -1,5 +1,5 @@
-//! All that the program writes to its output goes through here. On a terminal, nothing can move the cursor, change the title, reach the
-//! clipboard or turn the direction of writing, wherever the text came from: only colours pass. In a pipe or a file, bytes stay as they are.
+//! All output of the program passes through this module. On a terminal, only colours pass: nothing can move the cursor, change the
+//! title, write to the clipboard or change the writing direction. In a pipe or a file, bytes are unchanged.
 
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, Write};
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::paint::is_unsafe;
 
-/// Stands for a character that a terminal must not get.
+/// Replaces a character that a terminal must not receive.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// The longest sequence that sets a colour.
@@ -38,7 +38,7 @@ pub(crate) enum Stream {
 
 #[allow(clippy::disallowed_methods)] // the one place that may
 impl Stream {
-    /// Whether a person looks at it.
+    /// Whether the stream is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Stdout => io::stdout().is_terminal(),
@@ -58,12 +58,12 @@ impl Stream {
     }
 }
 
-/// Standard output for text that the program lays out. Colours pass.
+/// Standard output for text that the program formats. Colours pass.
 pub(crate) fn stdout() -> Output<Box<dyn Write>> {
     Stream::Stdout.output(Colours::Pass)
 }
 
-/// Standard output for text from outside that is printed as it is. On a terminal not even colours pass.
+/// Standard output for text from outside. On a terminal, colours are removed too.
 pub(crate) fn plain_stdout() -> Output<Box<dyn Write>> {
     Stream::Stdout.output(Colours::Replaced)
 }
@@ -134,17 +134,17 @@ pub(crate) fn rewrite_line(text: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{safe}");
 }
 
-/// What becomes of sequences that set a colour.
+/// How escape sequences for colours are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colours {
     Pass,
     Replaced,
 }
 
-/// Writes to a terminal what is safe there, or everything to what is no terminal.
+/// Filters output for a terminal, or passes everything if there is none.
 pub(crate) struct Output<W: Write> {
     out: W,
-    /// None where it is no terminal.
+    /// `None` if the output is not a terminal.
     colours: Option<Colours>,
     /// Bytes that may be the start of a character, of a colour or of a line break.
     held: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Small hands for making messages: pieces, joins, tool outputs.
+//! Helpers that build messages: pieces, joins and tool outputs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::tokens::{Tokenizer, Tokens};
 
 use super::Session;
 
-/// The tool by which a model reads an output again.
+/// The tool with which a model reads an output again.
 const READ_OUTPUT: &str = "readOutput";
 
-/// Between two parts of a message.
+/// The separator between two parts of a message.
 pub(super) const JOIN: &str = "\n\n";
 
-/// A call as it counts and hashes.
+/// The text of a call for counting and hashing.
 pub(super) fn call_text(call: &ToolCall) -> String {
     format!("{}({})", call.name, json::to_string(&call.arguments))
 }
 
-/// The id of the output that a call of [`READ_OUTPUT`] reads.
+/// The ID of the output that a [`READ_OUTPUT`] call reads.
 fn read_again(call: &ToolCall) -> Option<&str> {
     let (name, arguments) = match call.name.as_str() {
         USE_TOOL => (call.arguments.get("name")?.as_str()?, call.arguments.get("arguments")?),
@@ -38,7 +38,7 @@ fn read_again(call: &ToolCall) -> Option<&str> {
     (name.ends_with(READ_OUTPUT) && id.starts_with("output:")).then_some(id)
 }
 
-/// Pieces of one message, joined as they come.
+/// The pieces of a message under construction.
 pub(super) struct Draft<'a> {
     tokenizer: &'a dyn Tokenizer,
     pub(super) pieces: Vec<Piece>,
@@ -55,7 +55,7 @@ impl<'a> Draft<'a> {
         self.pieces.push(Piece { layer, origin, text, tokens });
     }
 
-    /// A part behind a blank line; the blank line belongs to what it introduces.
+    /// Adds a part after a blank line; the blank line belongs to the part.
     pub(super) fn part(&mut self, layer: LayerId, origin: Origin, text: impl Into<Arc<str>>) {
         if !self.pieces.is_empty() {
             self.push(layer, origin.clone(), JOIN);
@@ -65,17 +65,17 @@ impl<'a> Draft<'a> {
 }
 
 impl Session {
-    /// A message of one piece.
+    /// A message with a single piece.
     pub(super) fn plain(&self, role: Role, origin: Origin, text: impl Into<Arc<str>>) -> Arc<Message> {
         let mut draft = Draft::new(&*self.tokenizer);
         draft.push(LayerId::L4, origin, text);
         Arc::new(Message::text(role, draft.pieces))
     }
 
-    /// A tool's output as the prompt shows it: as a screen would, cut where it is over its cap once it is escaped. Whatever is not shown is in the
-    /// Outbox.
+    /// A tool output as the prompt shows it: reduced to what a screen would show, and cut to its limit after escaping. The full
+    /// output is in the outbox.
     ///
-    /// What `readOutput` gives back is a part of the output `read`, so it stays as it is and points to that one.
+    /// An output of `readOutput` is an excerpt of the output `read`, so it is unchanged and refers to that output.
     pub(super) fn settle_output(&mut self, tool: &str, output: &str, read: Option<&str>) -> (ItemId, String) {
         let id = ItemId::output(Hash::of(output));
         let pointer = read.map_or_else(|| id.to_string(), str::to_owned);
@@ -132,14 +132,14 @@ impl Session {
         (id, settled)
     }
 
-    /// Hands the whole output to the caller, once.
+    /// Adds the full output to the outbox, once.
     pub(super) fn keep_whole(&mut self, id: &ItemId, output: &str) {
         if self.outbox.last().is_none_or(|(last, _)| last != id) {
             self.outbox.push((id.clone(), Arc::from(output)));
         }
     }
 
-    /// A tool message and its stub; what a stub may come to stand for is kept whole.
+    /// A tool message and its stub. The full output is stored in case the stub is used.
     pub(super) fn output_of(&mut self, call: &ToolCall, output: &CallOutput) -> Output {
         let CallOutput { text: output, failed } = output;
         let read = read_again(call);

@@ -1,4 +1,4 @@
-//! What comes in: the user's turns, the model's answers, the tools' results, plans.
+//! Handles incoming events: user messages, model replies, tool results and plans.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -26,12 +26,12 @@ use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
 
 impl Session {
-    /// A turn begins: what is open is closed, items are chosen, and the user's words become history.
+    /// Begins a turn: closes open calls, selects items and adds the user's words to the history.
     pub(super) fn begin_turn(&mut self, input: TurnInput) {
         self.begin_turn_from(input, self.message_id());
     }
 
-    /// The same, where the words are a message of that name.
+    /// The same for a user message with a given ID.
     pub(super) fn begin_turn_from(&mut self, input: TurnInput, id: MessageId) {
         self.close_open_calls();
         self.keep_unsent_words();
@@ -110,7 +110,7 @@ impl Session {
         self.turns += 1;
     }
 
-    /// Words of a turn that could not be sent stay in the history.
+    /// Keeps the words of a turn that could not be sent in the history.
     fn keep_unsent_words(&mut self) {
         let unsent = self.turn.as_ref().is_some_and(|turn| turn.message.is_none());
         if unsent
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// `@rule:x` and `@ref:y` in the user's words bring the item into the session; the words stay as they are.
+    /// Adds the items that the user mentions as `@rule:x` and `@ref:y` to the session. The text is unchanged.
     fn add_mentioned(&mut self, words: &str) {
         for (at, _) in words.match_indices('@') {
             let rest = &words[at + 1..];
@@ -175,7 +175,7 @@ impl Session {
         attached
     }
 
-    /// Chooses among the agent's items that wait for the search.
+    /// Selects items of the agent by their search scores.
     fn choose(&mut self, input: &TurnInput) -> (Vec<Wanted>, Vec<LeftOut>) {
         let items = self.agent.items();
         let members: BTreeSet<&ItemId> = self.members().collect();
@@ -211,8 +211,8 @@ impl Session {
         (chosen.collect(), left_out.chain(removed).collect())
     }
 
-    /// Room for what the search chooses: the budget without the tools, L1 and what this turn brings, by estimated sizes. What stands in the
-    /// prompt from earlier turns does not count, because it gives way.
+    /// The room for selected items: the budget minus tools, L1 and this turn's content, by estimated sizes. Content of earlier
+    /// turns does not count, because it can be removed.
     pub fn room_for_chosen(&self, input: &TurnInput) -> Tokens {
         let texts = input.attached.iter().map(|version| version.content.len());
         let texts = texts.chain(input.results.iter().map(|result| result.output.len())).chain([input.words.len()]);
@@ -247,7 +247,7 @@ impl Session {
         ResultBlock { id: ItemId::output(Hash::of(&result.output)), parts }
     }
 
-    /// What there is room for of a search's output: whole passages, the best first.
+    /// The passages of a search output that fit, the best first.
     fn fitted<'a>(&mut self, result: &'a TurnResult, left_out: &mut Vec<LeftOut>) -> (Cow<'a, str>, &'a [Passage]) {
         let limit = self.settings.budget.output_cap(&result.tool);
         let mut output = Cow::Borrowed(result.output.as_str());
@@ -269,7 +269,7 @@ impl Session {
         (output, found)
     }
 
-    /// A tool of the running turn found notes.
+    /// Records the notes that a tool of the running turn found.
     pub(super) fn found(&mut self, output: &str, found: &[Passage]) {
         let id = ItemId::output(Hash::of(output));
         let entries = found.iter().map(|passage| {
@@ -285,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Whether the prompt holds this passage of a note anyway, once `attached` is in it.
+    /// Whether the prompt already contains this passage of a note, given the attachments.
     pub fn holds(&self, note: &ItemId, attached: &[Version], passage: &str) -> bool {
         match attached.iter().find(|version| version.id == *note) {
             Some(version) => self.count(&version.content) <= self.item_cap(),
@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// The model answers.
+    /// Handles a reply of the model.
     pub(super) fn assistant(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> Due {
         self.close_open_calls();
         let opaque = self.take_opaque(opaque);
@@ -314,7 +314,7 @@ impl Session {
         Due::Nothing
     }
 
-    /// A message of the model, and its calls, which wait for their results.
+    /// Adds a reply and opens its calls.
     pub(super) fn calling(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> (Arc<Message>, OpenCalls) {
         let open = OpenCalls::new(calls, &mut self.history.used_ids);
         let mut draft = Draft::new(&*self.tokenizer);
@@ -328,7 +328,7 @@ impl Session {
         (Arc::new(message), open)
     }
 
-    /// A tool answers.
+    /// Handles a tool result.
     pub(super) fn tool_result(&mut self, id: &str, output: CallOutput) -> Due {
         let answer = self.history.open.as_mut().map_or(Answer::Unasked, |(_, open)| open.answer(id, output));
         match answer {
@@ -346,7 +346,7 @@ impl Session {
         }
     }
 
-    /// Sends what is open on its way, with a placeholder for each result that never came.
+    /// Closes open calls, with a placeholder for each missing result.
     pub(super) fn close_open_calls(&mut self) {
         let Some((assistant, open)) = self.history.open.take() else { return };
         let outputs = self.settled_calls(open, self.history.open_id);
@@ -361,7 +361,7 @@ impl Session {
         }
     }
 
-    /// The outputs of calls, with a placeholder for each result that never came. They stand in the message of that name.
+    /// The outputs of calls, with a placeholder for each missing result, as part of the message `from`.
     pub(super) fn settled_calls(&mut self, open: OpenCalls, from: MessageId) -> Vec<Output> {
         if !open.is_complete() {
             self.note("interrupted", None, "calls without a result were answered with a placeholder");
@@ -388,8 +388,8 @@ impl Session {
         self.push_unit(Unit::Engine(message));
     }
 
-    /// Answers the call that brought a plan or ended a step, where nobody else does. Where it is answered already, what is to be said
-    /// is said at once: the results stand.
+    /// Answers the call that submitted a plan or completed a step, unless the caller does. If it is already answered, the text is
+    /// sent as an engine message.
     fn answer_or_say(&mut self, call: Option<String>, answered: bool, result: &str) -> Due {
         match (call, self.history.directive.take()) {
             (None, Some(directive)) => self.say_now("directive", &directive),
@@ -400,7 +400,7 @@ impl Session {
         }
     }
 
-    /// Tells the model something between two of its messages; where no turn is running there is nobody to tell.
+    /// Sends an engine message between two model messages, if a turn is running.
     fn say_now(&mut self, what: &'static str, text: &str) -> Due {
         if self.turn.as_ref().is_some_and(|turn| turn.message.is_some()) {
             self.engine_says(what, text);
@@ -408,7 +408,7 @@ impl Session {
         Due::Nothing
     }
 
-    /// The model handed over a plan. The step it is on is told after the results, never before.
+    /// Handles a plan. The directive for its current step follows the tool results.
     pub(super) fn plan(&mut self, steps: &[String], answered: bool) -> Due {
         let unit = self.history.units.len();
         let call = self
@@ -468,7 +468,7 @@ impl Session {
         self.answer_or_say(call, answered, &format!("Step {step} of {of} is complete."))
     }
 
-    /// Tells the model once to act; it is not told again before it has called a tool.
+    /// Asks the model once to call a tool; repeated only after it has called one.
     pub(super) fn action_prompt(&mut self) -> Due {
         let since_calls = self.history.units.iter().rev().take_while(|unit| !matches!(unit, Unit::Calls(..) | Unit::User(_)));
         let told =

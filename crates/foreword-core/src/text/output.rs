@@ -1,22 +1,23 @@
-//! Tool output, made fit for a prompt: what a terminal would show at the end, without repeats, cut to size.
+//! Reduces tool output for a prompt: what a terminal would finally show, without repeats, cut to size.
 //!
-//! Programs write for a screen: colours, progress bars, the same line a thousand times. None of it helps a model, and all
-//! of it costs. Every line that a person would see stays; lines that only look alike are data. The whole output is kept elsewhere; what is
-//! cut says where.
+//! Programs write for a screen: colours, progress bars, thousands of identical lines, which cost tokens and do not help a model.
+//! Every distinct line is kept; lines that are only similar are data. The full output is stored elsewhere, and a cut output says
+//! where.
 
 use std::borrow::Cow;
 
 use super::normalise::replace_controls;
 use crate::tokens::{Tokenizer, Tokens};
 
-/// So many identical lines in a row are said once.
+/// The number of identical lines that are replaced by a count.
 const IDENTICAL: usize = 3;
 
 const ESC: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const BACKSPACE: char = '\u{8}';
 
-/// What is left of an output on a screen: no control characters, and a count in place of identical lines. Doing it twice changes nothing.
+/// Reduces an output to what a screen would show: without control characters, and with a count instead of repeated lines.
+/// Idempotent.
 pub fn reduce(output: &str) -> Cow<'_, str> {
     [strip_escapes, split_at_returns, overwrite, replace_controls, count_repeats].into_iter().fold(
         Cow::Borrowed(output),
@@ -67,7 +68,7 @@ fn strip_escapes(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// What follows the sequence whose ESC stands in front of `text`.
+/// The text after the escape sequence at the start of `text`.
 fn skip_sequence(text: &str) -> &str {
     let Some(kind) = text.chars().next() else {
         return text;
@@ -161,7 +162,7 @@ fn is_mark(line: &str) -> bool {
 /// A text that was cut to size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capped {
-    /// Its start, a line that says what is missing, its end.
+    /// The start, a line about the omitted part, and the end.
     pub text: String,
     /// How many characters are missing.
     pub left_out_chars: usize,
@@ -206,7 +207,7 @@ fn left_out(chars: usize, pointer: &str) -> String {
     format!("[… {chars} characters left out; whole text: {pointer}]")
 }
 
-/// A line end is near if it is in this part of what is kept.
+/// A line end is near if it is within this fraction of the text.
 const NEAR: usize = 5;
 
 /// At most `chars` characters from the start, to a line end if one is near, and a line end that comes next: there is room

@@ -1,4 +1,4 @@
-//! Other settings, or another model, in a session that is there.
+//! Changes the settings or the model of an existing session.
 
 use std::path::Path;
 
@@ -12,26 +12,25 @@ use super::told::Told;
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
 use crate::templates::{NoTemplate, Shelf};
 
-/// Why a session cannot go on so.
+/// Why a change is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// A setting does not fit.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The template of a managed history cannot be used.
+    /// The template cannot be used.
     #[error(transparent)]
     Template(#[from] NoTemplate),
-    /// The model.
+    /// The model cannot be used.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The agent.
+    /// The agent is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
 }
 
 impl Kept {
-    /// Goes on with other settings; what they leave out stays as it is. Whether anything changed: then who manages the history is to be
-    /// set anew.
+    /// Changes settings; missing ones are unchanged. Returns whether anything changed; then the manager must be set again.
     pub fn change_settings(&mut self, wanted: &SessionSettings, shelf: &Shelf, at_ms: i64) -> Result<bool, ChangeError> {
         if *wanted == SessionSettings::default() {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! What a person does to a session's history by hand: folding it, keeping things, looking at what a fold would take and at the summary.
+//! The user's control of the history: folds, pins and the summary.
 
 use foreword_core::budget::OverBudget;
 use foreword_core::history::MessageId;
@@ -15,12 +15,12 @@ use crate::manager::is_due;
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// There is no such message.
-    #[error("there is no message {0} in this session: `/summary` and `recall` name messages as m12")]
+    #[error("no message {0} in this session; message names look like m12, see `/summary`")]
     NoMessage(MessageId),
-    /// It names nothing.
-    #[error("{0:?} is neither a message of this session, like m12, nor something that was attached to it")]
+    /// It is neither a message nor an item.
+    #[error("{0:?} is neither a message of this session, like m12, nor an attachment")]
     Nothing(String),
-    /// The session says no.
+    /// The session rejects the pin.
     #[error(transparent)]
     Input(#[from] InputError),
 }
@@ -47,21 +47,21 @@ pub enum FoldError {
 /// Something that is kept through every fold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pinned {
-    /// A message (`m12`), or an item by its id.
+    /// A message (`m12`), or an item's ID.
     pub what: String,
-    /// The words that are kept of a message.
+    /// The pinned text of a message.
     pub text: Option<String>,
 }
 
 impl Kept {
-    /// What is pinned: messages, then items.
+    /// The pins: messages, then items.
     pub fn pins(&self) -> Vec<Pinned> {
         let (texts, items) = self.session.pins();
         let texts = texts.into_iter().map(|(from, text)| Pinned { what: from.to_string(), text: Some(text) });
         texts.chain(items.into_iter().map(|id| Pinned { what: id.to_string(), text: None })).collect()
     }
 
-    /// Lets go of what was pinned of a message (`m12`), or of an item by its id.
+    /// Removes the pins of a message (`m12`) or an item.
     pub fn unpin(&mut self, what: &str, at_ms: i64) -> Result<(), PinError> {
         let message = what.trim().parse().map(Unpin::Message).ok();
         let unpin = message.or_else(|| what.trim().parse().map(Unpin::Item).ok());
@@ -88,7 +88,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Keeps a message (`m12`), or an item by its id or its path, through every fold. Gives back what was pinned.
+    /// Pins a message (`m12`), or an item by ID or path. Returns a description of the pin.
     pub fn pin(&mut self, what: &str, at_ms: i64) -> Result<String, PinError> {
         let what = what.trim();
         if let Ok(from) = what.parse::<MessageId>() {

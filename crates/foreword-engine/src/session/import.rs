@@ -1,4 +1,4 @@
-//! A conversation from a file becomes a session.
+//! Imports a conversation from a file as a session.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use super::open::OpenSessionError;
 use super::setup::Setup;
 use crate::chats::Imported;
 
-/// What became of a file.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenIn {
     /// The session.
     pub session: String,
-    /// Whether it was there already; then nothing was changed.
+    /// Whether the session existed already and is unchanged.
     pub known: bool,
 }
 
@@ -65,7 +65,7 @@ pub fn take_in(
     }
 }
 
-/// The name of the session of a file: its own, or one made of when and how it begins.
+/// The session ID of a file: its own, or one derived from its time and beginning.
 fn name(imported: &Imported) -> String {
     let ours = &imported.transcript;
     let is_name = |id: &&String| {
@@ -87,7 +87,7 @@ fn first_bytes(hash: Hash) -> [u8; 8] {
     bytes
 }
 
-/// The current texts of what was attached in a conversation that was had elsewhere, where the session had no turn since.
+/// The current texts of an imported conversation's attachments, if the session has had no turn since.
 pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
     if kept.counts().requests > 0 || kept.session().turns() == 0 {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! A turn of a session whose history is managed: the summary that is due is asked for beside the conversation, stored, and told.
+//! Managed histories: requests a due summary beside the conversation and applies it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,27 +22,27 @@ use super::told::Told;
 use super::turn::{Mode, Party, TurnError};
 use crate::manager::{Answered, Call, Ground, Manager, View, has_outgrown, is_due, manage};
 
-/// A summary is at most so long.
+/// The longest summary.
 const MOST_REPLY: Tokens = Tokens(1_024);
 
-/// So many earlier views are looked at.
+/// The number of earlier views to read.
 const MOST_PRIOR: usize = 32;
 
-/// What a model that has only the question is told.
+/// The system prompt of a model that does not see the conversation.
 const ALONE: &str = "You keep the record of a conversation.";
 
 impl Kept {
-    /// Lets a manager look after the history, or nobody.
+    /// Sets or removes the manager.
     pub fn set_manager(&mut self, manager: Option<Manager>) {
         self.manager = manager;
     }
 
-    /// What came of the last try to manage the history, where there was one since the session was opened.
+    /// The result of the last summary since the session was opened.
     pub fn view(&self) -> Option<&View> {
         self.view.as_ref()
     }
 
-    /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
+    /// Writes a summary before a turn if one is due. Failures do not stop the turn.
     pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<(), TurnError> {
         let Some(mut manager) = self.manager.take() else { return Ok(()) };
         // In `log` a changed view costs the cache: it changes where the cache breaks anyway, and where it has become worth a fold.
@@ -119,7 +119,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Asks beside the conversation: behind the live prompt where that fits, so that it is read from the provider's cache.
+    /// Sends the side request, after the current prompt if it fits, so that the prompt is read from the provider's cache.
     fn ask(
         &self,
         manager: &Manager,
@@ -134,7 +134,7 @@ impl Kept {
         let fits = |aside: &Aside| aside.envelope.tokens + reply_tokens <= model.window;
         let aside = live.filter(fits).unwrap_or_else(|| self.session.alone(ALONE, &call.alone));
         if !fits(&aside) {
-            return Err(SpeakError(format!("what it would be asked with has {} tokens", aside.envelope.tokens)));
+            return Err(SpeakError(format!("the request for it has {} tokens", aside.envelope.tokens)));
         }
         let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
         let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));

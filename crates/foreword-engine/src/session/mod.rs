@@ -1,8 +1,7 @@
-//! A session on record: steps 2 to 8 of a turn, with everything stored the moment it exists.
+//! Recorded sessions: steps 2 to 8 of a turn, with every step stored.
 //!
-//! The log of what a session was told is the truth, and all else follows from it: [`Kept`] stores each input before it takes effect, each
-//! request before it is sent, each part of a reply as it comes. Opening a session is telling it its log again, from the last
-//! checkpoint on.
+//! The log of a session's inputs is the source of truth. [`Kept`] stores each input before applying it, each request before sending
+//! it, and each part of a reply as it arrives. Opening a session replays its log from the last checkpoint.
 
 mod aside;
 mod breaks;
@@ -96,5 +95,5 @@ pub use foreword_store::{
 };
 pub use foreword_tools::Output;
 
-/// Where the store of a vault is.
+/// The path of a vault's store.
 pub const STORE: &str = ".foreword/foreword.db";

@@ -1,23 +1,23 @@
-//! How a person names a session and a request of it: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`.
+//! References to sessions and requests: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`.
 
 use std::str::FromStr;
 
 use foreword_store::{Store, StoreError};
 
-/// A session, and a turn and a step of it where they are named. Both are counted from 1.
+/// A session, and optionally a turn and a step, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The session's name, the start of it, or `last`.
+    /// The session's ID, a prefix of it, or `last`.
     pub session: String,
     /// The turn.
     pub turn: Option<u64>,
-    /// Which request of the turn, where a tool loop made several; the last where it is left out.
+    /// The request within the turn. Default: the last one.
     pub step: Option<u64>,
 }
 
-/// Text that names no session.
+/// An invalid reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no session: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
+#[error("invalid session {0:?}: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
 pub struct NotAPoint(String);
 
 impl FromStr for Point {
@@ -39,15 +39,15 @@ impl FromStr for Point {
 }
 
 impl Point {
-    /// The session's full name, where a whole session is meant.
+    /// The session's ID. It is an error if a turn is given.
     pub fn session(&self, store: &dyn Store) -> Result<String, StoreError> {
         match self.turn {
-            Some(turn) => Err(StoreError::Refused(format!("a whole session is meant here; leave @{turn} out"))),
+            Some(turn) => Err(StoreError::Refused(format!("expected a session without a turn; remove @{turn}"))),
             None => self.name(store),
         }
     }
 
-    /// The session's full name, whatever turn is named.
+    /// The session's ID, ignoring the turn.
     pub fn name(&self, store: &dyn Store) -> Result<String, StoreError> {
         let sessions = store.sessions()?;
         if self.session == "last" {
@@ -65,7 +65,7 @@ impl Point {
         }
     }
 
-    /// The session and the request it names; the last request where it names no turn.
+    /// The session and the request. Default: the last request.
     pub fn request(&self, store: &dyn Store) -> Result<(String, u64), StoreError> {
         let session = self.name(store)?;
         let requests = store.requests(&session)?;

@@ -1,4 +1,4 @@
-//! What would be sent, before it is: the next request of a session, built on a copy of it. Nothing is sent and nothing is stored.
+//! Previews the next request of a session on a copy. Nothing is sent or stored.
 
 use std::sync::Arc;
 
@@ -23,42 +23,42 @@ use crate::simulate::report::BreakReport;
 /// A request that was not sent.
 #[derive(Debug, Serialize)]
 pub struct Preview {
-    /// What it would hold; its cached tokens are those that the cache's rules lead one to expect.
+    /// The request; its cached tokens are estimated from the cache's rules.
     #[serde(flatten)]
     pub request: Inspection,
-    /// What the provider's cache is expected to make of it.
+    /// The expected cache hits and cost.
     pub expected: Expected,
-    /// The tools that could be called, by the names the model would see.
+    /// The tools that the model could call, by their names in the request.
     pub tools: Vec<String>,
-    /// What could not be found out, and what is missing for that.
+    /// Failed searches and missing data.
     pub problems: Vec<String>,
-    /// Size of the body.
+    /// The size of the body in bytes.
     pub bytes: usize,
     /// The body.
     #[serde(skip)]
     pub body: Vec<u8>,
 }
 
-/// What a provider's cache is expected to make of a request, by its published rules and the last request.
+/// The expected effect of the provider's cache, from its published rules and the last request.
 #[derive(Debug, Serialize)]
 pub struct Expected {
-    /// Tokens read from it.
+    /// Tokens read from the cache.
     pub read: Tokens,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     pub write: Tokens,
-    /// Tokens of the prompt that are neither.
+    /// Other tokens of the prompt.
     pub uncached: Tokens,
-    /// The price of the prompt, in USD. What the reply costs is not known yet.
+    /// The cost of the prompt in USD, without the reply.
     pub cost: f64,
-    /// The price without a cache.
+    /// The cost without a cache.
     pub cost_uncached: f64,
-    /// Where and why the prompt is no continuation of the last one.
+    /// Where and why the prompt does not continue the last one.
     pub broke: Option<BreakReport>,
 }
 
 impl Kept {
-    /// The request that a question would lead to at `now_ms`: the very bytes that [`Kept::send`] would send. Where the model would first be asked
-    /// for a plan, what its tools would give back is missing.
+    /// The request for a question at `now_ms`, with exactly the bytes that [`Kept::send`] would send. In plan mode, tool outputs
+    /// are missing.
     pub fn preview(&self, question: Question, hands: &mut dyn Hands, now_ms: i64) -> Result<Preview, TurnError> {
         let Question { mut turn, library } = question;
         let mut session = self.session.clone();
@@ -128,13 +128,13 @@ impl Kept {
         Ok(Preview { request, expected, tools, problems, bytes: body.bytes.len(), body: body.bytes })
     }
 
-    /// Finds what a question needs, as a turn would; what could not be had.
+    /// Runs the searches of a turn. Returns the failures.
     fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn Hands) -> Vec<String> {
         let mut problems = Vec::new();
         if turn.scores.is_empty() {
             match hands.scores(&turn.words, agent, self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
-                Err(why) => problems.push(format!("nothing was chosen from the agent's items: {why}")),
+                Err(why) => problems.push(format!("no items of the agent were selected: {why}")),
             }
         }
         match self.mode {
@@ -144,7 +144,7 @@ impl Kept {
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
             Mode::Plan => {
-                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned());
+                problems.push("the model is first asked for a plan; tool outputs will be added to this request".to_owned());
             }
         }
         once(&self.session, turn);
@@ -152,7 +152,7 @@ impl Kept {
         problems
     }
 
-    /// The prompt of the last request, rendered again where the session was just opened; none where that cannot be done.
+    /// The prompt of the last request, rendered again if needed; `None` if that fails.
     fn prompt_of_last(&self) -> Option<PromptStream> {
         let sent = self.sent.as_ref()?;
         sent.prompt.clone().or_else(|| Some(inspect::body(&*self.store, &self.row.id, sent.number).ok()?.prompt))

@@ -1,4 +1,4 @@
-//! A request that is made: laid out, put into a provider's words, and stored before it is sent.
+//! Builds a request: the layout, the provider's format, and storing it before it is sent.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use super::breaks::unexplained;
 use super::inspect::{Record, Stored};
 use super::kept::Kept;
 
-/// A request on its way to a model.
+/// A request that is ready to send.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its place in the session, from 0.
+    /// The number of the request in the session, from 0.
     pub number: u64,
-    /// When.
+    /// When it was built, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The bytes.
+    /// The exact bytes.
     pub body: Body,
-    /// Whether they ask for the reply as it comes.
+    /// Whether the reply is requested as a stream.
     pub stream: bool,
     /// The model.
     pub model: Arc<Model>,
-    /// The messages in no provider's words.
+    /// The provider-neutral messages.
     pub messages: Vec<Arc<Message>>,
-    /// Room for the reply.
+    /// The limit for the reply.
     pub reply_tokens: Tokens,
     /// The record.
     pub envelope: Envelope,
@@ -48,9 +48,9 @@ pub(super) struct Sent {
     pub(super) messages: Vec<Arc<Message>>,
     pub(super) cut: usize,
     pub(super) epoch: u64,
-    /// None where the session was just opened and nobody asked yet.
+    /// `None` if the session was just opened and the prompt was not needed yet.
     pub(super) prompt: Option<PromptStream>,
-    /// Its items, likewise; empty where they are in another branch.
+    /// The request's items, under the same condition; empty if they are in another branch.
     pub(super) context: Option<Vec<ContextEntry>>,
     /// What its marks were chosen by.
     pub(super) asked: Asked,
@@ -66,21 +66,21 @@ pub(super) struct NextRequest {
     same: usize,
 }
 
-/// A request that has no answer yet.
+/// A request without an answer.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) envelope: Envelope,
-    /// Its number, where it is stored.
+    /// Its number, if it is stored.
     pub(super) stored: Option<u64>,
 }
 
 impl Kept {
-    /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
+    /// Builds the request that is due and stores its envelope. After an error the turn is still pending.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
         self.request_with(at_ms, &mut |_, _| None)
     }
 
-    /// The same, where `cache` may name a cache at the provider that holds the prompt's tools and system.
+    /// The same; `cache` may name a cache at the provider with the prompt's tools and system message.
     pub(super) fn request_with(
         &mut self,
         at_ms: i64,
@@ -165,7 +165,7 @@ impl Kept {
         Ok(outgoing)
     }
 
-    /// The items of a request, which are in the store where the session was just opened.
+    /// The items of a request, read from the store if needed.
     fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
         let Some(sent) = sent else { return Vec::new() };
         let stored = || {
@@ -176,7 +176,7 @@ impl Kept {
         sent.context.clone().or_else(stored).unwrap_or_default()
     }
 
-    /// A request that is stored, to be sent once more: the same bytes. None where they need a cache that may be gone by now.
+    /// A stored request to be sent again with the same bytes. `None` if it needs a cache that may have expired.
     fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Option<Outgoing>, StoreError> {
         let stored = Stored::read(&*self.store, &self.row.id, number)?;
         if stored.needs_cache() {

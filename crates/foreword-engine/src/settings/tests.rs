@@ -33,11 +33,11 @@ fn what_is_wrong_in_an_agent_file_is_told_with_its_line_and_the_nearest_key() {
     check("[settings]\nlayout = \"book\"", Some(2), "unknown variant `book`");
     check("[search]\ntop_n = \"many\"", Some(2), "invalid type");
     check("[search]\npreset = \"greedy\"", Some(2), "expected one of `aggressive`, `normal`, `conservative`");
-    check("[settings.budget]\nlow_water = 3", Some(2), "expected a share from 0 to 1");
-    check("[settings.history]\nstrategy = \"strip\"\nmessages = 3", Some(3), "belongs to the strategy window, not to strip");
-    check("[settings.budget.layer_tokens]\nL1_SYSTEM = 3", Some(2), "L1 and L5 are never cut");
+    check("[settings.budget]\nlow_water = 3", Some(2), "expected a number from 0 to 1");
+    check("[settings.history]\nstrategy = \"strip\"\nmessages = 3", Some(3), "only for the strategy window, not for strip");
+    check("[settings.budget.layer_tokens]\nL1_SYSTEM = 3", Some(2), "L1 and L5 cannot be limited");
     check("\n[search.tools]\nfloor = 2", Some(3), "search.tools.floor: 2; expected a score from 0 to 1");
-    check("[settings.search]\ntop_n = 3\n[search]\ntop_n = 4", Some(1), "say it in one of them");
+    check("[settings.search]\ntop_n = 3\n[search]\ntop_n = 4", Some(1), "use one of them");
 }
 
 #[test]
@@ -168,5 +168,5 @@ fn one_setting_in_a_flag() {
     check("budget.tool_output_chars_by_tool.grep=9", Ok(r#"{"budget":{"tool_output_chars_by_tool":{"grep":9}}}"#));
     check("budgt.prompt_tokens=2000", Err("--set budgt.prompt_tokens=2000: unknown key `budgt` (did you mean `budget`?)"));
     check("layout", Err("expected KEY=VALUE"));
-    check("budget.low_water=2", Err("expected a share"));
+    check("budget.low_water=2", Err("expected a number"));
 }

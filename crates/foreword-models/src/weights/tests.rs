@@ -189,9 +189,9 @@ fn failures_say_what_happened_and_leave_no_weights() {
         // The next try, in a better world, works.
         world.fetch(GOOD).unwrap();
     };
-    check("echo 'ERROR: no network' >&2; exit 1", "(exit status: 1), its last words: ERROR: no network;");
-    check("echo evil > $DEST/toy-1.whl", "toy-1.whl is not what was published: 5 bytes");
-    check("LC_ALL=C tr o e < $SHELF > $DEST/toy-1.whl", "toy-1.whl is not what was published: SHA-256 ");
+    check("echo 'ERROR: no network' >&2; exit 1", "(exit status: 1): ERROR: no network;");
+    check("echo evil > $DEST/toy-1.whl", "toy-1.whl does not match the published file: 5 bytes");
+    check("LC_ALL=C tr o e < $SHELF > $DEST/toy-1.whl", "toy-1.whl does not match the published file: SHA-256 ");
     check("exit 0", "cannot open ");
 }
 

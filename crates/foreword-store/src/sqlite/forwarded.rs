@@ -99,7 +99,7 @@ fn rows(connection: &Connection, which: &str, values: impl Params) -> Result<Vec
     connection
         .prepare_cached(&sql)
         .and_then(|mut statement| statement.query_map(values, one)?.collect())
-        .map_err(doing("read what was passed on"))
+        .map_err(doing("read forwarded requests"))
 }
 
 /// The body of one.
@@ -107,8 +107,8 @@ pub(super) fn body(connection: &Connection, number: u64) -> Result<String> {
     let pieces: Option<Vec<u8>> = connection
         .prepare_cached("SELECT pieces FROM forwarded WHERE id = ?1")
         .and_then(|mut statement| statement.query_row([number], |row| row.get(0)).optional())
-        .map_err(doing("read what was passed on"))?;
-    let pieces = pieces.ok_or_else(|| StoreError::Refused(format!("no request was passed on under the number {number}")))?;
+        .map_err(doing("read forwarded requests"))?;
+    let pieces = pieces.ok_or_else(|| StoreError::Refused(format!("there is no forwarded request {number}")))?;
     hashes(&pieces).map(|hash| read::text(connection, hash)).collect()
 }
 
@@ -118,7 +118,7 @@ fn hashes(pieces: &[u8]) -> impl Iterator<Item = Hash> {
 
 /// Tells of every piece that is needed.
 pub(super) fn pieces(connection: &Connection, found: &mut dyn FnMut(Hash)) -> Result<()> {
-    let failed = doing("look for texts that are needed");
+    let failed = doing("find unused texts");
     let mut statement = connection.prepare("SELECT pieces FROM forwarded").map_err(&failed)?;
     let mut rows = statement.query([]).map_err(&failed)?;
     while let Some(row) = rows.next().map_err(&failed)? {
@@ -129,7 +129,7 @@ pub(super) fn pieces(connection: &Connection, found: &mut dyn FnMut(Hash)) -> Re
 
 /// Rows that are not as they were written.
 pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
-    let failed = doing("check what was passed on");
+    let failed = doing("check forwarded requests");
     let mut statement =
         connection.prepare("SELECT id, at_ms, front, model, session, pieces, sum FROM forwarded").map_err(&failed)?;
     let row = |row: &Row<'_>| {
@@ -141,7 +141,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     let rows: Vec<(i64, bool)> = statement.query_map([], row).and_then(Iterator::collect).map_err(&failed)?;
     let broken = rows.into_iter().filter(|(_, whole)| !whole);
     let fault =
-        |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "it is not as it was written".to_owned() };
+        |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "changed since it was written".to_owned() };
     Ok(broken.map(fault).collect())
 }
 

@@ -99,7 +99,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
         let mut rows = statement.query([]).map_err(&failed)?;
         while let Some(row) = rows.next().map_err(&failed)? {
             let key: String = row.get(0).unwrap_or_default();
-            let what = "it is not as it was written".to_owned();
+            let what = "changed since it was written".to_owned();
             faults.push(Fault { session: None, place: format!("{table} {key}"), what });
         }
     }

@@ -90,7 +90,7 @@ const HASHES: [(&str, bool); 3] =
 
 /// Every text that something points to.
 pub(super) fn needed(connection: &Connection) -> Result<BTreeSet<Hash>> {
-    let failed = doing("look for texts that are needed");
+    let failed = doing("find unused texts");
     let mut needed = BTreeSet::new();
     let follow = |json: &str, needed: &mut BTreeSet<Hash>| {
         if let Ok(value) = serde_json::from_str::<Value>(json) {

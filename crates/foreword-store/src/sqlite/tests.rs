@@ -303,16 +303,16 @@ fn damage_is_named() {
         drop(broken);
         fs::remove_file(copy).unwrap();
     };
-    check("UPDATE texts SET body = CAST('changed' AS BLOB) WHERE id = 3", "its bytes are not those it was stored with");
-    check("DELETE FROM texts WHERE id = 3", "pointed to and is not there");
-    check("UPDATE log SET body = '{'", "log 0 it is not JSON");
+    check("UPDATE texts SET body = CAST('changed' AS BLOB) WHERE id = 3", "its bytes do not match its hash");
+    check("DELETE FROM texts WHERE id = 3", "referenced but missing");
+    check("UPDATE log SET body = '{'", "log 0 not JSON");
     check("UPDATE log SET number = 1", "input 0 is missing before it");
-    check("UPDATE log SET run = 7", "log 0 it is not as it was written");
-    check("UPDATE requests SET tokens = 9", "requests 0 it is not as it was written");
-    check("UPDATE context SET entry = 'x'", "it does not tell of");
-    check("DELETE FROM placed", "it has 0 messages on record, and 1 were sent");
+    check("UPDATE log SET run = 7", "log 0 changed since it was written");
+    check("UPDATE requests SET tokens = 9", "requests 0 changed since it was written");
+    check("UPDATE context SET entry = 'x'", "it does not describe");
+    check("DELETE FROM placed", "0 messages are stored, but 1 were sent");
     check("UPDATE requests SET number = 5", "request 0 is missing before it");
-    check("DELETE FROM branches", "that is not there");
+    check("DELETE FROM branches", "refers to a missing row");
 }
 
 #[test]
@@ -374,20 +374,20 @@ fn a_dump_that_contradicts_itself_is_refused() {
         assert!(error.contains(expect), "{pointer}: {error}");
     };
     check("/foreword_session", json!(2), "format 2");
-    check("/id", json!("../x"), "not the name of a session");
-    check("/id", json!("last"), "not the name of a session");
-    check("/touched_ms", json!(i64::MAX), "no time since 1970");
+    check("/id", json!("../x"), "not a session ID");
+    check("/id", json!("last"), "not a session ID");
+    check("/touched_ms", json!(i64::MAX), "not a time in milliseconds");
     check("/title", json!("x".repeat(501)), "more than 500");
-    check("/texts", json!({Hash::of("a").to_string(): "b"}), "not the one its hash was made of");
+    check("/texts", json!({Hash::of("a").to_string(): "b"}), "the text does not match its hash");
     check("/texts", json!({}), "is not in the file");
     check("/agent", json!(Hash::of("x").to_string()), "is not in the file");
     check("/requests/0/number", json!(3), "not in order");
-    check("/requests/0/input", json!(9), "comes before what it answers");
-    check("/placed/0/since", json!(9), "stands in no request");
-    check("/placed/0/until", json!(0), "stands in no request");
+    check("/requests/0/input", json!(9), "one precedes its input");
+    check("/placed/0/since", json!(9), "belongs to no request");
+    check("/placed/0/until", json!(0), "belongs to no request");
     check("/placed/0/value", json!("x"), "not a hash");
     let twice = dump["placed"][0].clone();
-    check("/placed", json!([twice, twice]), "two things stand at place 0");
+    check("/placed", json!([twice, twice]), "two entries at position 0");
     check("/ledger", json!([[7, Usage::default()]]), "no request 7");
     check("/log/0/body", json!({"$text": Hash::of("x").to_string()}), "is not in the file");
     check("/outbox", json!([Hash::of("x").to_string()]), "is not in the file");
@@ -429,19 +429,19 @@ fn newer_and_foreign_files_are_left_as_they_are() {
         assert_eq!(fs::read(&file).unwrap(), before);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     };
-    check(&|file: &Path| Connection::open(file).unwrap().execute_batch("CREATE TABLE x (y)").unwrap(), "not one of Foreword's");
+    check(&|file: &Path| Connection::open(file).unwrap().execute_batch("CREATE TABLE x (y)").unwrap(), "not a Foreword database");
     let newer = |file: &Path| {
         drop(Sqlite::open(file).unwrap());
         let connection = Connection::open(file).unwrap();
         connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
         connection.pragma_update(None, "user_version", newest() + 1).unwrap();
     };
-    check(&newer, "newer Foreword");
+    check(&newer, "newer version of Foreword");
     let foreign = |file: &Path| {
         let connection = Connection::open(file).unwrap();
         connection.execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 3").unwrap();
     };
-    check(&foreign, "not one of Foreword's");
+    check(&foreign, "not a Foreword database");
     check(&|file: &Path| fs::write(file, "hello").unwrap(), "not a database");
 }
 
@@ -669,7 +669,7 @@ fn what_someone_planted_in_the_database_is_refused_and_named() {
     check("CREATE VIEW secrets AS SELECT * FROM log", "the view \"secrets\"");
     check("CREATE TABLE theirs (x)", "the table \"theirs\"");
     check("CREATE INDEX theirs ON log (abs(number))", "the index \"theirs\"");
-    check("DROP VIEW runs; CREATE VIEW runs AS SELECT load_extension('x')", "made in another way");
+    check("DROP VIEW runs; CREATE VIEW runs AS SELECT load_extension('x')", "with another definition");
     check("CREATE TEMP TABLE t (x); CREATE VIRTUAL TABLE words USING fts5 (text)", "the table \"words\"");
 }
 

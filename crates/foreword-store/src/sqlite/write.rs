@@ -62,7 +62,7 @@ fn note(connection: &Connection, session: &str, at: Counts, writes: &[Write]) ->
     let now = counts(connection, branch)?;
     if now != at {
         let (there, here) = ((at.inputs, at.requests), (now.inputs, now.requests));
-        return Err(StoreError::Damaged(format!("what came after {there:?} of session {session} follows {here:?}")));
+        return Err(StoreError::Damaged(format!("session {session} is at {here:?}, but a write expected {there:?}")));
     }
     after(connection, session, branch, now, writes)
 }

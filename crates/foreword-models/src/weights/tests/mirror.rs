@@ -73,11 +73,11 @@ fn a_mirror_is_asked_first_and_its_bytes_are_checked() {
     check(vec![(0, good.clone())], &[0], None);
     check(vec![(0, good[..half].to_vec()), rest.clone()], &[0, half], None);
     check(vec![(0, good[..half].to_vec()), (0, good.clone())], &[0, half], None);
-    check(vec![(0, wrong)], &[0], Some("is not what was published"));
+    check(vec![(0, wrong)], &[0], Some("does not match the published file"));
     check(vec![(0, [good.clone(), vec![0; 100]].concat())], &[0], Some("more bytes"));
     check(vec![(5, good.clone())], &[0], Some("more bytes"));
     check(vec![(0, good[..10].to_vec())], &[0, 10, 10], Some("it is down"));
-    check(vec![(0, good[..10].to_vec()), (10, vec![]), (10, vec![])], &[0, 10, 10], Some("it ended after 10 of"));
+    check(vec![(0, good[..10].to_vec()), (10, vec![]), (10, vec![])], &[0, 10, 10], Some("the download ended after 10 of"));
     check(vec![], &[0, 0, 0], Some("it is down"));
 }
 
