@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::envelope::{ContextEntry, Envelope, Note};
+use foreword_core::envelope::{ContextEntry, Envelope, FoldReason, Note};
 use foreword_core::json::canonical;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
-use foreword_core::session::FoldReason;
 use foreword_core::tokens::Tokens;
 use foreword_provider::lifetime::{Asked, Terms};
 use foreword_provider::model::Model;
