@@ -155,7 +155,7 @@ impl Mandatory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the request does not fit, so nothing was sent: {} tokens cannot be left out ({}), and there is room for {budget}. Shorten the largest \
-     of these, or choose a model with a larger window",
+     of these, or give it more room",
     mandatory.total(), mandatory.parts()
 )]
 pub struct OverBudget {
