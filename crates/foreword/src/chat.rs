@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::memory;
-use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
+use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect, turn_cost};
+use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::Vault;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -25,6 +26,7 @@ use crate::kept::{Vault as VaultArg, note_folder, now_ms};
 use crate::markdown::wrapped;
 use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
+use crate::places::places;
 use crate::preview;
 use crate::summary;
 use crate::terminal::{self, Stream};
@@ -185,7 +187,7 @@ impl Chat {
             "/cost" => {
                 let status = Status::of(&self.kept)?;
                 println!("{}", status.line(&self.kept));
-                println!("${:.6} so far, ${:.6} saved by the cache", status.cost, status.saved);
+                println!("{}", status.total());
             }
             "/add" | "/remove" => match rest.parse() {
                 Ok(id) => self.tell(if command == "/add" { Input::Add(id) } else { Input::Remove(id) }),
@@ -200,6 +202,7 @@ impl Chat {
                 Err(error) => note(shown(&error.to_string())),
             },
             "/summary" => self.summary(),
+            "/undo" if !self.kept.session().can_undo_fold() => note("there is no fold to take back"),
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
@@ -218,8 +221,11 @@ impl Chat {
 
     /// Says what would leave, then asks for it.
     fn fold(&mut self, focus: &str) {
+        if self.kept.counts().requests == 0 {
+            return note("nothing was sent yet, so there is nothing to fold");
+        }
         match self.kept.session().preview_fold() {
-            Ok(fold) => {
+            Ok(fold) if fold.after < fold.before => {
                 let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
                 println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
                 for spoken in fold.messages.iter().take(20) {
@@ -229,7 +235,8 @@ impl Chat {
                     println!("  {}", shown(&left_out.item.to_string()));
                 }
             }
-            Err(error) => note(shown(&error.to_string())),
+            // Whether it is folded all the same is decided next, and why not is said there.
+            Ok(_) | Err(_) => {}
         }
         match self.kept.fold(Some(focus), now_ms()) {
             Ok(()) => println!("it takes effect with the next question; /undo takes it back"),
@@ -303,6 +310,11 @@ impl Chat {
         if let Err(error) = done {
             return note(shown(&error.to_string()));
         }
+        if !rest.is_empty()
+            && let Err(error) = self.allow_memory()
+        {
+            note(shown(&format!("{error:#}; `foreword trust` asks about it before the next session")));
+        }
         let things = memory::read(root);
         if things.is_empty() {
             println!("nothing is remembered; `/memory add TEXT` adds something");
@@ -313,6 +325,12 @@ impl Chat {
         if !rest.is_empty() {
             println!("new sessions begin with it; this one goes on as it began");
         }
+    }
+
+    /// The user has just written it through this program, so nobody is asked whether it may be used.
+    fn allow_memory(&self) -> Result<()> {
+        let root = self.vault.root();
+        Ok(VaultTrust::open(&places()?, root)?.allow_own_change(&open(root)?, memory::FILE)?)
     }
 
     fn attach(&mut self, what: &str) {
@@ -358,7 +376,9 @@ impl Chat {
             return Ok(());
         };
         let mut out = terminal::stdout();
-        request::show(&mut out, &inspect(self.kept.store(), &session, number)?)?;
+        let (store, found) = (self.kept.store(), inspect(self.kept.store(), &session, number)?);
+        let (at, turn) = (Point::of_request(store, &session, number)?, turn_cost(store, &session, found.turn)?);
+        request::show(&mut out, &found, &at, &turn)?;
         Ok(out.flush()?)
     }
 
@@ -405,7 +425,8 @@ impl Chat {
             self.kept.rename(&title, now_ms());
             self.kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
         }
-        let file = self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str());
+        let file =
+            self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str()).filter(|path| !path.is_empty());
         match file {
             Some(file) => println!("kept as session {}, and in {}", self.kept.id(), shown(file)),
             None => println!("kept as session {}; its file is written with the first question", self.kept.id()),
@@ -414,14 +435,7 @@ impl Chat {
 
     /// The notes that a question links to. A link that leads nowhere stays what it is: words.
     fn linked(&mut self, words: &str) -> Vec<Version> {
-        let mut found = Vec::new();
-        for link in links(words) {
-            match ask::attached(&self.vault, &[link], &mut self.warned) {
-                Ok(versions) => found.extend(versions),
-                Err(error) => note(shown(&format!("{error:#}"))),
-            }
-        }
-        found
+        ask::linked(&self.vault, words, &mut self.warned)
     }
 
     fn ask(&mut self, words: &str) -> Result<()> {
@@ -461,18 +475,4 @@ fn help() {
     let more =
         "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
     println!("{}", wrapped(more, width, 0));
-}
-
-/// The `[[links]]` of a question.
-fn links(words: &str) -> Vec<String> {
-    let mut links = Vec::new();
-    let mut rest = words;
-    while let Some((_, after)) = rest.split_once("[[") {
-        let Some((link, behind)) = after.split_once("]]") else { break };
-        if !link.trim().is_empty() && !link.contains('\n') {
-            links.push(format!("[[{link}]]"));
-        }
-        rest = behind;
-    }
-    links
 }

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::audit::Audit;
-use foreword_engine::config::{Chosen, ClientConfig, Config, Model, Server};
-use foreword_engine::session::{Embedded, Kept, Outputs, Remote, Script, Speaker, Stop, embedded_file};
+use foreword_engine::config::{Chosen, ClientConfig, Config, KeySource, Model, Server};
+use foreword_engine::session::{
+    Embedded, Kept, Outgoing, Outputs, Prompt, Remote, Reply, Script, SpeakError, Speaker, Stop, embedded_file,
+};
 use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
 
@@ -100,14 +102,31 @@ impl ModelArgs {
         Ok((speaker, None, place))
     }
 
+    /// Whether the key is there, where that can be told without asking anybody. A question that cannot be sent begins no session.
+    pub(crate) fn check_key(&self, chosen: &Chosen) -> Result<()> {
+        match (&chosen.client, &self.script) {
+            (Some(client), None) => Ok(client.key.check()?),
+            _ => Ok(()),
+        }
+    }
+
     /// Lets the model that is named answer in a session that is there.
     pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
+        let window = || {
+            if self.window.is_some() {
+                bail!(
+                    "--window says how large the window of a new session's model is; session {} goes on with its own",
+                    kept.id()
+                );
+            }
+            Ok(())
+        };
         if self.model.is_none() {
-            return Ok(());
+            return window();
         }
         let chosen = self.choose(&config::load()?)?;
         if chosen.model.name == kept.setup().model.name {
-            return Ok(());
+            return window();
         }
         self.prepare(&chosen)?;
         change(kept, chosen.model)
@@ -153,14 +172,46 @@ impl ModelArgs {
 pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
     Ok(match way {
         Some(client) => {
-            // A log that cannot be written does not keep people from their model.
-            let _ = Audit::new(&places()?.state).url(client.address(), "model");
+            let (audit, host, key) = (Audit::new(&places()?.state), client.address().to_owned(), client.key.clone());
             let address = client.base_url.clone().unwrap_or_else(|| client.dialect.to_string());
             let place = format!("at {address}: what you ask and attach is sent there");
-            (Box::new(Remote::new(client, Arc::clone(stop))?), place)
+            let remote = Remote::new(client, Arc::clone(stop))?;
+            (Box::new(Audited { remote, audit, host, key }), place)
         }
         None => (Box::new(embedded(Arc::clone(stop))?), "in this process: nothing leaves this machine".to_owned()),
     })
+}
+
+/// A provider whose address is put into the audit log before something goes out to it.
+struct Audited {
+    remote: Remote,
+    audit: Audit,
+    host: String,
+    key: KeySource,
+}
+
+impl Audited {
+    fn goes_out(&self) {
+        // Without a key nothing does. A log that cannot be written does not keep people from their model.
+        if self.key.check().is_ok() {
+            let _ = self.audit.url(&self.host, "model");
+        }
+    }
+}
+
+impl Speaker for Audited {
+    fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
+        let cached = self.remote.cache(model, prompt);
+        if cached.is_some() {
+            self.goes_out();
+        }
+        cached
+    }
+
+    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        self.goes_out();
+        self.remote.answer(request, part)
+    }
 }
 
 /// Lets another model answer in a session from here on.
