@@ -4,13 +4,15 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Event, FoundNote, Kept, PaidFor, Payment, Question, Size, TurnError, Usage, payments};
-use serde_json::json;
+use foreword_engine::session::{
+    Event, FoundNote, Kept, Output, PaidFor, Payment, Question, Size, TurnError, Usage, dollars, payments, saved, turn_cost, usd,
+};
+use serde_json::{Value, json};
 
 use crate::kept::now_ms;
 use crate::markdown::Markdown;
 use crate::model::Answering;
-use crate::paint::{Paint, aside, grouped, note, one_line, shown, shown_lines, width};
+use crate::paint::{Paint, aside, count, grouped, note, one_line, shown, shown_lines, width};
 use crate::terminal::{self, Stream};
 
 /// How the answer is printed.
@@ -33,17 +35,33 @@ struct Screen {
     size: Size,
     /// The passages that the search found.
     found: Vec<FoundNote>,
+    /// The calls of tools, each with how it ended.
+    calls: Vec<Value>,
 }
 
 impl Screen {
     fn new(shown: Shown, size: Size) -> Self {
         let markdown = Stream::Stdout.is_terminal().then(|| Markdown::new(width(Stream::Stdout), Paint::stdout().is_on()));
-        Self { shown, markdown, open: false, size, found: Vec::new() }
+        Self { shown, markdown, open: false, size, found: Vec::new(), calls: Vec::new() }
     }
 
     fn event(&mut self, event: &Event<'_>) {
         if let Event::Found(found) = event {
-            self.found.extend_from_slice(found);
+            for note in *found {
+                // Several searches of a turn may find the same.
+                if !self.found.iter().any(|known| (&known.path, &known.heading) == (&note.path, &note.heading)) {
+                    self.found.push(note.clone());
+                }
+            }
+        }
+        if let Event::Request(outgoing) = event {
+            for unknown in outgoing.envelope.notes.iter().filter(|note| note.kind == "unknown_mention") {
+                note(shown(&unknown.text));
+            }
+        }
+        if let Event::Result(call, output) = event {
+            let error = output.failed.then(|| failure(output));
+            self.calls.push(json!({"name": call.name, "arguments": call.arguments, "failed": output.failed, "error": error}));
         }
         if self.shown == Shown::Json {
             return;
@@ -64,6 +82,10 @@ impl Screen {
             Event::ColdCache(cold) => {
                 self.end();
                 eprintln!("{}", Paint::stderr().with("2", cold.to_string()));
+            }
+            Event::Result(_, output) if output.failed => {
+                self.end();
+                eprintln!("{}", Paint::stderr().with("33", format!("✗ {}", failure(output))));
             }
             Event::Stored | Event::Result(..) | Event::Found(_) => {}
         }
@@ -121,7 +143,14 @@ impl Screen {
     }
 }
 
-/// The number, note, heading and score of a passage.
+/// Why a tool gave nothing, for a person; the model is told what to do about it, which is nobody else's business.
+fn failure(output: &Output) -> String {
+    let text = one_line(&output.text, 300);
+    let asides = [" Go on without it.", " Do not try it again unless the user asks for it."];
+    asides.iter().fold(text, |text, aside| text.trim_end_matches(aside).to_owned())
+}
+
+/// The number, the place and the fit of a passage.
 fn source_line(note: &FoundNote) -> String {
     let place = [note.path.as_str(), &note.heading].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" > ");
     format!("[{}] {} ({:.2})", note.number, shown(&place), note.score)
@@ -149,6 +178,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
         Err(error) => {
             eprintln!("{} {}", paint.with("31", "error:"), shown_lines(&error.to_string()));
             match error {
+                TurnError::OverBudget(_) => note(more_room(kept)),
                 TurnError::Speak(_) if kept.is_unanswered() && kept.is_stored() => {
                     note(format!("the question is saved; to retry: foreword ask … --session {} --resume", kept.id()));
                 }
@@ -165,7 +195,8 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
         let report = json!({
             "session": kept.id(), "turn": kept.session().turns(), "requests": said.requests, "text": said.text,
             "tokens": status.tokens, "cached": status.cached, "first_token_ms": status.first_token_ms,
-            "cost": status.turn_cost, "stored": kept.is_stored(), "sources": screen.found,
+            "cost": usd(status.turn_cost), "calls": screen.calls,
+            "side_requests": turn_cost(kept.store(), kept.id(), kept.session().turns() as u64)?.side_requests, "stored": kept.is_stored(), "sources": screen.found,
         });
         writeln!(terminal::stdout(), "{report}")?;
     } else if said.requests == 0 {
@@ -190,7 +221,22 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
     Ok(ExitCode::from(u8::from(said.out_of_steps || !kept.is_stored())))
 }
 
-/// Usage and cost of the last request, the turn and the session.
+/// What gives a request more room: the user's own budget comes before the model's window.
+pub(crate) fn more_room(kept: &Kept) -> String {
+    let (setup, window) = (kept.setup(), grouped(kept.setup().model.window.0));
+    match setup.wanted.budget.prompt_tokens {
+        Some(tokens) => {
+            format!(
+                "the budget of {} tokens was chosen; the window of {} has {window}",
+                grouped(tokens),
+                shown(&setup.model.name)
+            )
+        }
+        None => format!("the window of {} has {window} tokens; another model may have a larger one", shown(&setup.model.name)),
+    }
+}
+
+/// What the last request used, the turn, and the session so far.
 pub(crate) struct Status {
     /// Tokens of the last request.
     tokens: u64,
@@ -199,8 +245,11 @@ pub(crate) struct Status {
     first_token_ms: Option<u64>,
     turn_cost: f64,
     turn_saved: f64,
-    pub(crate) cost: f64,
-    pub(crate) saved: f64,
+    cost: f64,
+    saved: f64,
+    /// Requests of the whole session, and what was asked beside it.
+    requests: usize,
+    side_requests: u64,
 }
 
 impl Status {
@@ -218,26 +267,37 @@ impl Status {
         let paid = payments(kept.store(), kept.id())?;
         let is_aside = |payment: &&Payment| matches!(payment.what, PaidFor::Aside { .. }) && payment.at_ms >= began_ms;
         let turn = || requests().chain(paid.iter().filter(is_aside).map(|payment| &payment.usage));
-        let saved = |usage: &Usage| usage.cost_uncached - usage.cost;
+        let less = |usage: &Usage| usage.cost_uncached - usage.cost;
         Ok(Self {
             tokens,
             cached,
             first_token_ms: requests().next().and_then(|usage| usage.first_token_ms),
             turn_cost: turn().map(|usage| usage.cost).sum(),
-            turn_saved: turn().map(saved).sum(),
+            turn_saved: turn().map(less).sum(),
             cost: paid.iter().map(|payment| payment.usage.cost).sum(),
-            saved: paid.iter().map(|payment| saved(&payment.usage)).sum(),
+            saved: paid.iter().map(|payment| less(&payment.usage)).sum(),
+            requests: paid.iter().filter(|payment| matches!(payment.what, PaidFor::Request { .. })).count(),
+            side_requests: paid.iter().map(|payment| payment.what.questions()).sum(),
         })
     }
 
-    /// One line for the user.
+    /// What the whole session took.
+    pub(crate) fn total(&self) -> String {
+        let side = match self.side_requests {
+            0 => String::new(),
+            number => format!(" and {}", count(usize::try_from(number).unwrap_or(usize::MAX), "side request")),
+        };
+        format!("{}{side} so far, {}, {}", count(self.requests, "request"), dollars(self.cost), saved(self.saved))
+    }
+
+    /// One line for people.
     pub(crate) fn line(&self, kept: &Kept) -> String {
         let budget = grouped(kept.setup().settings.budget.prompt.0);
         let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
         let (id, turn, tokens) = (kept.id(), kept.session().turns(), grouped(self.tokens));
         let mut line = format!("session {id}, turn {turn}: {tokens} of {budget} tokens, {share} % from the cache");
         if self.turn_cost > 0.0 {
-            line.push_str(&format_args!(", ${:.4}", self.turn_cost).to_string());
+            line.push_str(&format_args!(", {}", dollars(self.turn_cost)).to_string());
         }
         if let Some(ms) = self.first_token_ms {
             line.push_str(&format_args!(", first token after {:.1} s", ms as f64 / 1000.0).to_string());
@@ -247,7 +307,8 @@ impl Status {
 
     /// How much of the prompt was read from the cache, if any.
     fn reuse(&self) -> Option<String> {
-        let saved = if self.turn_saved >= 0.000_05 { format!(", which saved ${:.4}", self.turn_saved) } else { String::new() };
+        let saved =
+            if self.turn_saved >= 0.000_05 { format!(", which saved {}", dollars(self.turn_saved)) } else { String::new() };
         let (cached, tokens) = (grouped(self.cached), grouped(self.tokens));
         (self.cached > 0).then(|| format!("{cached} of {tokens} tokens were read from the cache{saved}"))
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::attach::{Pages, active_note, gather};
+use foreword_engine::attach::{Attachment, Gathered, Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::destination::address;
 use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
@@ -106,10 +106,10 @@ pub(crate) struct SessionArgs {
     #[command(flatten)]
     settings: SettingsArgs,
     /// The agent of a new session: a folder or file in Foreword/Agents
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
     /// The project of a new session: a note in Foreword/Projects
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     project: Option<String>,
     /// Leave notes, rules and the project as they were when the session took them in, even if they changed since
     #[arg(long)]
@@ -197,6 +197,7 @@ impl SessionArgs {
             Keep::Nothing => Sqlite::in_memory()?,
             Keep::Everything => {
                 model.prepare(&chosen)?;
+                model.check_key(&chosen)?;
                 store(place)?
             }
         };
@@ -257,7 +258,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let active = args.session.active.as_deref().map(|name| active(&vault, name, &mut warned)).transpose()?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
-    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached, active, args.session.frozen)?) };
+    let question = if args.resume {
+        None
+    } else {
+        let mut attached = attached;
+        attached.extend(linked(&vault, &words, &mut warned));
+        Some(question(&kept, &vault, &words, attached, active, args.session.frozen)?)
+    };
     if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
@@ -338,13 +345,50 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String], warned: &mut Warned) ->
         return Ok(Vec::new());
     }
     let wanted = wanted.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let gathered = runtime.block_on(gather(vault, &wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?;
+    let gathered = brought(vault, &wanted)?;
     warned.tell(gathered.problems);
     if gathered.empty > 0 {
         bail!("an attachment is empty or missing, so nothing was sent; see `foreword attach --help`");
     }
     Ok(gathered.versions)
+}
+
+/// What attachments bring.
+fn brought(vault: &Vault, wanted: &[Attachment]) -> Result<Gathered> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(gather(vault, wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?)
+}
+
+/// The notes that a question links to. A link that leads nowhere stays what it is: words.
+pub(crate) fn linked(vault: &Vault, words: &str, warned: &mut Warned) -> Vec<Version> {
+    let mut found: Vec<Version> = Vec::new();
+    for link in links(words) {
+        match vault.attachment(&link).map_err(anyhow::Error::from).and_then(|wanted| brought(vault, &[wanted])) {
+            Ok(gathered) => {
+                if gathered.empty > 0 {
+                    note(shown(&format!("{link} leads to no note, so it attaches nothing")));
+                }
+                warned.tell(gathered.problems);
+                found.extend(gathered.versions);
+            }
+            Err(error) => note(shown(&format!("{error:#}"))),
+        }
+    }
+    found
+}
+
+/// The `[[links]]` of a question.
+fn links(words: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    let mut rest = words;
+    while let Some((_, after)) = rest.split_once("[[") {
+        let Some((link, behind)) = after.split_once("]]") else { break };
+        if !link.trim().is_empty() && !link.contains('\n') {
+            links.push(format!("[[{link}]]"));
+        }
+        rest = behind;
+    }
+    links
 }
 
 fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::memory;
-use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
+use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect, turn_cost};
+use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::Vault;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -25,6 +26,7 @@ use crate::kept::{Vault as VaultArg, note_folder, now_ms};
 use crate::markdown::wrapped;
 use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
+use crate::places::places;
 use crate::preview;
 use crate::summary;
 use crate::terminal::{self, Stream};
@@ -202,7 +204,7 @@ impl Chat {
             "/cost" => {
                 let status = Status::of(&self.kept)?;
                 println!("{}", status.line(&self.kept));
-                println!("${:.6} so far, ${:.6} saved by the cache", status.cost, status.saved);
+                println!("{}", status.total());
             }
             "/add" | "/remove" => match rest.parse() {
                 Ok(id) => self.tell(if command == "/add" { Input::Add(id) } else { Input::Remove(id) }),
@@ -218,6 +220,7 @@ impl Chat {
             },
             "/summary" => self.summary(),
             "/plan" => self.plan(rest),
+            "/undo" if !self.kept.session().can_undo_fold() => note("there is no fold to take back"),
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
@@ -236,8 +239,11 @@ impl Chat {
 
     /// Shows what would leave the prompt, then requests the fold.
     fn fold(&mut self, focus: &str) {
+        if self.kept.counts().requests == 0 {
+            return note("nothing was sent yet, so there is nothing to fold");
+        }
         match self.kept.session().preview_fold() {
-            Ok(fold) => {
+            Ok(fold) if fold.after < fold.before => {
                 let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
                 println!("{messages} and {items} leave the prompt: {} tokens before, {} after", fold.before, fold.after);
                 for spoken in fold.messages.iter().take(20) {
@@ -247,7 +253,8 @@ impl Chat {
                     println!("  {}", shown(&left_out.item.to_string()));
                 }
             }
-            Err(error) => note(shown(&error.to_string())),
+            // Whether it is folded all the same is decided next, and why not is said there.
+            Ok(_) | Err(_) => {}
         }
         match self.kept.fold(Some(focus), now_ms()) {
             Ok(()) => println!("takes effect with the next question; /undo reverts it"),
@@ -341,6 +348,11 @@ impl Chat {
         if let Err(error) = done {
             return note(shown(&error.to_string()));
         }
+        if !rest.is_empty()
+            && let Err(error) = self.allow_memory()
+        {
+            note(shown(&format!("{error:#}; `foreword trust` asks about it before the next session")));
+        }
         let things = memory::read(root);
         if things.is_empty() {
             println!("the memory is empty; `/memory add TEXT` adds an entry");
@@ -351,6 +363,12 @@ impl Chat {
         if !rest.is_empty() {
             println!("new sessions use the changed memory; this one does not");
         }
+    }
+
+    /// The user has just written it through this program, so nobody is asked whether it may be used.
+    fn allow_memory(&self) -> Result<()> {
+        let root = self.vault.root();
+        Ok(VaultTrust::open(&places()?, root)?.allow_own_change(&open(root)?, memory::FILE)?)
     }
 
     fn attach(&mut self, what: &str) {
@@ -396,7 +414,9 @@ impl Chat {
             return Ok(());
         };
         let mut out = terminal::stdout();
-        request::show(&mut out, &inspect(self.kept.store(), &session, number)?)?;
+        let (store, found) = (self.kept.store(), inspect(self.kept.store(), &session, number)?);
+        let (at, turn) = (Point::of_request(store, &session, number)?, turn_cost(store, &session, found.turn)?);
+        request::show(&mut out, &found, &at, &turn)?;
         Ok(out.flush()?)
     }
 
@@ -444,7 +464,8 @@ impl Chat {
             self.kept.rename(&title, now_ms());
             self.kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
         }
-        let file = self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str());
+        let file =
+            self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str()).filter(|path| !path.is_empty());
         match file {
             Some(file) => println!("saved as session {} and in {}", self.kept.id(), shown(file)),
             None => println!("saved as session {}; its file is written with the first question", self.kept.id()),
@@ -453,14 +474,7 @@ impl Chat {
 
     /// The notes that a question links to. A broken link stays plain text.
     fn linked(&mut self, words: &str) -> Vec<Version> {
-        let mut found = Vec::new();
-        for link in links(words) {
-            match ask::attached(&self.vault, &[link], &mut self.warned) {
-                Ok(versions) => found.extend(versions),
-                Err(error) => note(shown(&format!("{error:#}"))),
-            }
-        }
-        found
+        ask::linked(&self.vault, words, &mut self.warned)
     }
 
     fn ask(&mut self, words: &str) -> Result<()> {
@@ -504,18 +518,4 @@ fn help() {
     }
     let more = "[[a note]] attaches a note; @rule:NAME and @ref:NAME include an item of the agent; Tab completes names";
     println!("{}", wrapped(more, width, 0));
-}
-
-/// The `[[links]]` of a question.
-fn links(words: &str) -> Vec<String> {
-    let mut links = Vec::new();
-    let mut rest = words;
-    while let Some((_, after)) = rest.split_once("[[") {
-        let Some((link, behind)) = after.split_once("]]") else { break };
-        if !link.trim().is_empty() && !link.contains('\n') {
-            links.push(format!("[[{link}]]"));
-        }
-        rest = behind;
-    }
-    links
 }

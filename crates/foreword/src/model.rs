@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::audit::Audit;
-use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, Server};
+use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, KeySource, Server};
 use foreword_engine::destination::{Destinations, address, may_move};
-use foreword_engine::session::{Embedded, Kept, Outputs, Remote, Script, Speaker, Stop, embedded_file};
+use foreword_engine::session::{
+    Embedded, Kept, Model, Outgoing, Outputs, Prompt, Remote, Reply, Script, SpeakError, Speaker, Stop, embedded_file,
+};
 use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
 
@@ -101,16 +103,33 @@ impl ModelArgs {
         Ok((speaker, None, place))
     }
 
+    /// Fails if the key is known to be missing, so that a question that cannot be sent begins no session.
+    pub(crate) fn check_key(&self, chosen: &Chosen) -> Result<()> {
+        match (&chosen.client, &self.script) {
+            (Some(client), None) => Ok(client.key.check()?),
+            _ => Ok(()),
+        }
+    }
+
     /// Switches an existing session to the model that `--model` names.
     pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
-        let Some(name) = &self.model else { return Ok(()) };
+        let window = || {
+            if self.window.is_some() {
+                bail!(
+                    "--window says how large the window of a new session's model is; session {} goes on with its own",
+                    kept.id()
+                );
+            }
+            Ok(())
+        };
+        let Some(name) = &self.model else { return window() };
         if *name == kept.setup().model.name {
-            return Ok(());
+            return window();
         }
         let config = config::load()?;
         let chosen = self.choose(&config)?;
         if chosen.model.name == kept.setup().model.name {
-            return Ok(());
+            return window();
         }
         self.move_to(kept, &config, chosen).map(drop)
     }
@@ -177,13 +196,45 @@ impl ModelArgs {
 pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
     Ok(match way {
         Some(client) => {
-            // A failure to write the audit log must not block the model.
-            let _ = Audit::new(&places()?.state).url(client.address(), "model");
+            let (audit, host, key) = (Audit::new(&places()?.state), client.address().to_owned(), client.key.clone());
             let place = format!("at {}: what you ask and attach is sent there", address(&client));
-            (Box::new(Remote::new(client, Arc::clone(stop))?), place)
+            let remote = Remote::new(client, Arc::clone(stop))?;
+            (Box::new(Audited { remote, audit, host, key }), place)
         }
         None => (Box::new(embedded(Arc::clone(stop))?), "in this process: nothing leaves this machine".to_owned()),
     })
+}
+
+/// A provider whose address is put into the audit log before something goes out to it.
+struct Audited {
+    remote: Remote,
+    audit: Audit,
+    host: String,
+    key: KeySource,
+}
+
+impl Audited {
+    fn goes_out(&self) {
+        // Without a key nothing does. A log that cannot be written does not keep people from their model.
+        if self.key.check().is_ok() {
+            let _ = self.audit.url(&self.host, "model");
+        }
+    }
+}
+
+impl Speaker for Audited {
+    fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
+        let cached = self.remote.cache(model, prompt);
+        if cached.is_some() {
+            self.goes_out();
+        }
+        cached
+    }
+
+    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        self.goes_out();
+        self.remote.answer(request, part)
+    }
 }
 
 fn embedded(stop: Stop) -> Result<Embedded> {

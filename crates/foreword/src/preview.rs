@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Expected, Hands, Kept, Preview, Question};
+use foreword_engine::session::{Expected, Hands, Kept, Preview, Question, TurnError, dollars};
 
+use crate::answer::more_room;
 use crate::inspect;
 use crate::kept::now_ms;
 use crate::paint::{Paint, grouped, note, one_line, shown};
@@ -26,6 +27,9 @@ pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: 
         Ok(preview) => preview,
         Err(error) => {
             eprintln!("{} {}", Paint::stderr().with("31", "error:"), shown(&error.to_string()));
+            if let TurnError::OverBudget(_) = error {
+                note(more_room(kept));
+            }
             return Ok(ExitCode::from(1));
         }
     };
@@ -62,7 +66,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
     writeln!(out, "{}", expected(&preview.expected))?;
     if let Some(broke) = &preview.expected.broke {
         let text = |part: &Option<String>| shown(part.as_deref().unwrap_or("-"));
-        let lost = format!("{} tokens, ${:.6}", grouped(broke.tokens_lost.0), broke.cost_lost);
+        let lost = format!("{} tokens, {}", grouped(broke.tokens_lost.0), dollars(broke.cost_lost));
         let line = format!("cache break: {} at {} ({}): {lost}", shown(&broke.cause), text(&broke.path), text(&broke.item));
         writeln!(out, "{}", paint.with("33", line))?;
     }
@@ -82,7 +86,9 @@ fn expected(expected: &Expected) -> String {
         line.extend([", ", &grouped(write.0), " written to it"]);
     }
     if *cost_uncached > 0.0 {
-        line.push_str(&format_args!("; ${cost:.6} for the prompt (${cost_uncached:.6} without a cache)").to_string());
+        line.push_str(
+            &format_args!("; {} for the prompt ({} without a cache)", dollars(*cost), dollars(*cost_uncached)).to_string(),
+        );
     }
     line
 }

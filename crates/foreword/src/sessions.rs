@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, Point, SessionRow, Sqlite, Store, TurnInput, fork, new_session_id, replace_turn, rewind, transcript,
-    turn_of, turns,
+    Fork, Input, Kept, PaidFor, Point, SessionRow, Sqlite, Store, TurnInput, dollars, fork, new_session_id, payments,
+    replace_turn, rewind, transcript, turn_of, turns, usd,
 };
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::clients;
 use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
 use crate::model::{ModelArgs, stop};
-use crate::paint::{Paint, note, one_line, shown};
+use crate::paint::{Paint, count, note, one_line, shown};
 use crate::terminal;
 use crate::tree::open;
 
@@ -164,8 +164,19 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let input = turn_of(&store, &id, turn)?;
             return again(args, store, &id, turn, input, model);
         }
-        Command::Fold { session } => tell(args, session, Input::Fold, "is folded with its next turn")?,
-        Command::UndoFold { session } => tell(args, session, Input::UndoFold, "takes its last fold back with its next turn")?,
+        Command::Fold { session } => {
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
+            kept.fold(None, now_ms())?;
+            told(args, &mut kept, "is folded with its next turn")?;
+        }
+        Command::UndoFold { session } => {
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
+            if !kept.session().can_undo_fold() {
+                bail!("session {} has no fold to take back", kept.id());
+            }
+            kept.tell(Input::UndoFold, now_ms())?;
+            told(args, &mut kept, "takes its last fold back with its next turn")?;
+        }
         Command::Delete { session, yes } if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) => {
             if !yes {
                 bail!("this deletes all records of the client's session {}; say --yes", session.session);
@@ -216,9 +227,7 @@ fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, 
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
-fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
-    let mut kept: Kept = ask::go_on(&args.vault, session, Keep::Everything)?;
-    kept.tell(input, now_ms())?;
+fn told(args: &Args, kept: &mut Kept, what: &str) -> Result<()> {
     kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
     Ok(done(args.json, kept.id(), what)?)
 }
@@ -235,8 +244,8 @@ fn list(store: &Sqlite, as_json: bool) -> Result<()> {
     let paint = Paint::stdout();
     for row in &sessions {
         let title = one_line(row.title.as_deref().unwrap_or("(no title)"), 60);
-        let from = row.forked_from.as_ref().map(|from| format!(", forked from {}", shown(from))).unwrap_or_default();
-        let about = format!("{} requests{from}", row.counts.requests);
+        let from = row.forked_from.as_ref().map(|from| format!(", from {}", shown(from))).unwrap_or_default();
+        let about = format!("{}{from}", count(usize::try_from(row.counts.requests)?, "request"));
         writeln!(out, "{}  {}  {title}  {}", paint.with("1", &row.id), moment(row.touched_ms), paint.with("2", about))?;
     }
     if !clients::list(store, as_json)? && sessions.is_empty() {
@@ -288,10 +297,15 @@ fn search(store: &dyn Store, words: &str, top: usize, as_json: bool) -> Result<(
 fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
     let row = store.session(id)?;
     let transcript = transcript(store, &row)?;
+    let paid = payments(store, id)?;
+    let requests = paid.iter().filter(|payment| matches!(payment.what, PaidFor::Request { .. })).count();
+    let side_requests: u64 = paid.iter().map(|payment| payment.what.questions()).sum();
+    let cost: f64 = paid.iter().map(|payment| payment.usage.cost).sum();
     let mut out = terminal::stdout();
     if as_json {
         let messages = foreword_engine::chats::messages(&transcript.messages);
-        writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages}))?;
+        let total = json!({"requests": requests, "side_requests": side_requests, "cost": usd(cost)});
+        writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages, "total": total}))?;
         return Ok(());
     }
     let paint = Paint::stdout();
@@ -315,5 +329,11 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
             )?;
         }
     }
+    let side = if side_requests == 0 {
+        String::new()
+    } else {
+        format!(" and {}", count(usize::try_from(side_requests)?, "side request"))
+    };
+    writeln!(out, "{}", paint.with("2", format!("{}{side}, {}", count(requests, "request"), dollars(cost))))?;
     Ok(())
 }

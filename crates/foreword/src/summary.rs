@@ -1,6 +1,7 @@
 //! Prints the result of managing a history (conversation summaries).
 
 use foreword_engine::manager::View;
+use foreword_engine::session::dollars;
 
 use crate::paint::{Paint, count, one_line, shown};
 
@@ -19,8 +20,12 @@ pub(crate) fn show(view: &View) {
             paint.with(
                 "2",
                 shown(&format!(
-                    "{template} ({}), by {}: {} tokens summarize {}, ${:.6}",
-                    view.source, view.model, figures.after, figures.before, figures.cost
+                    "{template} ({}), by {}: {} tokens stand for {}, {}",
+                    view.source,
+                    view.model,
+                    figures.after,
+                    figures.before,
+                    dollars(figures.cost)
                 ))
             )
         ),

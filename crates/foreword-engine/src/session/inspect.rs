@@ -18,6 +18,7 @@ use foreword_provider::render::{Body, BodyOptions, body as render};
 use foreword_store::{Request, Store, StoreError, Usage};
 use serde::{Deserialize, Serialize};
 
+use super::money::usd;
 use super::setup::Setup;
 
 /// Stored data of a request besides messages and items, needed to explain it and to send it again.
@@ -210,6 +211,7 @@ pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspecti
     let context = context
         .collect::<serde_json::Result<Vec<ContextEntry>>>()
         .map_err(|error| StoreError::Damaged(format!("an item of request {number} of session {session}: {error}")))?;
+    let usage = usage.map(|usage| Usage { cost: usd(usage.cost), cost_uncached: usd(usage.cost_uncached), ..usage });
     let wire = Hash::of(&stored.body().bytes);
     let read = usage.as_ref().map(|usage| Tokens(usage.read));
     Ok(explain(session, stored, context, read, usage, wire))

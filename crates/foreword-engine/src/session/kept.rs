@@ -33,7 +33,15 @@ use crate::manager::{Manager, View};
 /// The smallest number of turns between checkpoints; also at least an eighth of all turns.
 const CHECKPOINT_TURNS: usize = 64;
 
-/// A failed write. The turn continues, and the next write tries again.
+/// So many requests in a row without anything from the cache are no accident.
+const DEAD_CACHE: usize = 3;
+
+/// Whether the cache served nothing of a prompt that was large enough and began with the one before it.
+fn is_unserved(usage: &Usage, model: &Model) -> bool {
+    usage.read == 0 && usage.broke.is_none() && usage.model == model.name && usage.uncached + usage.write >= model.cache.minimum()
+}
+
+/// Something could not be stored. The turn goes on, and what is missing is tried again with the next write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -389,7 +397,33 @@ impl Kept {
             ms = total_ms,
             "answered"
         );
+        if reply.spent.is_some() {
+            self.warn_of_dead_cache(&usage);
+        }
         usage
+    }
+
+    /// Tells the user, once in a session, that the provider's cache serves nothing although each prompt begins with the one before it.
+    fn warn_of_dead_cache(&mut self, last: &Usage) {
+        let prices = self.model.cache_prices();
+        let is_cheaper = prices.read < prices.input;
+        if !is_cheaper || !is_unserved(last, &self.model) {
+            return;
+        }
+        let Ok(ledger) = self.store.ledger(&self.row.id) else { return };
+        // The first request of a session has nothing before it.
+        let unserved = ledger.iter().skip(1).map(|(_, usage)| is_unserved(usage, &self.model)).chain([true]);
+        let unserved: Vec<bool> = unserved.collect();
+        let is_row = |row: &[bool]| row.iter().all(|unserved| *unserved);
+        let rows = unserved.windows(DEAD_CACHE).filter(|row| is_row(row)).count();
+        if ledger.is_empty() || rows != 1 || !unserved.windows(DEAD_CACHE).last().is_some_and(is_row) {
+            return;
+        }
+        let (name, total) = (&self.model.name, last.uncached + last.write);
+        self.fail(format!(
+            "{name} reported 0 tokens from its cache for {DEAD_CACHE} requests in a row, the last of {total} tokens, although each of them began \
+             with the whole prompt before it. You pay the full price each time: ask the provider, or whoever runs the server in between"
+        ));
     }
 
     /// The usage of a request with the model's prices.
@@ -436,7 +470,9 @@ impl Kept {
             }
         }
         let messages = self.entries.take().unwrap_or_default();
-        let ours = chronicle::head(&self.row, self.saved.as_ref(), messages);
+        let dialect = <&str>::from(self.setup.dialect);
+        let answered = (self.counts.requests > 0).then(|| chronicle::model_key(&self.setup.model.name, dialect));
+        let ours = chronicle::head(&self.row, self.saved.as_ref(), answered, messages);
         if ours.messages.is_empty() {
             self.entries = Some(ours.messages);
             return;

@@ -26,7 +26,22 @@ use super::speak::{Reply, SpeakError, Speaker, Spent};
 /// A flag that stops an answer.
 pub type Stop = Arc<AtomicBool>;
 
-/// The embedded model. It caches the last prompt and evaluates only the new part of the next one.
+/// What stands in a prompt between the notes and the question. A small model that writes it has answered and goes on with a prompt.
+const PROMPT_MARKS: &[&str] = &[
+    "---\n\n[User query]",
+    "[User query]",
+    "<note_context",
+    "</note_context",
+    "<active_note",
+    "</active_note",
+    "<selected_text",
+    "<localSearch",
+    "</localSearch",
+    "<tool_result",
+    "<conversation_summary",
+];
+
+/// The model that comes with Foreword. It remembers the last prompt and evaluates only what is new in the next one.
 pub struct Embedded {
     model: Arc<ChatModel>,
     chat: Chat,
@@ -61,7 +76,8 @@ impl Speaker for Embedded {
         let messages: Vec<_> = told.iter().map(|(role, text)| (*role, text.as_str())).collect();
         let prompt = self.model.prompt(&messages);
         let room = usize::try_from(request.reply_tokens.0).unwrap_or(usize::MAX);
-        let sampling = Sampling { max_tokens: room.min(Sampling::default().max_tokens), ..Sampling::default() };
+        let usual = Sampling::default();
+        let sampling = Sampling { max_tokens: room.min(usual.max_tokens), endings: PROMPT_MARKS, ..usual };
         let answer = self.chat.answer(&prompt, &sampling, &self.stop, part);
         if answer.end == End::Context && answer.text.is_empty() {
             return Err(SpeakError(format!("the prompt of {} tokens fills the context window", prompt.tokens())));

@@ -36,7 +36,17 @@ pub enum PaidFor {
     },
 }
 
-/// Whether the epoch began with a fold.
+impl PaidFor {
+    /// How often a model was asked beside the conversation.
+    pub fn questions(&self) -> u64 {
+        match self {
+            Self::Request { .. } => 0,
+            Self::Aside { questions } => *questions,
+        }
+    }
+}
+
+/// Whether what began an epoch was a fold.
 pub fn is_fold(began: &str) -> bool {
     FoldReason::named(began).is_some_and(FoldReason::is_for_room)
 }

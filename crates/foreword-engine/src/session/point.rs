@@ -1,5 +1,7 @@
-//! References to sessions and requests: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`.
+//! How a person names a session and a request of it: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`. Without a session, `@TURN` is one of
+//! the last session.
 
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use foreword_store::{Store, StoreError};
@@ -27,6 +29,7 @@ impl FromStr for Point {
         let not = || NotAPoint(text.to_owned());
         let number = |text: &str| text.parse().ok().filter(|number: &u64| *number > 0).ok_or_else(not);
         let (session, rest) = text.split_once('@').map_or((text, None), |(session, rest)| (session, Some(rest)));
+        let session = if session.is_empty() && rest.is_some() { "last" } else { session };
         if session.is_empty() {
             return Err(not());
         }
@@ -35,6 +38,14 @@ impl FromStr for Point {
             Some((turn, step)) => (Some(number(turn)?), step.map(number).transpose()?),
         };
         Ok(Self { session: session.to_owned(), turn, step })
+    }
+}
+
+impl Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.session)?;
+        self.turn.map_or(Ok(()), |turn| write!(f, "@{turn}"))?;
+        self.step.map_or(Ok(()), |step| write!(f, ".{step}"))
     }
 }
 
@@ -92,11 +103,14 @@ mod tests {
         let check = |text: &str, expect: Option<(&str, Option<u64>, Option<u64>)>| {
             let point = text.parse::<Point>().ok();
             assert_eq!(point.as_ref().map(|point| (point.session.as_str(), point.turn, point.step)), expect, "{text}");
+            let named = text.strip_prefix('@').map_or(text.to_owned(), |rest| format!("last@{rest}"));
+            assert_eq!(point.map(|point| point.to_string()), expect.map(|_| named));
         };
         check("abc", Some(("abc", None, None)));
         check("abc@3", Some(("abc", Some(3), None)));
         check("last@3.2", Some(("last", Some(3), Some(2))));
-        for bad in ["", "@1", "a@", "a@0", "a@x", "a@1.", "a@1.0", "a@-1"] {
+        check("@1.2", Some(("last", Some(1), Some(2))));
+        for bad in ["", "@", "@0", "a@", "a@0", "a@x", "a@1.", "a@1.0", "a@-1"] {
             check(bad, None);
         }
     }

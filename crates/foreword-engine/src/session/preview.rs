@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
 use super::kept::Kept;
+use super::money::usd;
 use super::own::Joining;
 use super::speak::Hands;
 use super::turn::{Mode, Question, TurnError, images_not_taken, once};
@@ -118,8 +119,8 @@ impl Kept {
             read: used.read,
             write: used.write,
             uncached: used.uncached,
-            cost: cost(&self.model, &used),
-            cost_uncached: uncached_cost(&self.model, used.total()),
+            cost: usd(cost(&self.model, &used)),
+            cost_uncached: usd(uncached_cost(&self.model, used.total())),
             broke,
         };
         let tools = stored.tools.list.iter().map(|tool| tool.name.clone()).collect();

@@ -56,7 +56,22 @@ pub enum KeySource {
     Given(Secret),
 }
 
-/// Why a key is missing.
+impl KeySource {
+    /// Whether there is a key, as far as can be told without running a program.
+    pub fn check(&self) -> Result<(), KeyError> {
+        match self {
+            Self::Env(name) => from_environment(name).map(|_| ()),
+            Self::None | Self::Command(_) | Self::Keyring(_) | Self::Given(_) => Ok(()),
+        }
+    }
+}
+
+fn from_environment(name: &str) -> Result<Secret, KeyError> {
+    let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    value.map(Secret).ok_or_else(|| KeyError::NoVariable { name: name.to_owned() })
+}
+
+/// A key that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The environment variable is not set.
@@ -155,10 +170,7 @@ impl Key {
         match &self.source {
             KeySource::None => Ok(None),
             KeySource::Given(key) => Ok(Some(key.clone())),
-            KeySource::Env(name) => {
-                let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-                value.map(|value| Some(Secret(value))).ok_or_else(|| KeyError::NoVariable { name: name.clone() })
-            }
+            KeySource::Env(name) => from_environment(name).map(Some),
             KeySource::Command(command) => self.once(shell(command)).await,
             KeySource::Keyring(account) => self.once(async { Keyring::of(account)?.key().await }).await,
         }
