@@ -440,7 +440,7 @@ fn observe_changes_nothing() {
     let pieces = ["{", "}", "[", "\"", "\\", "\\u00e4", "ä", "🦀", "\"model\":", "\"gpt-5.4\"", ",", "\n", "\t", "1.0", "1e400", "null", "\"messages\":[]", "\"cache_control\":{}", "\0", "\r\n"];
     let paths = ["/v1/chat/completions", "/v1/messages?beta=true", "/v1/responses", "/v1beta/models/m:generateContent", "/v1/x/y?z=%20"];
     for number in 0..many {
-        let mut text = |random: &mut Random, least: usize| -> Vec<u8> {
+        let text = |random: &mut Random, least: usize| -> Vec<u8> {
             let mut text: Vec<u8> = (0..least + random.below(40)).flat_map(|_| pieces[random.below(pieces.len())].bytes()).collect();
             if random.below(5) == 0 {
                 text.extend((0..random.below(60)).map(|_| u8::try_from(random.below(256)).unwrap()));
