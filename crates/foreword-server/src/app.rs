@@ -142,9 +142,7 @@ impl Common {
 
     /// The same, looked through again where one of these notes is not in it: a note can be newer than the list of notes.
     pub(crate) fn vault_with(&self, wanted: &[&str]) -> Arc<Vault> {
-        self.vault_once(|vault, looked| {
-            looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err())
-        })
+        self.vault_once(|vault, looked| looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err()))
     }
 
     fn vault_once(&self, is_stale: impl FnOnce(&Vault, Instant) -> bool) -> Arc<Vault> {

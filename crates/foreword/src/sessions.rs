@@ -166,7 +166,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         }
         Command::Fold { session } => tell(args, session, Input::Fold, "is folded with its next turn")?,
         Command::UndoFold { session } => tell(args, session, Input::UndoFold, "takes its last fold back with its next turn")?,
-        Command::Delete { session, yes } if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) => {
+        Command::Delete { session, yes }
+            if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) =>
+        {
             if !yes {
                 bail!("this deletes all records of the client's session {}; say --yes", session.session);
             }

@@ -81,7 +81,7 @@ impl Exchange {
 #[derive(Debug)]
 pub enum Step {
     /// It goes to the client.
-    Done(Relayed),
+    Done(Box<Relayed>),
     /// The model wants to read on in an output that it was shown a part of, and nothing else: that is no matter of the client's. It was
     /// told, and is asked again.
     Again(Box<Exchange>),
@@ -113,7 +113,7 @@ impl Kept {
                 }
             });
             match self.end_relay(exchange, answer, now)? {
-                Step::Done(relayed) => return Ok(Some(relayed)),
+                Step::Done(relayed) => return Ok(Some(*relayed)),
                 Step::Again(next) => exchange = *next,
             }
         }
@@ -201,7 +201,7 @@ impl Kept {
             relayed.cut_off = true;
         }
         self.write([]);
-        Ok(Step::Done(relayed))
+        Ok(Step::Done(Box::new(relayed)))
     }
 
     /// What a call of `readOutput` gives back, after so many of them in one reply; none where it is a call of something else.
