@@ -10,35 +10,17 @@ mod provider;
 mod recorder;
 
 use std::fs;
-use std::io;
 use std::path::Path;
-use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
-use hyper::body::Frame;
 use programs::{Place, Program};
 use provider::{Failure, Provider};
 use recorder::Recorder;
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 /// How long one turn of a client may take.
 const TURN: Duration = Duration::from_mins(2);
-
-/// The bytes of an answer, which may break off.
-pub(crate) struct Pieces(pub(crate) mpsc::Receiver<io::Result<Bytes>>);
-
-impl hyper::body::Body for Pieces {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
-    }
-}
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();

@@ -1,17 +1,36 @@
 //! A provider for real clients: it speaks Chat Completions, Responses, Messages and Gemini, asks for one tool a turn, and then answers. It
 //! keeps every body and every answer, and fails once where it is told to.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::Frame;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// The bytes of an answer, which may break off.
+pub(crate) struct Pieces(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}
 
 /// What goes wrong, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // a test uses some of it
 pub(crate) enum Failure {
     None,
     /// The provider has too much to do.
@@ -20,6 +39,7 @@ pub(crate) enum Failure {
     Cut,
 }
 
+#[allow(dead_code)] // a test uses some of it
 impl Failure {
     pub(crate) const ALL: [Self; 3] = [Self::None, Self::Overloaded, Self::Cut];
 
@@ -94,14 +114,14 @@ async fn answer(State(provider): State<Provider>, method: Method, uri: Uri, body
         response = response.header("retry-after", "1");
     }
     let body = if cut {
-        let (sender, receiver) = tokio::sync::mpsc::channel(2);
+        let (sender, receiver) = mpsc::channel(2);
         tokio::spawn(async move {
             let _ = sender.send(Ok(bytes)).await;
             // What was sent is to arrive.
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-            let _ = sender.send(Err(std::io::Error::other("cut"))).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let _ = sender.send(Err(io::Error::other("cut"))).await;
         });
-        Body::new(super::Pieces(receiver))
+        Body::new(Pieces(receiver))
     } else {
         Body::from(bytes)
     };
