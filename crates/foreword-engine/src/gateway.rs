@@ -26,13 +26,13 @@ use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
 
-pub use foreword_provider::client::{Secret, SendError};
-pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
 pub use assist::{Additions, plan as plan_additions, without};
 pub use conversation::{Conversation, is_id};
 pub use endpoint::{Endpoint, Family, Kind};
 pub use explain::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_diff, client_session, client_sessions};
 pub use foreword_provider::client::Method;
+pub use foreword_provider::client::{Secret, SendError};
+pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
 pub use foreword_provider::refusal::Refusal;
 pub use forward::{About, Forwarder, Given, Passing, Recorded, Route, Way, is_any_model, model_of, renamed};
 pub use sessions::{How, Names, Recognised, Sessions};

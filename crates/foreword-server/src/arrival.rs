@@ -11,8 +11,8 @@ use hyper::body::Body as _;
 
 use crate::app::App;
 use crate::caller::Caller;
-use foreword_engine::config::Level;
 use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
+use foreword_engine::config::Level;
 
 /// So many times the limit is read of a body that is too large, so that its client hears why it is refused.
 const DRAINED: usize = 4;
@@ -46,7 +46,14 @@ enum Text {
 
 impl Arrival {
     /// A request with its whole body.
-    pub(crate) fn new(method: Method, endpoint: Endpoint, query: Option<&str>, headers: HeaderMap, body: Bytes, limit: usize) -> Self {
+    pub(crate) fn new(
+        method: Method,
+        endpoint: Endpoint,
+        query: Option<&str>,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: usize,
+    ) -> Self {
         let path = match query {
             Some(query) => format!("{}?{query}", endpoint.path),
             None => endpoint.path.clone(),

@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use foreword_engine::config::Chosen;
 use foreword_engine::gateway::{
-    About, Additions, Conversation, Endpoint, Family, Forwarder, Given, Kind, Passing, Payer, Recorded, Route, SendError, Verdict, Way,
-    plan_additions, renamed,
+    About, Additions, Conversation, Endpoint, Family, Forwarder, Given, Kind, Passing, Payer, Recognised, Recorded, Route,
+    Secret, SendError, Verdict, Way, plan_additions, renamed,
 };
 use foreword_engine::session::{Store as _, new_session_id};
 use hyper::body::Frame;
@@ -23,8 +23,8 @@ use crate::app::App;
 use crate::arrival::Arrival;
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use foreword_engine::config::Level;
 use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, NOT_FROM_HERE, Problem, SPENT};
+use foreword_engine::config::Level;
 
 /// Pieces of an answer that wait for a slow client.
 const WAITING: usize = 16;
@@ -59,16 +59,7 @@ pub(crate) async fn pass(
         let not_understood = why.map(|why| format!("{why}. ")).unwrap_or_default();
         return Err(Problem::new(BAD_REQUEST, format!("{not_understood}It could not be passed on untouched either: {reason}")));
     }
-    let key = match caller.key() {
-        Some(key) if route.takes_client_keys() => Some(key.clone()),
-        _ => {
-            caller.needs_our_key("this provider, which takes no keys of clients,")?;
-            None
-        }
-    };
-    if key.is_none() && endpoint.path.split('/').next() == Some(OF_THE_ACCOUNT) {
-        return Err(Problem::new(NOT_FROM_HERE, "this path is about the provider's account: use a key of your own for it"));
-    }
+    let key = client_key(caller, route, endpoint)?;
     let names = arrival.names(caller)?;
     if let Some(session) = &names.session {
         app.gateway.owners.may_name(caller, session)?;
@@ -95,26 +86,13 @@ pub(crate) async fn pass(
         Verdict::Warn(why) => Some(why),
         Verdict::Fine => None,
     };
-    let mut reason = why.map(str::to_owned);
-    let additions = match (level, arrival.plain().is_some(), &conversation, &recognised, endpoint.dialect()) {
-        (Level::Assist, true, Some(asked), Some(found), Some(dialect)) if !route.is_assumed() => {
-            let text = text.unwrap_or_default();
-            let about = (found.session.as_str(), found.rate, at_ms);
-            plan_additions(dialect, route.model(), (text, asked), &found.before, about).unwrap_or_else(|why| {
-                reason.get_or_insert_with(|| format!("nothing added: {why}"));
-                Additions::default()
-            })
-        }
-        (Level::Assist, false, ..) if endpoint.dialect().is_some() => {
-            reason.get_or_insert_with(|| format!("nothing added: {}", arrival.text().err().unwrap_or("the body is packed")));
-            Additions::default()
-        }
-        (Level::Assist, _, Some(_), ..) => {
-            reason.get_or_insert_with(|| "nothing added: the model is not known here".to_owned());
-            Additions::default()
-        }
-        _ => Additions::default(),
+    let added = match (level, text, &conversation, &recognised) {
+        (Level::Assist, Ok(text), Some(asked), Some(found)) => additions(arrival, route, (text, asked), found, at_ms),
+        (Level::Assist, Err(why), ..) if endpoint.dialect().is_some() => Err(why),
+        _ => Ok(Additions::default()),
     };
+    let reason = why.map(str::to_owned).or_else(|| added.as_ref().err().map(|why| format!("nothing added: {why}")));
+    let additions = added.unwrap_or_default();
     let (whole, added) = match text {
         Ok(text) if !additions.insertions.is_empty() => {
             let (whole, added) = additions.apply(text);
@@ -123,20 +101,11 @@ pub(crate) async fn pass(
         _ => (renamed.clone(), Vec::new()),
     };
     let is_recorded = arrival.method == Method::POST && endpoint.kind != Kind::Models;
-    let record = is_recorded.then(|| Recorded {
-        session: session.clone(),
-        body: whole.as_deref().or(text.ok()).unwrap_or_default().to_owned(),
-        about: About {
-            level: level.as_str().to_owned(),
-            path: endpoint.path.clone(),
-            client: arrival.client(),
-            named: names.client.clone().or_else(|| conversation.as_ref().and_then(|asked| asked.named.clone())),
-            key: key_name,
-            parent: recognised.as_ref().and_then(|found| found.parent.clone()),
-            how: recognised.as_ref().map(|found| found.how.as_str().to_owned()),
-            title: recognised.as_ref().filter(|found| found.before.answered == 0).and(conversation.as_ref()).and_then(|asked| asked.title.clone()),
-            added,
-        },
+    let body = whole.as_deref().or(text.ok()).unwrap_or_default();
+    let record = is_recorded.then(|| {
+        let mut about = about(arrival, level, conversation.as_ref(), recognised.as_ref());
+        about.named = names.client.clone().or(about.named);
+        Recorded { session: session.clone(), body: body.to_owned(), about: About { key: key_name, added, ..about } }
     });
     let words = additions.words();
     let path = match (&endpoint.model, route.wire()) {
@@ -156,12 +125,6 @@ pub(crate) async fn pass(
         additions,
     };
     let passing = forwarder(app).forward(route, given, at_ms).await?;
-    let (sender, receiver) = mpsc::channel(WAITING);
-    let mut response = Response::new(Body::new(Piped(receiver)));
-    *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-    for (name, value) in passing.headers() {
-        response.headers_mut().append(name, value);
-    }
     let is_stored = is_recorded.then(|| stored(passing.unrecorded().is_none()));
     let told = [
         ("mode", Some("forwarded")),
@@ -172,13 +135,68 @@ pub(crate) async fn pass(
         ("reason", reason.as_deref()),
         ("spending", warning.as_deref()),
         ("stored", is_stored),
-        ("unrecorded", passing.unrecorded()),
     ];
+    Ok(handed_on(passing, &told))
+}
+
+/// The key of its own with which a request goes out; none where ours does.
+fn client_key(caller: &Caller, route: &Route, endpoint: &Endpoint) -> Result<Option<Secret>, Problem> {
+    if let Some(key) = caller.key().filter(|_| route.takes_client_keys()) {
+        return Ok(Some(key.clone()));
+    }
+    caller.needs_our_key("this provider, which takes no keys of clients,")?;
+    if endpoint.path.split('/').next() == Some(OF_THE_ACCOUNT) {
+        return Err(Problem::new(NOT_FROM_HERE, "this path is about the provider's account: use a key of your own for it"));
+    }
+    Ok(None)
+}
+
+/// What is added to a request at `assist`; or why nothing is.
+fn additions(
+    arrival: &Arrival,
+    route: &Route,
+    (text, asked): (&str, &Conversation),
+    found: &Recognised,
+    at_ms: i64,
+) -> Result<Additions, &'static str> {
+    if arrival.plain().is_none() {
+        return Err("the body is packed");
+    }
+    if route.is_assumed() {
+        return Err("the model is not known here");
+    }
+    let dialect = arrival.endpoint.dialect().ok_or("it is no conversation")?;
+    plan_additions(dialect, route.model(), (text, asked), &found.before, (&found.session, found.rate, at_ms))
+}
+
+/// What is recorded of a request beside its bytes.
+fn about(arrival: &Arrival, level: Level, asked: Option<&Conversation>, found: Option<&Recognised>) -> About {
+    About {
+        level: level.as_str().to_owned(),
+        path: arrival.endpoint.path.clone(),
+        client: arrival.client(),
+        named: asked.and_then(|asked| asked.named.clone()),
+        parent: found.and_then(|found| found.parent.clone()),
+        how: found.map(|found| found.how.as_str().to_owned()),
+        title: found.filter(|found| found.before.answered == 0).and(asked).and_then(|asked| asked.title.clone()),
+        ..About::default()
+    }
+}
+
+/// An answer on its way to the client.
+fn handed_on(passing: Passing, told: &[(&str, Option<&str>)]) -> Response {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    let mut response = Response::new(Body::new(Piped(receiver)));
+    *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+    for (name, value) in passing.headers() {
+        response.headers_mut().append(name, value);
+    }
     for (name, value) in told {
         tell(response.headers_mut(), name, value.unwrap_or_default());
     }
+    tell(response.headers_mut(), "unrecorded", passing.unrecorded().unwrap_or_default());
     tokio::spawn(pump(passing, sender));
-    Ok(response)
+    response
 }
 
 fn new_name() -> String {

@@ -11,12 +11,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, Chain, End, Endpoint, Family, Forwarder, Front, Kind, Memory, NotUnderstood, Plan, Refusal, Teller, Told as Answer, manner, model_of,
-    session_of, setup,
+    Asked, Chain, End, Endpoint, Family, Forwarder, Front, Kind, Memory, NotUnderstood, Plan, Refusal, Teller, Told as Answer,
+    manner, model_of, session_of, setup,
 };
 use foreword_engine::session::{
-    Client, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared, SpeakError,
-    Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
+    Client, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared,
+    SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
@@ -28,12 +28,12 @@ use crate::app::App;
 use crate::arrival::{self, Arrival, read, session};
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use foreword_engine::config::Level;
 use crate::forward::{self, pass, tell};
 use crate::hub::Running;
 use crate::owners::Owners;
 use crate::problem::{BAD_REQUEST, Hearer, NO_ANSWER, NO_TOKEN, NOT_FOUND, Problem};
 use crate::sse;
+use foreword_engine::config::Level;
 
 /// What is known of conversations, and the way on for what is not carried by a session.
 pub(crate) struct Gateway {
@@ -179,7 +179,9 @@ impl From<StoreError> for Unserved {
 async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Response, Problem> {
     let endpoint = &arrival.endpoint;
     // Who brings a key of its own asks its provider; everyone else has the models of this server.
-    if endpoint.kind == Kind::Models && endpoint.family != Family::Gemini && (caller.key().is_none() || app.config.answers.script.is_some())
+    if endpoint.kind == Kind::Models
+        && endpoint.family != Family::Gemini
+        && (caller.key().is_none() || app.config.answers.script.is_some())
         && let Some(models) = models(app, caller, &endpoint.path)
     {
         return Ok(models);
@@ -428,7 +430,7 @@ impl Relay {
             told.begun.stored = desk.is_stored();
             match step {
                 Ok(Step::Again(next)) => exchange = *next,
-                Ok(Step::Done(relayed)) => break (Ok(Some(relayed)), turns(&mut desk)),
+                Ok(Step::Done(relayed)) => break (Ok(Some(*relayed)), turns(&mut desk)),
                 Err(problem) => break (Err(problem), turns(&mut desk)),
             }
         };
@@ -558,7 +560,7 @@ impl Relay {
             let is_begun = self.begin.is_none() || problem.status != NO_ANSWER.0.as_u16();
             self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner).failed(&self.chain, &self.session, is_begun);
             match &told.refusal {
-                Some(refusal) if problem.status == NO_ANSWER.0.as_u16() => problem.as_refused(refusal),
+                Some(refusal) if problem.status == NO_ANSWER.0.as_u16() => problem.refused_by(refusal),
                 _ => problem,
             }
         });

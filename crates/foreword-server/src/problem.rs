@@ -68,7 +68,7 @@ impl Problem {
     }
 
     /// The same as a provider put it: its status and its words.
-    pub(crate) fn as_refused(mut self, refusal: &Refusal) -> Self {
+    pub(crate) fn refused_by(mut self, refusal: &Refusal) -> Self {
         self.status = refusal.status.filter(|status| (400..600).contains(status)).unwrap_or(self.status);
         self.retry_after_s = refusal.wait.map(|wait| wait.as_secs().max(1));
         if !refusal.message.is_empty() {

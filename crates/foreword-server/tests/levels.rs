@@ -98,7 +98,9 @@ fn usual(path: &str, number: usize) -> String {
 
 fn config(address: SocketAddr, more: &str) -> String {
     let of = |name: &str, version: &str| {
-        format!("[providers.{name}]\nbase_url = \"http://{address}/{name}/{version}\"\nkey = {{ command = \"printf sk-ours\" }}\n")
+        format!(
+            "[providers.{name}]\nbase_url = \"http://{address}/{name}/{version}\"\nkey = {{ command = \"printf sk-ours\" }}\n"
+        )
     };
     of("anthropic", "v1") + &of("openai", "v1") + &of("gemini", "v1beta") + more
 }
@@ -143,11 +145,16 @@ fn every_path_is_passed_on_as_it_is() {
         }
         if !path.starts_with("/v1beta") {
             // A token stays a token.
-            assert_eq!((header(&seen, "authorization"), header(&seen, "x-api-key")), (Some("Bearer sk-ant-oat01-theirs"), None), "{path}");
+            assert_eq!(
+                (header(&seen, "authorization"), header(&seen, "x-api-key")),
+                (Some("Bearer sk-ant-oat01-theirs"), None),
+                "{path}"
+            );
         }
         reply
     };
-    let body = "{ \"model\":\"new-model-9\", \"messages\" : [ {\"role\":\"user\",\"content\":\"\\u0041\"} ],\"z\":1.0,\"a\":1e3}\n";
+    let body =
+        "{ \"model\":\"new-model-9\", \"messages\" : [ {\"role\":\"user\",\"content\":\"\\u0041\"} ],\"z\":1.0,\"a\":1e3}\n";
     check("POST", "/v1/chat/completions", body, "/openai/v1/chat/completions");
     check("POST", "/v1/responses?x=1", body, "/openai/v1/responses?x=1");
     check("GET", "/v1/responses/resp_1", "", "/openai/v1/responses/resp_1");
@@ -165,8 +172,18 @@ fn every_path_is_passed_on_as_it_is() {
     check("POST", "/v1/completions", body, "/openai/v1/completions");
     check("POST", "/v1/audio/speech", "not json", "/openai/v1/audio/speech");
     check("PUT", "/v1/files/a%2Fb", "x", "/openai/v1/files/a%2Fb");
-    check("POST", "/v1beta/models/gemini-9:generateContent", "{\"contents\":[]}", "/gemini/v1beta/models/gemini-9:generateContent");
-    check("POST", "/v1beta/models/gemini-9:streamGenerateContent?alt=sse", "{}", "/gemini/v1beta/models/gemini-9:streamGenerateContent?alt=sse");
+    check(
+        "POST",
+        "/v1beta/models/gemini-9:generateContent",
+        "{\"contents\":[]}",
+        "/gemini/v1beta/models/gemini-9:generateContent",
+    );
+    check(
+        "POST",
+        "/v1beta/models/gemini-9:streamGenerateContent?alt=sse",
+        "{}",
+        "/gemini/v1beta/models/gemini-9:streamGenerateContent?alt=sse",
+    );
     check("POST", "/v1beta/models/gemini-9:countTokens", "{}", "/gemini/v1beta/models/gemini-9:countTokens");
     let reply = check("POST", "/v1/chat/completions", "{\"model\": ", "/openai/v1/chat/completions");
     assert_eq!((reply.header("x-foreword-level"), reply.header("x-foreword-mode")), (Some("assist"), Some("forwarded")));
@@ -181,7 +198,10 @@ fn every_path_is_passed_on_as_it_is() {
     let head = format!("POST {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}", server.address);
     assert_eq!(server.raw(head.as_bytes()).status, 200);
     let seen = provider.last();
-    assert_eq!((seen.path.as_str(), header(&seen, "x-goog-api-key")), ("/gemini/v1beta/models/gemini-9:generateContent?alt=json", Some("AIza123")));
+    assert_eq!(
+        (seen.path.as_str(), header(&seen, "x-goog-api-key")),
+        ("/gemini/v1beta/models/gemini-9:generateContent?alt=json", Some("AIza123"))
+    );
     // What our key is lent for ends where the provider's account begins.
     assert_eq!(call(&server, "GET", "/v1/organization/costs", "", b"").status, 403);
     assert_eq!(call(&server, "GET", "/v1/files", "", b"").status, 200);
@@ -215,7 +235,10 @@ fn answers_and_errors_come_back_as_they_are() {
     let unreachable = "[providers.gone]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\ndialect = \"anthropic\"\n";
     let (_, server, _) = gateway(Level::Observe, unreachable);
     let reply = call(&server, "POST", "/v1/messages", "", json!({"model": "gone/x", "messages": []}).to_string().as_bytes());
-    assert_eq!((reply.status, reply.json()["type"].as_str(), reply.json()["error"]["type"].as_str()), (502, Some("error"), Some("api_error")));
+    assert_eq!(
+        (reply.status, reply.json()["type"].as_str(), reply.json()["error"]["type"].as_str()),
+        (502, Some("error"), Some("api_error"))
+    );
 }
 
 #[test]
@@ -224,14 +247,20 @@ fn large_and_packed_bodies() {
     let limits = Limits { gateway_body: 100_000, ..Limits::default() };
     let server = Running::made(None, &config(address, ""), common::loopback(), limits, Level::Assist);
     let large = vec![b' '; 300_000];
-    for (path, error) in [("/v1/chat/completions", "/error/type"), ("/v1/messages", "/error/type"), ("/v1beta/models/m:generateContent", "/error/status")] {
+    for (path, error) in [
+        ("/v1/chat/completions", "/error/type"),
+        ("/v1/messages", "/error/type"),
+        ("/v1beta/models/m:generateContent", "/error/status"),
+    ] {
         let reply = call(&server, "POST", path, "", &large);
         assert_eq!(reply.status, 413, "{path}: {}", reply.body);
         assert!(reply.json().pointer(error).unwrap().as_str().unwrap().to_lowercase().starts_with("invalid"), "{}", reply.body);
     }
     assert_eq!(provider.count(), 0);
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
-    packed.write_all(json!({"model": "gpt-5.4", "messages": [{"role": "user", "content": "Hi"}]}).to_string().as_bytes()).unwrap();
+    packed
+        .write_all(json!({"model": "gpt-5.4", "messages": [{"role": "user", "content": "Hi"}]}).to_string().as_bytes())
+        .unwrap();
     let packed = packed.finish().unwrap();
     let reply = call(&server, "POST", "/v1/chat/completions", "content-encoding: gzip\r\n", &packed);
     assert_eq!((reply.status, reply.header("x-foreword-session").is_some()), (200, true), "{}", reply.body);
@@ -313,17 +342,27 @@ fn a_conversation_is_one_session_and_what_failed_leaves_no_trace() {
     assert_eq!(session(&talk.says(&server, "", "Three")), id);
     // The same at observe: nothing is added.
     let reply = talk.says(&server, "x-foreword-level: observe\r\n", "Four");
-    assert_eq!((session(&reply), reply.header("x-foreword-added"), reply.header("x-foreword-level")), (id.clone(), None, Some("observe")));
+    assert_eq!(
+        (session(&reply), reply.header("x-foreword-added"), reply.header("x-foreword-level")),
+        (id.clone(), None, Some("observe"))
+    );
     // Another way from the second turn is the same conversation; another beginning is not.
     let mut other = Talk { messages: talk.messages[..2].to_vec() };
     assert_eq!(session(&other.says(&server, "", "Otherwise")), id);
     assert_ne!(session(&Talk::new().says(&server, "", "Something else")), id);
     let found = clients(&server, |found| found.as_array().unwrap().iter().any(|client| client["requests"] == 7));
     let of = found.as_array().unwrap().iter().find(|client| client["id"] == json!(id)).unwrap();
-    assert_eq!((&of["title"], &of["requests"], &of["failed"], &of["parent"]), (&json!("One"), &json!(7), &json!(2), &Value::Null));
+    assert_eq!(
+        (&of["title"], &of["requests"], &of["failed"], &of["parent"]),
+        (&json!("One"), &json!(7), &json!(2), &Value::Null)
+    );
     let requests = server.get(&format!("/api/v1/clients/{id}"));
     let last = &requests[6];
-    assert_eq!((&last["broke"]["cause"], &last["broke"]["path"]), (&json!("message_changed"), &json!("messages[2].content")), "{last}");
+    assert_eq!(
+        (&last["broke"]["cause"], &last["broke"]["path"]),
+        (&json!("message_changed"), &json!("messages[2].content")),
+        "{last}"
+    );
     assert_eq!(requests[3]["added"].as_array().unwrap().len(), 2, "{}", requests[3]);
     // After a restart it is still the same conversation.
     let server = server.restarted(&config, Level::Assist);
@@ -334,13 +373,15 @@ fn a_conversation_is_one_session_and_what_failed_leaves_no_trace() {
 fn sessions_are_what_clients_call_them() {
     let (_, server, config) = gateway(Level::Observe, "");
     let name = "x-claude-code-session-id: 0f6ac3d2-1111-4222-8333-444455556666\r\n";
-    let ask = |server: &Running, headers: &str, body: Value| call(server, "POST", "/v1/messages", headers, body.to_string().as_bytes());
+    let ask =
+        |server: &Running, headers: &str, body: Value| call(server, "POST", "/v1/messages", headers, body.to_string().as_bytes());
     let tools = json!([{"name": "Read"}, {"name": "Bash"}]);
     let main = |words: &str| json!({"model": "claude-sonnet-5", "system": "main", "tools": tools, "messages": [{"role": "user", "content": words}]});
     let one = ask(&server, name, main("Do it"));
     let id = session(&one);
     // A side call with another prompt, which is a session of its own.
-    let title = json!({"model": "claude-haiku-5-5", "system": "Write a title.", "messages": [{"role": "user", "content": "Do it"}]});
+    let title =
+        json!({"model": "claude-haiku-5-5", "system": "Write a title.", "messages": [{"role": "user", "content": "Do it"}]});
     let side = ask(&server, name, title);
     assert_ne!(session(&side), id);
     assert_eq!(side.header("x-foreword-parent"), Some(id.as_str()));
@@ -406,7 +447,11 @@ fn a_managed_request_that_failed_can_be_sent_again() {
     let id = session(&talk.says(&server, "", "One"));
     for status in [529, 502, 429] {
         let before = provider.count();
-        provider.answers((status, vec![("retry-after", "3".to_owned())], b"{\"type\":\"error\",\"error\":{\"type\":\"x\",\"message\":\"Not now\"}}".to_vec()));
+        provider.answers((
+            status,
+            vec![("retry-after", "3".to_owned())],
+            b"{\"type\":\"error\",\"error\":{\"type\":\"x\",\"message\":\"Not now\"}}".to_vec(),
+        ));
         talk.messages.push(json!({"role": "user", "content": format!("After {status}")}));
         let failed = talk.again(&server, "");
         assert_eq!((failed.status, failed.header("retry-after")), (status, Some("3")), "{}", failed.body);
@@ -437,11 +482,34 @@ fn observe_changes_nothing() {
     let (provider, server, _) = gateway(Level::Observe, "");
     let many = std::env::var("FOREWORD_EXCHANGES").ok().and_then(|many| many.parse().ok()).unwrap_or(300);
     let mut random = Random(7);
-    let pieces = ["{", "}", "[", "\"", "\\", "\\u00e4", "ä", "🦀", "\"model\":", "\"gpt-5.4\"", ",", "\n", "\t", "1.0", "1e400", "null", "\"messages\":[]", "\"cache_control\":{}", "\0", "\r\n"];
-    let paths = ["/v1/chat/completions", "/v1/messages?beta=true", "/v1/responses", "/v1beta/models/m:generateContent", "/v1/x/y?z=%20"];
+    let pieces = [
+        "{",
+        "}",
+        "[",
+        "\"",
+        "\\",
+        "\\u00e4",
+        "ä",
+        "🦀",
+        "\"model\":",
+        "\"gpt-5.4\"",
+        ",",
+        "\n",
+        "\t",
+        "1.0",
+        "1e400",
+        "null",
+        "\"messages\":[]",
+        "\"cache_control\":{}",
+        "\0",
+        "\r\n",
+    ];
+    let paths =
+        ["/v1/chat/completions", "/v1/messages?beta=true", "/v1/responses", "/v1beta/models/m:generateContent", "/v1/x/y?z=%20"];
     for number in 0..many {
         let text = |random: &mut Random, least: usize| -> Vec<u8> {
-            let mut text: Vec<u8> = (0..least + random.below(40)).flat_map(|_| pieces[random.below(pieces.len())].bytes()).collect();
+            let mut text: Vec<u8> =
+                (0..least + random.below(40)).flat_map(|_| pieces[random.below(pieces.len())].bytes()).collect();
             if random.below(5) == 0 {
                 text.extend((0..random.below(60)).map(|_| u8::try_from(random.below(256)).unwrap()));
             }
@@ -451,7 +519,8 @@ fn observe_changes_nothing() {
         let status = [200, 201, 400, 418, 500][random.below(5)];
         provider.answers((status, vec![("x-number", number.to_string())], answer.clone()));
         let path = paths[random.below(paths.len())];
-        let reply = call(&server, "POST", path, "x-api-key: sk-theirs\r\nx-goog-api-key: g\r\nauthorization: Bearer t\r\n", &body);
+        let reply =
+            call(&server, "POST", path, "x-api-key: sk-theirs\r\nx-goog-api-key: g\r\nauthorization: Bearer t\r\n", &body);
         let seen = provider.last();
         assert_eq!(seen.body.as_ref(), body.as_slice(), "{path} {number}");
         assert_eq!((reply.status, reply.header("x-number")), (status, Some(number.to_string().as_str())), "{path} {number}");

@@ -361,8 +361,7 @@ fn why_an_answer_is_not_whole_is_on_record() {
 #[test]
 fn what_does_not_fit_is_refused_and_not_recorded() {
     let config = "[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\ndialect = \"openai-chat\"\n[models.\"house/small\"]\nwindow = 8192\n";
-    let server =
-        Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::Level::Manage);
+    let server = Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::Level::Manage);
     for mode in ["chat", "qa"] {
         let session = server.post("/api/v1/sessions", json!({"model": "house/small", "mode": mode}));
         let id = session["id"].as_str().unwrap();

@@ -61,7 +61,13 @@ fn line(out: &mut impl Write, client: &ClientSession, indent: &str) -> io::Resul
     let title = one_line(client.title.as_deref().unwrap_or("(no title)"), 60);
     let by = client.client.as_deref().map(|client| format!(", {}", one_line(client, 30))).unwrap_or_default();
     let about = format!("{} requests, {} cached, ${:.4}{by}", client.requests, share(client), client.cost);
-    writeln!(out, "{indent}{}  {}  {title}  {}", paint.with("1", shown(&client.id)), moment(client.touched_ms), paint.with("2", about))
+    writeln!(
+        out,
+        "{indent}{}  {}  {title}  {}",
+        paint.with("1", shown(&client.id)),
+        moment(client.touched_ms),
+        paint.with("2", about)
+    )
 }
 
 /// The share of all prompt tokens that came from a cache.
@@ -133,11 +139,15 @@ pub(crate) fn inspect(store: &Sqlite, client: &ClientSession, point: &Point, wir
         return Ok(ExitCode::SUCCESS);
     }
     let paint = Paint::stdout();
-    let head = format!("session {}, request {} of {}", client.id, found.place, client.requests);
-    writeln!(out, "{}  {}", paint.with("1", shown(&head)), moment(found.at_ms))?;
+    let name = format!("session {}, request {} of {}", client.id, found.place, client.requests);
+    writeln!(out, "{}  {}", paint.with("1", shown(&name)), moment(found.at_ms))?;
     let status = found.status.map_or("no answer".to_owned(), |status| format!("status {status}"));
     writeln!(out, "{} ({}), level {}, {status}", shown(&found.model), shown(&found.front), shown(&found.level))?;
-    writeln!(out, "{} cached, {} written, {} neither, {} in reply, ${:.6}", found.read, found.write, found.uncached, found.output, found.cost)?;
+    writeln!(
+        out,
+        "{} cached, {} written, {} neither, {} in reply, ${:.6}",
+        found.read, found.write, found.uncached, found.output, found.cost
+    )?;
     for added in &found.added {
         writeln!(out, "added: {}", one_line(added, 100))?;
     }

@@ -55,18 +55,20 @@ pub(crate) struct Args {
 }
 
 /// A provider's API, the variable in which programs look for its address, and what of the address stands behind the host.
-const ADDRESSES: [(&str, &str, &str); 3] =
-    [("anthropic", "ANTHROPIC_BASE_URL", "/v1"), ("openai", "OPENAI_BASE_URL", ""), ("gemini", "GOOGLE_GEMINI_BASE_URL", "/v1beta")];
+const ADDRESSES: [(&str, &str, &str); 3] = [
+    ("anthropic", "ANTHROPIC_BASE_URL", "/v1"),
+    ("openai", "OPENAI_BASE_URL", ""),
+    ("gemini", "GOOGLE_GEMINI_BASE_URL", "/v1beta"),
+];
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
-    let vault = match &args.vault {
-        Some(vault) => vault.clone(),
-        None => {
-            let own = places.state.join("clients");
-            std::fs::create_dir_all(&own).with_context(|| format!("cannot make the folder {}", own.display()))?;
-            own
-        }
+    let vault = if let Some(vault) = &args.vault {
+        vault.clone()
+    } else {
+        let own = places.state.join("clients");
+        std::fs::create_dir_all(&own).with_context(|| format!("cannot make the folder {}", own.display()))?;
+        own
     };
     let vault = vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", vault.display()))?;
     let mut config = config::load()?;
@@ -97,18 +99,18 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(16).build()?;
     let since = now_ms();
-    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let (address, served) = runtime.block_on(async {
         let server = Server::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config)?;
         let address = server.address().context("the gateway has no address")?;
-        let served = tokio::spawn(server.run(async { drop(ended.await) }));
+        let served = tokio::spawn(server.run(async { drop(stopped.await) }));
         // Ctrl-C is the program's: it goes to all of the terminal's programs, and this one ends when that has.
         tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
         anyhow::Ok((address, served))
     })?;
     note(shown(&format!("the gateway is at http://{address}, level {}", args.level.unwrap_or_default().as_str())));
     let status = started(args, address);
-    let _ = end.send(());
+    let _ = stop.send(());
     // It ends within its grace.
     let _ = runtime.block_on(served);
     runtime.shutdown_background();
@@ -156,7 +158,8 @@ fn started(args: &Args, address: SocketAddr) -> Result<ExitStatus> {
 /// Codex reads its provider from its configuration only.
 fn codex(v1: &str, has_key: bool) -> Vec<String> {
     let login = if has_key { "env_key=\"OPENAI_API_KEY\"" } else { "requires_openai_auth=true" };
-    let provider = format!("model_providers.foreword={{name=\"OpenAI by Foreword\",base_url=\"{v1}\",{login},wire_api=\"responses\"}}");
+    let provider =
+        format!("model_providers.foreword={{name=\"OpenAI by Foreword\",base_url=\"{v1}\",{login},wire_api=\"responses\"}}");
     ["-c", "model_provider=\"foreword\"", "-c", &provider].map(str::to_owned).to_vec()
 }
 
@@ -166,6 +169,10 @@ fn code(status: ExitStatus) -> u8 {
         return u8::try_from(128 + signal).unwrap_or(255);
     }
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Tells what was used since then.
@@ -186,11 +193,12 @@ fn tell(store: &Path, vault: &Path, since: i64) -> Result<()> {
         all.cost += used.cost;
         all.cost_uncached += used.cost_uncached;
     }
-    let sessions: Vec<ClientSession> = client_sessions(&store)?.into_iter().filter(|session| session.touched_ms >= since).collect();
+    let sessions: Vec<ClientSession> =
+        client_sessions(&store)?.into_iter().filter(|session| session.touched_ms >= since).collect();
     note(format!(
-        "{} requests in {} sessions: {} prompt tokens, {} of them from the cache, {} reply tokens, ${:.4} (${:.4} without a cache)",
-        rows.len(),
-        sessions.len(),
+        "{} in {}: {} prompt tokens, {} of them from the cache, {} reply tokens, ${:.4} (${:.4} without a cache)",
+        count(rows.len(), "request"),
+        count(sessions.len(), "session"),
         all.read + all.write + all.uncached,
         share(&all),
         all.output,
@@ -203,7 +211,7 @@ fn tell(store: &Path, vault: &Path, since: i64) -> Result<()> {
         let requests = client_session(&store, &session.id, &config)?.into_iter().filter(|request| request.at_ms >= since);
         breaks.extend(requests.filter_map(|request| Some((session.id.clone(), request.place, request.broke?))));
     }
-    breaks.sort_by(|(.., a), (.., b)| b.tokens.cmp(&a.tokens));
+    breaks.sort_by_key(|(.., broke)| std::cmp::Reverse(broke.tokens));
     for (session, place, broke) in breaks.iter().take(BREAKS) {
         note(format!("{}@{place}  {}", shown(session), explained(broke)));
     }

@@ -9,8 +9,8 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::reply::{Event, Form, Reader};
 use foreword_provider::usage::Usage;
 
-use super::conversation::telling;
 use super::Front;
+use super::conversation::telling;
 use super::endpoint::Kind;
 
 /// An answer of more bytes is not read for what it cost.

@@ -257,7 +257,10 @@ mod tests {
         let (whole, additions) = added(&body(&talk, ""), &went_on(1, true), 1000).unwrap();
         assert_eq!((additions.marked, additions.words().as_str()), (Some(3), "cache_control=1"));
         let sent: Value = serde_json::from_str(&whole).unwrap();
-        assert_eq!(sent["messages"][2]["content"], json!([{"type": "text", "text": "Go on", "cache_control": {"type": "ephemeral"}}]));
+        assert_eq!(
+            sent["messages"][2]["content"],
+            json!([{"type": "text", "text": "Go on", "cache_control": {"type": "ephemeral"}}])
+        );
         // Who rewrites the end: what both requests have is marked, and not the end.
         let (whole, additions) = added(&body(&talk, ""), &went_on(1, false), 1000).unwrap();
         let sent: Value = serde_json::from_str(&whole).unwrap();
@@ -288,7 +291,10 @@ mod tests {
     fn what_is_out_of_reach_is_marked_again() {
         let long = user(&"word ".repeat(3000));
         let steps: Vec<String> = (0..30).map(|step| if step % 2 == 0 { ai("x") } else { user("y") }).collect();
-        let talk: Vec<&str> = std::iter::once(long.as_str()).chain(steps.iter().map(String::as_str)).chain(["{\"role\":\"user\",\"content\":\"z\"}"]).collect();
+        let talk: Vec<&str> = std::iter::once(long.as_str())
+            .chain(steps.iter().map(String::as_str))
+            .chain(["{\"role\":\"user\",\"content\":\"z\"}"])
+            .collect();
         let check = |marked: usize, expect: &str| {
             let before = Before { marked: Some(marked), ..went_on(1, true) };
             assert_eq!(added(&body(&talk, ""), &before, 1000).unwrap().1.words(), expect, "{marked}");

@@ -78,7 +78,7 @@ impl Conversation {
                 continue;
             }
             if title.is_none() && message.who == Who::User {
-                title = message.title.clone();
+                title.clone_from(&message.title);
             }
             let Some(at) = place(body, text) else { continue };
             said.push(Spoken { at, digest: message.digest, who: message.who, made: message.made });
@@ -120,7 +120,9 @@ pub(super) const BILLING: &str = "x-anthropic-billing-header";
 fn without_billing(system: &str) -> String {
     match elements(system) {
         Some(blocks) if system.contains(BILLING) => {
-            let is_billing = |block: &&&str| Members::of(block).and_then(|block| block.text("text")).is_some_and(|text| text.starts_with(BILLING));
+            let is_billing = |block: &&&str| {
+                Members::of(block).and_then(|block| block.text("text")).is_some_and(|text| text.starts_with(BILLING))
+            };
             blocks.iter().filter(|block| !is_billing(block)).copied().collect::<Vec<_>>().join(",")
         }
         _ => system.to_owned(),
@@ -173,7 +175,13 @@ struct Message {
 impl Message {
     fn read(dialect: Dialect, text: &str) -> Option<Self> {
         if let Some(words) = string(text) {
-            return Some(Self { is_system: false, who: Who::User, digest: Hash::of(text), made: Vec::new(), title: title_of(&words) });
+            return Some(Self {
+                is_system: false,
+                who: Who::User,
+                digest: Hash::of(text),
+                made: Vec::new(),
+                title: title_of(&words),
+            });
         }
         let members = Members::of(text)?;
         let (role, kind) = (members.text("role"), members.text("type"));
@@ -189,7 +197,8 @@ impl Message {
         let content = members.get(if dialect == Dialect::Gemini { "parts" } else { "content" }).unwrap_or_default();
         let mut texts: Vec<String> = string(content).into_iter().collect();
         let parts: Vec<Members<'_>> = elements(content).unwrap_or_default().into_iter().filter_map(Members::of).collect();
-        let is_result = |part: &Members<'_>| part.text("type").is_some_and(|kind| kind == "tool_result") || part.has("functionResponse");
+        let is_result =
+            |part: &Members<'_>| part.text("type").is_some_and(|kind| kind == "tool_result") || part.has("functionResponse");
         if who == Who::User && parts.iter().any(is_result) {
             who = Who::Tools;
         }
@@ -203,7 +212,20 @@ impl Message {
         // One text by itself may be sent as a text or as a list of one part.
         let single = |name: &str| matches!(name, "content" | "parts");
         let mut normal = String::new();
-        for name in ["role", "type", "content", "parts", "tool_calls", "tool_call_id", "call_id", "output", "arguments", "input", "name", "id"] {
+        for name in [
+            "role",
+            "type",
+            "content",
+            "parts",
+            "tool_calls",
+            "tool_call_id",
+            "call_id",
+            "output",
+            "arguments",
+            "input",
+            "name",
+            "id",
+        ] {
             let Some(value) = members.get(name) else { continue };
             normal.push_str(name);
             match texts.as_slice() {
@@ -223,7 +245,9 @@ fn is_one_text(content: &str) -> bool {
     if content.starts_with('"') {
         return true;
     }
-    let Some([part]) = elements(content).as_deref().and_then(|parts| <&[&str; 1]>::try_from(parts).ok()).copied() else { return false };
+    let Some([part]) = elements(content).as_deref().and_then(|parts| <&[&str; 1]>::try_from(parts).ok()).copied() else {
+        return false;
+    };
     Members::of(part).is_some_and(|part| part.has("text") && !part.has("thought") && !part.has("thoughtSignature"))
 }
 
@@ -281,7 +305,10 @@ mod tests {
         let who: Vec<Who> = chat.said.iter().map(|spoken| spoken.who).collect();
         assert_eq!(who, [Who::User, Who::Model, Who::Tools]);
         assert_eq!((chat.title.as_deref(), chat.named.as_deref()), (Some("Do it"), Some("ses_0123456789abcdef")));
-        assert_eq!((chat.said[1].made.as_slice(), chat.tool_names.as_slice()), (&[Hash::of("call_12345")][..], &[Hash::of("f")][..]));
+        assert_eq!(
+            (chat.said[1].made.as_slice(), chat.tool_names.as_slice()),
+            (&[Hash::of("call_12345")][..], &[Hash::of("f")][..])
+        );
         let responses = read(
             Dialect::OpenAiResponses,
             r#"{"model":"m","instructions":"s","input":[{"type":"message","role":"developer","content":[{"type":"input_text","text":"d"}]},
@@ -305,7 +332,10 @@ mod tests {
             r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"}]}],"metadata":{"user_id":"user_ab_account__session_0f6ac3d2-1111-2222-3333-444455556666"}}"#,
         );
         assert_eq!((claude.said[0].who, claude.named.as_deref()), (Who::Tools, Some("0f6ac3d2-1111-2222-3333-444455556666")));
-        let other = read(Dialect::Anthropic, r#"{"messages":[],"metadata":{"user_id":"{\"session_id\":\"0f6ac3d2-1111-2222-3333-444455556666\"}"}}"#);
+        let other = read(
+            Dialect::Anthropic,
+            r#"{"messages":[],"metadata":{"user_id":"{\"session_id\":\"0f6ac3d2-1111-2222-3333-444455556666\"}"}}"#,
+        );
         assert_eq!(other.named.as_deref(), Some("0f6ac3d2-1111-2222-3333-444455556666"));
         assert_eq!(read(Dialect::Anthropic, r#"{"metadata":{"user_id":"customer-17"}}"#).named, None);
         assert!(Conversation::read(Dialect::Anthropic, "[]").is_none());

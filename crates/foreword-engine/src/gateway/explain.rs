@@ -131,7 +131,8 @@ pub fn client_sessions(store: &dyn Store) -> Result<Vec<ClientSession>> {
     for row in store.forwarded()? {
         let Some(id) = row.session.clone() else { continue };
         let about = About::read(row.about.as_deref());
-        let session = sessions.entry(id.clone()).or_insert_with(|| ClientSession { id, created_ms: row.at_ms, ..ClientSession::default() });
+        let session =
+            sessions.entry(id.clone()).or_insert_with(|| ClientSession { id, created_ms: row.at_ms, ..ClientSession::default() });
         session.add(&row, about);
     }
     let mut sessions: Vec<ClientSession> = sessions.into_values().collect();
@@ -174,7 +175,8 @@ pub fn client_session(store: &dyn Store, id: &str, config: &Config) -> Result<Ve
         let now = Sent::read(&without(&body, &about.added), &row);
         // What has no conversation (a count, vectors) is compared with nothing.
         let is_talk = matches!(row.front.as_str(), "chat" | "responses" | "messages" | "gemini");
-        let broke = before.as_ref().filter(|_| is_talk && is_answered(&row)).and_then(|before| now.broke(before, model.as_ref(), &row));
+        let broke =
+            before.as_ref().filter(|_| is_talk && is_answered(&row)).and_then(|before| now.broke(before, model.as_ref(), &row));
         requests.push(ClientRequest {
             number: row.number,
             place: place as u64 + 1,
@@ -260,7 +262,10 @@ impl Sent {
         for name in ["system", "instructions", "systemInstruction", "system_instruction"] {
             match body.get(name) {
                 Some(Value::Array(blocks)) => {
-                    let prompt = blocks.iter().enumerate().filter(|(_, block)| !block["text"].as_str().is_some_and(|text| text.starts_with(BILLING)));
+                    let prompt = blocks
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, block)| !block["text"].as_str().is_some_and(|text| text.starts_with(BILLING)));
                     prompt.for_each(|(at, block)| push("system", format!("{name}[{at}]"), block));
                 }
                 None | Some(Value::Null) => {}
@@ -275,14 +280,21 @@ impl Sent {
             };
             let is_model = |message: &Value| {
                 let kind = message["type"].as_str().unwrap_or_default();
-                matches!(message["role"].as_str(), Some("assistant" | "model")) || (message["role"].is_null() && kind != "message" && !kind.ends_with("_output"))
+                matches!(message["role"].as_str(), Some("assistant" | "model"))
+                    || (message["role"].is_null() && kind != "message" && !kind.ends_with("_output"))
             };
             let input = list.iter().rposition(is_model).map_or(0, |last| last + 1);
             let mut begun = false;
             for (at, message) in list.iter().enumerate() {
                 let is_system = !begun && matches!(message["role"].as_str(), Some("system" | "developer"));
                 begun |= !is_system;
-                let layer = if is_system { "system" } else if at < input { "history" } else { "input" };
+                let layer = if is_system {
+                    "system"
+                } else if at < input {
+                    "history"
+                } else {
+                    "input"
+                };
                 push(layer, format!("{name}[{at}]"), message);
             }
         }
@@ -319,16 +331,23 @@ impl Sent {
 
     /// Where this stopped being a continuation of `before`.
     fn broke(&self, before: &Self, model: Option<&Model>, row: &Forwarded) -> Option<ClientBreak> {
-        let same = self.units.iter().zip(&before.units).take_while(|(now, before)| now.text == before.text && now.layer_of() == before.layer_of()).count();
+        let same = self
+            .units
+            .iter()
+            .zip(&before.units)
+            .take_while(|(now, before)| now.text == before.text && now.layer_of() == before.layer_of())
+            .count();
         let shared: u64 = before.units.iter().take(same).map(|unit| unit.text.len() as u64).sum();
         let (was, is) = (before.units.get(same), self.units.get(same));
-        let lifetime_ms = model.and_then(|model| model.cache.lifetime_s()).map(|s| i64::try_from(s).unwrap_or(i64::MAX).saturating_mul(1000));
+        let lifetime_ms =
+            model.and_then(|model| model.cache.lifetime_s()).map(|s| i64::try_from(s).unwrap_or(i64::MAX).saturating_mul(1000));
         let (path, cause, shared) = match (was, is) {
             _ if self.model != before.model => ("model".to_owned(), "model_changed", 0),
             _ if self.goes_on => return None,
             (None, _) => {
                 // All of it is there again; it may have been forgotten meanwhile.
-                let expired = lifetime_ms.is_some_and(|life| self.at_ms - before.at_ms > life) && row.usage.read * 2 < before.tokens;
+                let expired =
+                    lifetime_ms.is_some_and(|life| self.at_ms - before.at_ms > life) && row.usage.read * 2 < before.tokens;
                 if !expired {
                     return None;
                 }
@@ -388,7 +407,8 @@ fn differs(was: &Value, is: &Value) -> Option<String> {
             })
         }
         (Value::Array(was), Value::Array(is)) => {
-            let inner = was.iter().zip(is).enumerate().find_map(|(at, (was, is))| differs(was, is).map(|inner| format!("[{at}]{inner}")));
+            let inner =
+                was.iter().zip(is).enumerate().find_map(|(at, (was, is))| differs(was, is).map(|inner| format!("[{at}]{inner}")));
             inner.or_else(|| (was.len() != is.len()).then(|| format!("[{}]", was.len().min(is.len()))))
         }
         (was, is) => (was != is).then(String::new),
@@ -416,8 +436,11 @@ mod tests {
     }
 
     fn body(system: &str, tool: &str, words: &[&str]) -> Value {
-        let messages: Vec<Value> =
-            words.iter().enumerate().map(|(at, words)| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": words})).collect();
+        let messages: Vec<Value> = words
+            .iter()
+            .enumerate()
+            .map(|(at, words)| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": words}))
+            .collect();
         json!({"model": "m", "system": system, "tools": [{"name": tool}], "messages": messages})
     }
 
@@ -427,18 +450,26 @@ mod tests {
         let long = "w".repeat(4000);
         let check = |before: &Value, now: &Value, at_ms: i64, read: u64, expect: Option<(&str, &str)>| {
             let (first, second) = (row(0, [0, 1000, 0]), row(at_ms, [read, 1500 - read, 0]));
-            let found = Sent::read(&now.to_string(), &second).broke(&Sent::read(&before.to_string(), &first), Some(&model), &second);
+            let found =
+                Sent::read(&now.to_string(), &second).broke(&Sent::read(&before.to_string(), &first), Some(&model), &second);
             assert_eq!(found.as_ref().map(|found| (found.path.as_str(), found.cause)), expect, "{found:?}");
             found
         };
         let first = body("s", "t", &[&long]);
         check(&first, &body("s", "t", &[&long, "a", "b"]), 1000, 1000, None);
-        let broke = check(&first, &body("s, today", "t", &[&long, "a", "b"]), 1000, 0, Some(("system", "system_changed"))).unwrap();
+        let broke =
+            check(&first, &body("s, today", "t", &[&long, "a", "b"]), 1000, 0, Some(("system", "system_changed"))).unwrap();
         // Nearly all of 1,000 tokens, written for 2.50 where reading costs 0.20 a million.
         assert!((970..=1000).contains(&broke.tokens) && (broke.cost - broke.tokens as f64 * 2.3e-6).abs() < 1e-9, "{broke:?}");
         assert_eq!((broke.before.as_deref(), broke.now.as_deref()), (Some("\"s\""), Some("\"s, today\"")));
         check(&first, &body("s", "u", &[&long]), 1000, 0, Some(("tools[0].name", "tools_changed")));
-        check(&body("s", "t", &["a", "b", "c"]), &body("s", "t", &["a", "x", "c"]), 1000, 0, Some(("messages[1].content", "message_changed")));
+        check(
+            &body("s", "t", &["a", "b", "c"]),
+            &body("s", "t", &["a", "x", "c"]),
+            1000,
+            0,
+            Some(("messages[1].content", "message_changed")),
+        );
         check(&body("s", "t", &["a", "b", "c"]), &body("s", "t", &["a"]), 1000, 0, Some(("messages[1]", "message_removed")));
         check(&first, &body("s", "t", &[&long, "a", "b"]), 400_000, 0, Some(("", "expired")));
         let mut marked = first.clone();

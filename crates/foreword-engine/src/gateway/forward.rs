@@ -104,7 +104,6 @@ impl Route {
     pub fn client(&self) -> Option<&Arc<Client>> {
         self.client.as_ref()
     }
-
 }
 
 /// A client's request.

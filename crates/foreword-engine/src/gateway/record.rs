@@ -50,7 +50,14 @@ mod tests {
     use super::*;
 
     fn new(at_ms: i64) -> NewForwarded {
-        NewForwarded { at_ms, front: "chat".to_owned(), model: "m".to_owned(), session: None, body: format!("{at_ms}"), about: None }
+        NewForwarded {
+            at_ms,
+            front: "chat".to_owned(),
+            model: "m".to_owned(),
+            session: None,
+            body: format!("{at_ms}"),
+            about: None,
+        }
     }
 
     #[test]

@@ -233,7 +233,13 @@ fn shared(a: &[Hash], b: &[Hash]) -> usize {
 }
 
 impl Known {
-    fn recognise(&mut self, names: &Names, asked: &Conversation, now_ms: i64, mut new_name: impl FnMut() -> String) -> Recognised {
+    fn recognise(
+        &mut self,
+        names: &Names,
+        asked: &Conversation,
+        now_ms: i64,
+        mut new_name: impl FnMut() -> String,
+    ) -> Recognised {
         let chain = asked.chain(names.owner);
         let client = names.client.clone().or_else(|| asked.named.clone());
         let root = names.session.clone().or_else(|| {
@@ -247,7 +253,8 @@ impl Known {
             None => match self.find(names, asked, &chain, now_ms) {
                 Some((thread, how)) if self.threads.get(&thread).is_some_and(|thread| same_part(thread, asked)) => (thread, how),
                 Some((thread, how)) if client.is_none() => {
-                    let parent = self.threads.get(&thread).map(|thread| thread.parent.clone().unwrap_or_else(|| thread.session.clone()));
+                    let parent =
+                        self.threads.get(&thread).map(|thread| thread.parent.clone().unwrap_or_else(|| thread.session.clone()));
                     let side = parent.as_ref().and_then(|parent| self.child(parent, asked, &chain));
                     (side.unwrap_or_else(|| self.begin(new_name(), parent, names.owner)), how)
                 }
@@ -262,11 +269,10 @@ impl Known {
         let rate = self.rate(head, now_ms);
         let before = self.before(thread, &chain, head, now_ms);
         self.place(thread, asked, &chain, now_ms);
-        let (session, parent) =
-            self.threads.get_mut(&thread).map_or_else(Default::default, |thread| {
-                (thread.owner, thread.from_store) = (names.owner, false);
-                (thread.session.clone(), thread.parent.clone())
-            });
+        let (session, parent) = self.threads.get_mut(&thread).map_or_else(Default::default, |thread| {
+            (thread.owner, thread.from_store) = (names.owner, false);
+            (thread.session.clone(), thread.parent.clone())
+        });
         Recognised { session, parent, how, before, rate, thread, chain, head }
     }
 
@@ -276,7 +282,14 @@ impl Known {
     }
 
     /// The thread of a session that a client names: the one that this goes on, or a new side call.
-    fn within(&mut self, root: &str, asked: &Conversation, chain: &[Hash], names: &Names, new_name: &mut dyn FnMut() -> String) -> u64 {
+    fn within(
+        &mut self,
+        root: &str,
+        asked: &Conversation,
+        chain: &[Hash],
+        names: &Names,
+        new_name: &mut dyn FnMut() -> String,
+    ) -> u64 {
         let Some(main) = self.by_session.get(root).and_then(|threads| threads.first().copied()) else {
             return self.begin(root.to_owned(), None, names.owner);
         };
@@ -285,7 +298,8 @@ impl Known {
             return main;
         }
         let of_main = self.threads.get(&main);
-        let goes_on = of_main.is_some_and(|thread| thread.chain.len() < 2 || shared(&self.chain_of(thread, chain, asked), chain) > 0);
+        let goes_on =
+            of_main.is_some_and(|thread| thread.chain.len() < 2 || shared(&Self::chain_of(thread, chain, asked), chain) > 0);
         if goes_on && of_main.is_some_and(|thread| same_part(thread, asked)) {
             return main;
         }
@@ -300,7 +314,7 @@ impl Known {
     }
 
     /// The chain of a thread, as far as it can be compared with another: that of one from before a restart has no owner in it.
-    fn chain_of(&self, thread: &Thread, chain: &[Hash], asked: &Conversation) -> Vec<Hash> {
+    fn chain_of(thread: &Thread, chain: &[Hash], asked: &Conversation) -> Vec<Hash> {
         if thread.chain.first() == chain.first() || !thread.from_store {
             return thread.chain.clone();
         }
@@ -315,7 +329,7 @@ impl Known {
     fn child(&self, root: &str, asked: &Conversation, chain: &[Hash]) -> Option<u64> {
         let of_root = self.threads.iter().filter(|(_, thread)| thread.parent.as_deref() == Some(root));
         let fits = of_root.filter(|(_, thread)| same_part(thread, asked));
-        let found = fits.map(|(id, thread)| (shared(&self.chain_of(thread, chain, asked), chain), thread.used, *id));
+        let found = fits.map(|(id, thread)| (shared(&Self::chain_of(thread, chain, asked), chain), thread.used, *id));
         found.filter(|(shared, ..)| *shared > 0).max().map(|(.., id)| id)
     }
 
@@ -360,12 +374,8 @@ impl Known {
         let Some(thread) = self.threads.get(&thread) else { return Before::default() };
         let marked = thread.marked.iter().filter(|(_, at_ms)| now_ms - at_ms < MARK_MS);
         let marked = marked.filter_map(|(hash, _)| chain.iter().position(|found| found == hash));
-        let mut before = Before {
-            answered: thread.count,
-            marked: marked.max(),
-            cache_key: thread.cache_key.clone(),
-            ..Before::default()
-        };
+        let mut before =
+            Before { answered: thread.count, marked: marked.max(), cache_key: thread.cache_key.clone(), ..Before::default() };
         if let Some(answered) = &thread.answered {
             before.shared = shared(&answered.chain, chain);
             before.is_whole = before.shared + 1 == answered.chain.len();

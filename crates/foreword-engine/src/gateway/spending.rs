@@ -88,7 +88,9 @@ impl Spending {
         }
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sums.turn(payer.at_ms);
-        let of = |sums: &HashMap<String, f64>, name: &Option<String>| name.as_ref().and_then(|name| sums.get(name)).copied().unwrap_or(0.0);
+        let of = |sums: &HashMap<String, f64>, name: &Option<String>| {
+            name.as_ref().and_then(|name| sums.get(name)).copied().unwrap_or(0.0)
+        };
         let spent = [
             ("this session", "session", limits.session, of(&sums.sessions, &payer.session)),
             ("this key today", "key", limits.key, of(&sums.keys, &payer.key)),

@@ -80,7 +80,7 @@ impl Exchange {
 #[derive(Debug)]
 pub enum Step {
     /// Send it to the client.
-    Done(Relayed),
+    Done(Box<Relayed>),
     /// Send another request: the model only read an output again, which does not concern the client.
     Again(Box<Exchange>),
 }
@@ -111,7 +111,7 @@ impl Kept {
                 }
             });
             match self.end_relay(exchange, answer, now)? {
-                Step::Done(relayed) => return Ok(Some(relayed)),
+                Step::Done(relayed) => return Ok(Some(*relayed)),
                 Step::Again(next) => exchange = *next,
             }
         }
@@ -199,7 +199,7 @@ impl Kept {
             relayed.cut_off = true;
         }
         self.write([]);
-        Ok(Step::Done(relayed))
+        Ok(Step::Done(Box::new(relayed)))
     }
 
     /// The result of a `readOutput` call; `None` for other tools.

@@ -74,7 +74,10 @@ fn is_hop_by_hop(headers: &HeaderMap, name: &HeaderName) -> bool {
 
 fn ends_here(name: &HeaderName) -> bool {
     let name = name.as_str();
-    KEPT_HERE.contains(&name) || name.starts_with("x-foreword-") || name.starts_with("x-forwarded-") || name.starts_with("sec-fetch-")
+    KEPT_HERE.contains(&name)
+        || name.starts_with("x-foreword-")
+        || name.starts_with("x-forwarded-")
+        || name.starts_with("sec-fetch-")
 }
 
 /// The codings a client takes, as far as they can be read in passing.
@@ -163,9 +166,9 @@ impl Client {
             headers.append(name, value);
         }
         for (name, value) in &self.headers {
-            if value.is_sensitive() {
-                headers.insert(name, value.clone());
-            } else if (has_body || name != CONTENT_TYPE) && !headers.contains_key(name) {
+            // A secret of the operator counts more than what a client says.
+            let is_wanted = (has_body || name != CONTENT_TYPE) && !headers.contains_key(name);
+            if value.is_sensitive() || is_wanted {
                 headers.insert(name, value.clone());
             }
         }

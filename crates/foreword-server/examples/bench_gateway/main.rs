@@ -24,8 +24,11 @@ const CONNECTIONS: [usize; 3] = [1, 16, 256];
 const THINKING: [(Duration, usize); 3] =
     [(Duration::from_millis(15), 16), (Duration::from_millis(500), 16), (Duration::from_millis(500), 256)];
 /// The levels, and how a client asks for each.
-const LEVELS: [(&str, &str); 3] =
-    [("observe", "x-foreword-level: observe\r\n"), ("assist", "x-foreword-level: assist\r\n"), ("manage", "x-foreword-level: manage\r\n")];
+const LEVELS: [(&str, &str); 3] = [
+    ("observe", "x-foreword-level: observe\r\n"),
+    ("assist", "x-foreword-level: assist\r\n"),
+    ("manage", "x-foreword-level: manage\r\n"),
+];
 /// How long a process must do nothing until it is believed to be done.
 const STILL: Duration = Duration::from_millis(2500);
 /// Streams that are open at once, how many parts each has, and how far apart they come.

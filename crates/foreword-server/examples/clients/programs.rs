@@ -14,7 +14,9 @@ pub(crate) static NOTE: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// Where the clients are installed: `npm` and a Python each.
 fn installed() -> PathBuf {
-    PathBuf::from(std::env::var_os("FOREWORD_CLIENTS").expect("FOREWORD_CLIENTS names the folder that `cargo xtask clients` makes"))
+    PathBuf::from(
+        std::env::var_os("FOREWORD_CLIENTS").expect("FOREWORD_CLIENTS names the folder that `cargo xtask clients` makes"),
+    )
 }
 
 /// A home and a working folder for one run, and the address that is asked.
@@ -68,8 +70,12 @@ fn python(_: &Place, _: usize) -> Vec<String> {
 }
 
 fn codex(place: &Place, turn: usize) -> Vec<String> {
-    let provider = format!("model_providers.s={{name=\"s\",base_url=\"{}/v1\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}}", place.base);
-    let mut all = list(&["exec", "--skip-git-repo-check", "-s", "read-only", "-m", "gpt-5.4", "-c", "model_provider=s", "-c", &provider]);
+    let provider = format!(
+        "model_providers.s={{name=\"s\",base_url=\"{}/v1\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}}",
+        place.base
+    );
+    let mut all =
+        list(&["exec", "--skip-git-repo-check", "-s", "read-only", "-m", "gpt-5.4", "-c", "model_provider=s", "-c", &provider]);
     if turn > 0 {
         all.extend(list(&["resume", "--last"]));
     }
@@ -102,7 +108,10 @@ fn gemini(place: &Place, turn: usize) -> Vec<String> {
 }
 
 fn llm(place: &Place, turn: usize) -> Vec<String> {
-    let model = format!("- model_id: s\n  model_name: gpt-4.1\n  api_base: {}/v1\n  api_key_name: dummy\n  supports_tools: true\n", place.base);
+    let model = format!(
+        "- model_id: s\n  model_name: gpt-4.1\n  api_base: {}/v1\n  api_key_name: dummy\n  supports_tools: true\n",
+        place.base
+    );
     place.file("llm/extra-openai-models.yaml", &model);
     let tool = "def lookup(path: str) -> str:\n    \"Reads a file.\"\n    return open(path).read()\n";
     let mut all = list(&["-m", "s", "--functions", tool, "--key", "dummy"]);
@@ -119,7 +128,18 @@ pub(crate) fn all() -> Vec<Program> {
     vec![
         one("claude", "npm/node_modules/.bin/claude", |_, turn| {
             let session = if turn == 0 { "--session-id" } else { "--resume" };
-            list(&["-p", WORDS[turn], session, SESSION, "--model", "claude-sonnet-4-6", "--allowedTools", "Read,Bash", "--add-dir", "/tmp"])
+            list(&[
+                "-p",
+                WORDS[turn],
+                session,
+                SESSION,
+                "--model",
+                "claude-sonnet-4-6",
+                "--allowedTools",
+                "Read,Bash",
+                "--add-dir",
+                "/tmp",
+            ])
         }),
         one("codex", "npm/node_modules/.bin/codex", codex),
         one("opencode", "npm/node_modules/.bin/opencode", opencode),
@@ -132,7 +152,17 @@ pub(crate) fn all() -> Vec<Program> {
         }),
         one("gemini-cli", "npm/node_modules/.bin/gemini", gemini),
         one("aider", "aider/bin/aider", |_, turn| {
-            let all = ["--model", "openai/gpt-4.1", "--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings", "--analytics-disable", "--restore-chat-history", "--message"];
+            let all = [
+                "--model",
+                "openai/gpt-4.1",
+                "--no-git",
+                "--yes-always",
+                "--no-check-update",
+                "--no-show-model-warnings",
+                "--analytics-disable",
+                "--restore-chat-history",
+                "--message",
+            ];
             let mut all = list(&all);
             all.push(words(turn));
             all
@@ -164,7 +194,12 @@ impl Program {
         let mut command = Command::new(self.path());
         let path = std::env::var("PATH").unwrap_or_default();
         let node = std::env::var("FOREWORD_NODE").map(|node| format!("{node}:")).unwrap_or_default();
-        command.env_clear().env("PATH", format!("{node}{path}")).env("HOME", &place.home).env("LANG", "C.UTF-8").env("TERM", "dumb");
+        command
+            .env_clear()
+            .env("PATH", format!("{node}{path}"))
+            .env("HOME", &place.home)
+            .env("LANG", "C.UTF-8")
+            .env("TERM", "dumb");
         command.current_dir(&place.work);
         if self.at_once {
             command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/clients").join(self.file)).arg(NOTE.as_path());
@@ -187,7 +222,12 @@ impl Program {
         if self.name == "codex" {
             fs::create_dir_all(place.home.join("codex")).unwrap();
         }
-        for quiet in ["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER", "OPENAI_AGENTS_DISABLE_TRACING", "OPENCODE_DISABLE_AUTOUPDATE"] {
+        for quiet in [
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "DISABLE_AUTOUPDATER",
+            "OPENAI_AGENTS_DISABLE_TRACING",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+        ] {
             command.env(quiet, "1");
         }
         command

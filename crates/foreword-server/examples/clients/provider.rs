@@ -1,17 +1,36 @@
 //! A provider for real clients: it speaks Chat Completions, Responses, Messages and Gemini, asks for one tool a turn, and then answers. It
 //! keeps every body and every answer, and fails once where it is told to.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, Uri};
 use axum::response::{IntoResponse as _, Response};
+use hyper::body::Frame;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+/// The bytes of an answer, which may break off.
+pub(crate) struct Pieces(mpsc::Receiver<io::Result<Bytes>>);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}
 
 /// What goes wrong, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code)] // a test uses some of it
 pub(crate) enum Failure {
     None,
     /// The provider has too much to do.
@@ -20,6 +39,7 @@ pub(crate) enum Failure {
     Cut,
 }
 
+#[allow(dead_code)] // a test uses some of it
 impl Failure {
     pub(crate) const ALL: [Self; 3] = [Self::None, Self::Overloaded, Self::Cut];
 
@@ -94,8 +114,14 @@ async fn answer(State(provider): State<Provider>, method: Method, uri: Uri, body
         response = response.header("retry-after", "1");
     }
     let body = if cut {
-        let pieces = vec![Ok(bytes), Err(std::io::Error::other("cut"))];
-        Body::new(super::Pieces(pieces.into()))
+        let (sender, receiver) = mpsc::channel(2);
+        tokio::spawn(async move {
+            let _ = sender.send(Ok(bytes)).await;
+            // What was sent is to arrive.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let _ = sender.send(Err(io::Error::other("cut"))).await;
+        });
+        Body::new(Pieces(receiver))
     } else {
         Body::from(bytes)
     };
@@ -171,7 +197,10 @@ fn tools(body: &Value) -> Vec<(String, Value)> {
     for tool in body["tools"].as_array().into_iter().flatten() {
         for one in tool["functionDeclarations"].as_array().into_iter().flatten().chain([tool]) {
             let one = if one["function"].is_object() { &one["function"] } else { one };
-            let schema = ["parameters", "input_schema", "parametersJsonSchema"].iter().map(|name| &one[*name]).find(|schema| schema.is_object());
+            let schema = ["parameters", "input_schema", "parametersJsonSchema"]
+                .iter()
+                .map(|name| &one[*name])
+                .find(|schema| schema.is_object());
             if let (Some(name), Some(schema)) = (one["name"].as_str(), schema) {
                 found.push((name.to_owned(), schema.clone()));
             }
@@ -182,15 +211,28 @@ fn tools(body: &Value) -> Vec<(String, Value)> {
 
 fn is_result(body: &Value, list: &str) -> bool {
     let Some(last) = body[list].as_array().and_then(|list| list.last()) else { return false };
-    let parts = last["content"].as_array().or_else(|| last["parts"].as_array());
-    let part = |part: &Value| part["type"] == "tool_result" || part["functionResponse"].is_object();
-    last["role"] == "tool" || last["type"].as_str().is_some_and(|kind| kind.ends_with("_output")) || parts.is_some_and(|parts| parts.iter().any(part))
+    let content = last["content"].as_array().or_else(|| last["parts"].as_array());
+    let gives_back = |part: &Value| part["type"] == "tool_result" || part["functionResponse"].is_object();
+    last["role"] == "tool"
+        || last["type"].as_str().is_some_and(|kind| kind.ends_with("_output"))
+        || content.is_some_and(|content| content.iter().any(gives_back))
 }
 
 /// The tool to call where a person spoke last: one that reads.
 fn tool(body: &Value, list: &str, note: &str) -> Option<(String, Value)> {
-    const READS: [&str; 11] =
-        ["Read", "read", "read_file", "view", "exec_command", "shell", "bash", "Bash", "run_shell_command", "developer__shell", "lookup"];
+    const READS: [&str; 11] = [
+        "Read",
+        "read",
+        "read_file",
+        "view",
+        "exec_command",
+        "shell",
+        "bash",
+        "Bash",
+        "run_shell_command",
+        "developer__shell",
+        "lookup",
+    ];
     if is_result(body, list) {
         return None;
     }
@@ -248,16 +290,20 @@ fn chat(act: &Act, model: &str) -> (String, Value) {
 
 fn responses(act: &Act, model: &str) -> (String, Value) {
     let item = match &act.call {
-        Some((name, arguments)) => json!({"type": "function_call", "id": format!("fc_{:08}", act.serial), "call_id": format!("call_{:08}", act.serial),
-            "name": name, "arguments": arguments.to_string(), "status": "completed"}),
+        Some((name, arguments)) => {
+            json!({"type": "function_call", "id": format!("fc_{:08}", act.serial), "call_id": format!("call_{:08}", act.serial),
+            "name": name, "arguments": arguments.to_string(), "status": "completed"})
+        }
         None => json!({"type": "message", "id": format!("msg_{:08}", act.serial), "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": act.text, "annotations": []}]}),
     };
     let usage = json!({"input_tokens": USED.0, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": USED.1,
         "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": USED.0 + USED.1});
-    let response = |status: &str, output: Value, usage: Value| json!({"id": format!("resp_{:08}", act.serial), "object": "response", "created_at": 1, "status": status,
+    let response = |status: &str, output: Value, usage: Value| {
+        json!({"id": format!("resp_{:08}", act.serial), "object": "response", "created_at": 1, "status": status,
         "model": model, "output": output, "usage": usage, "parallel_tool_calls": true, "tool_choice": "auto", "tools": [], "error": null,
-        "incomplete_details": null, "instructions": null, "metadata": {}, "temperature": 1.0, "top_p": 1.0});
+        "incomplete_details": null, "instructions": null, "metadata": {}, "temperature": 1.0, "top_p": 1.0})
+    };
     let mut events = vec![
         json!({"type": "response.created", "response": response("in_progress", json!([]), Value::Null)}),
         json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
@@ -267,7 +313,9 @@ fn responses(act: &Act, model: &str) -> (String, Value) {
             (event["item_id"], event["output_index"], event["content_index"]) = (item["id"].clone(), json!(0), json!(0));
             event
         };
-        events.push(of(json!({"type": "response.content_part.added", "part": {"type": "output_text", "text": "", "annotations": []}})));
+        events.push(of(
+            json!({"type": "response.content_part.added", "part": {"type": "output_text", "text": "", "annotations": []}}),
+        ));
         events.push(of(json!({"type": "response.output_text.delta", "delta": act.text})));
         events.push(of(json!({"type": "response.output_text.done", "text": act.text})));
     }
@@ -282,19 +330,21 @@ fn responses(act: &Act, model: &str) -> (String, Value) {
 }
 
 fn messages(act: &Act, model: &str) -> (String, Value) {
-    let (block, bare, delta, stop) = match &act.call {
-        Some((name, arguments)) => {
-            let block = |input: Value| json!({"type": "tool_use", "id": format!("toolu_{:08}", act.serial), "name": name, "input": input});
-            (block(arguments.clone()), block(json!({})), json!({"type": "input_json_delta", "partial_json": arguments.to_string()}), "tool_use")
-        }
-        None => {
-            let block = |text: &str| json!({"type": "text", "text": text});
-            (block(&act.text), block(""), json!({"type": "text_delta", "text": act.text}), "end_turn")
-        }
+    let (block, bare, delta, stop) = if let Some((name, arguments)) = &act.call {
+        let id = format!("toolu_{:08}", act.serial);
+        let block = |input: Value| json!({"type": "tool_use", "id": id, "name": name, "input": input});
+        let delta = json!({"type": "input_json_delta", "partial_json": arguments.to_string()});
+        (block(arguments.clone()), block(json!({})), delta, "tool_use")
+    } else {
+        let block = |text: &str| json!({"type": "text", "text": text});
+        (block(&act.text), block(""), json!({"type": "text_delta", "text": act.text}), "end_turn")
     };
-    let usage = json!({"input_tokens": USED.0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": USED.1});
-    let message = |content: Value, stop: Value| json!({"id": format!("msg_{:08}", act.serial), "type": "message", "role": "assistant", "model": model,
-        "content": content, "stop_reason": stop, "stop_sequence": null, "usage": usage});
+    let usage =
+        json!({"input_tokens": USED.0, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": USED.1});
+    let message = |content: Value, stop: Value| {
+        json!({"id": format!("msg_{:08}", act.serial), "type": "message", "role": "assistant", "model": model,
+        "content": content, "stop_reason": stop, "stop_sequence": null, "usage": usage})
+    };
     let events = [
         json!({"type": "message_start", "message": message(json!([]), Value::Null)}),
         json!({"type": "content_block_start", "index": 0, "content_block": bare}),

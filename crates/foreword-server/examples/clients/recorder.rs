@@ -116,7 +116,9 @@ fn messages(mut bytes: &[u8], are_requests: bool) -> Vec<Message> {
 fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, &[u8]) {
     let mut body = Vec::new();
     while let Some(end) = bytes.windows(2).position(|two| two == b"\r\n") {
-        let size = std::str::from_utf8(&bytes[..end]).ok().and_then(|size| usize::from_str_radix(size.split(';').next()?.trim(), 16).ok());
+        let size = std::str::from_utf8(&bytes[..end])
+            .ok()
+            .and_then(|size| usize::from_str_radix(size.split(';').next()?.trim(), 16).ok());
         let Some(size) = size else { break };
         let rest = &bytes[end + 2..];
         if size == 0 {

@@ -154,7 +154,14 @@ impl From<ClientRequest> for ClientRequestView {
             prefix: prefix.to_string(),
         };
         let layers = layers.into_iter().map(layer).collect();
-        let broke = broke.map(|ClientBreak { path, cause, before, now, tokens, cost }| ClientBreakView { path, cause, before, now, tokens, cost });
+        let broke = broke.map(|ClientBreak { path, cause, before, now, tokens, cost }| ClientBreakView {
+            path,
+            cause,
+            before,
+            now,
+            tokens,
+            cost,
+        });
         Self { number, place, at_ms, front, model, level, status, added, read, write, uncached, output, cost, layers, broke }
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn sent(connection: &Connection, number: Option<u64>, new: &NewForwar
         pieces.extend_from_slice(text(connection, piece)?.bytes());
     }
     let sum = sum(new.at_ms, &new.front, &new.model, new.session.as_deref(), &pieces);
-    let sql = "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum, about) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let sql =
+        "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum, about) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let values = params![number, new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..], about];
     execute(connection, sql, values)?;
     let number = connection.last_insert_rowid();

@@ -613,9 +613,18 @@ fn every_changed_bit_that_matters_is_named() {
     store.commit("s", &[said("turn", "three"), request(1, &[(0, "b")], &["note:b"]), Write::Output("out".to_owned())]).unwrap();
     store.commit("s", &[Write::Part("half an ".to_owned()), Write::Part("answer".to_owned())]).unwrap();
     store.commit("s", &[Write::Checkpoint(Checkpoint { counts: Counts { inputs: 1, requests: 1 }, body: vec![7; 40] })]).unwrap();
-    let passed = NewForwarded { at_ms: 1, front: "chat".into(), model: "m".into(), session: None, body: "{}".into(), about: Some("{}".into()) };
+    let passed = NewForwarded {
+        at_ms: 1,
+        front: "chat".into(),
+        model: "m".into(),
+        session: None,
+        body: "{}".into(),
+        about: Some("{}".into()),
+    };
     let number = store.sent(passed).unwrap();
-    store.answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() }, about: None }).unwrap();
+    store
+        .answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() }, about: None })
+        .unwrap();
     store.reserve("journal", 5).unwrap();
     assert_eq!(store.check().unwrap(), []);
     store.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
