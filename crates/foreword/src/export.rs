@@ -7,10 +7,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
+use foreword_audit::conversation;
 use foreword_engine::Layout;
-use foreword_engine::chats::{ChatReport, Chats, Importer, files, messages};
+use foreword_engine::chats::{
+    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, files, messages,
+};
 use foreword_engine::session::{Dump, Point, Setup, Store, export, take_in, transcript};
 use foreword_engine::vault::agent;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
@@ -30,6 +34,8 @@ pub(crate) const IMPORT_LONG_ABOUT: &str = "\
 Take chats in as sessions that can be gone on with: chats that obsidian-copilot saved, AssistantMD's transcripts, files of Foreword's own, and sessions that \
 `foreword export` wrote (.json). A folder stands for the .md files in it.
 
+Sessions of coding agents are taken in as well, with what their tools gave back: a log of Claude Code, Codex, Gemini CLI, Qwen Code or Pi, or what `opencode export` wrote.
+
 Notes that a chat names are looked for by path, then by name; those that are gone or not clear are left out with a warning. When the session goes on, it gets \
 the notes as they are then.";
 
@@ -37,6 +43,7 @@ pub(crate) const IMPORT_AFTER_HELP: &str = "\
 Examples:
   foreword import \"copilot/copilot-conversations\" --vault ~/Notes
   foreword import chat.md session.json --json
+  foreword import ~/.claude/projects/-work-app/SESSION.jsonl
 Exit codes: 0 all were taken in; 1 some were not; 2 the arguments or the vault are wrong.";
 
 /// Options of `foreword export`.
@@ -94,8 +101,10 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     let importer = Importer::new(&vault, TimeZone::system());
     let Some((agent, _)) = agent(vault.root(), None) else { bail!("the vault cannot be read") };
+    let (agents, rest): (Vec<PathBuf>, Vec<PathBuf>) =
+        args.paths.iter().cloned().partition(|path| conversation::is_session(path));
     let (dumps, chats): (Vec<PathBuf>, Vec<PathBuf>) =
-        args.paths.iter().cloned().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
+        rest.into_iter().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
     let mut skipped = 0;
     let mut out = terminal::stdout();
     for dump in dumps {
@@ -117,12 +126,14 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let found = files(&chats, vault.root());
     skipped += found.skipped.len();
     found.skipped.iter().for_each(|skipped| note(shown(&skipped.to_string())));
-    for file in &found.files {
-        let chat = match importer.import(file) {
+    let agents = agents.iter().map(|file| agent_session(file).map_err(|error| format!("skipped {error}")));
+    let chats = found.files.iter().map(|file| importer.import(file).map_err(|error| error.to_string()));
+    for chat in agents.chain(chats) {
+        let chat = match chat {
             Ok(chat) => chat,
             Err(error) => {
                 skipped += 1;
-                note(shown(&error.to_string()));
+                note(shown(&error));
                 continue;
             }
         };
@@ -140,6 +151,32 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(skipped > 0)))
+}
+
+/// A coding agent's session as a chat.
+fn agent_session(file: &Path) -> Result<Imported, conversation::Unread> {
+    let found = conversation::read(file)?;
+    let messages = found.messages.into_iter().map(|message| {
+        let role = if message.user { Role::User } else { Role::Assistant };
+        let calls = message.calls.into_iter();
+        let calls = calls.map(|call| Call { id: call.id, name: call.name, arguments: call.arguments, result: call.result });
+        let time = message.time_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        Entry { time, calls: calls.collect(), context: ChatContext::default(), ..Entry::new(role, message.text) }
+    });
+    let messages: Vec<Entry> = messages.collect();
+    let mut chat = Imported {
+        file: file.display().to_string(),
+        source: Source::Agent,
+        transcript: Default::default(),
+        warnings: Vec::new(),
+        saved: None,
+    };
+    let first = messages.iter().find_map(|entry| entry.time);
+    chat.transcript.epoch_ms = first.map_or(0, Timestamp::as_millisecond);
+    chat.transcript.session = Some(found.id).filter(|id| !id.is_empty());
+    chat.transcript.model = Some(found.model).filter(|model| !model.is_empty());
+    chat.transcript.messages = messages;
+    Ok(chat)
 }
 
 fn load(args: &ImportArgs, file: &Path) -> Result<String> {

@@ -7,6 +7,7 @@ mod answer;
 mod approve;
 mod ask;
 mod attach;
+mod audit;
 mod chat;
 mod config;
 mod doctor;
@@ -151,6 +152,10 @@ enum Command {
     /// A stored session under other settings: what it would have cost, beside what it did cost
     #[command(long_about = what_if::LONG_ABOUT, after_help = what_if::AFTER_HELP)]
     WhatIf(what_if::Args),
+
+    /// What coding agents' prompts cost, why, and what would be cheaper, from the logs they keep
+    #[command(long_about = audit::LONG_ABOUT, after_help = audit::AFTER_HELP)]
+    Audit(audit::Args),
 }
 
 fn main() -> ExitCode {
@@ -181,6 +186,7 @@ fn main() -> ExitCode {
         Command::Templates(args) => templates::main(&args),
         Command::Simulate(args) => Ok(simulate::main(&args)),
         Command::WhatIf(args) => what_if::main(&args),
+        Command::Audit(args) => audit::main(&args),
     };
     outcome.unwrap_or_else(|error| failed(&error))
 }
