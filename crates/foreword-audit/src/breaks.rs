@@ -227,9 +227,10 @@ fn cause(
     let idle_s = (call.start_ms - was.end_ms).max(0) as f64 / 1000.0;
     // Clocks are those of the program: around the lifetime itself they do not decide.
     if idle_s > lifetime * 1.04 {
-        return match known {
-            true => (Cause::Idle, Measured, "longer without a request than the entry lives"),
-            false => (Cause::Idle, Inferred, "longer without a request than entries usually live"),
+        return if known {
+            (Cause::Idle, Measured, "longer without a request than the entry lives")
+        } else {
+            (Cause::Idle, Inferred, "longer without a request than entries usually live")
         };
     }
     if signs.has(Signs::REWOUND) {
@@ -266,7 +267,6 @@ fn cause(
     if versions[0] != versions[1] && !versions.contains(&0) {
         return (Cause::Resume, Inferred, "another version of the program went on");
     }
-    let _ = sessions;
     // What is no longer than a chain's first prompt ends inside it: the difference stands before the conversation.
     let front = start.min(LONGEST_START);
     if prices.regime(call) != Regime::Automatic && call.tokens.cache_read <= front {

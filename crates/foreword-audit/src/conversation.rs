@@ -240,8 +240,7 @@ fn tree(records: &[Value], id: &str, parent: &str, take: fn(&Value, &mut Talk), 
             break;
         }
         let record = &records[at];
-        next =
-            [parent, "logicalParentUuid"].into_iter().find_map(|name| places.get(text(record, name)).copied()).filter(|_| true);
+        next = [parent, "logicalParentUuid"].into_iter().find_map(|name| places.get(text(record, name)).copied());
     }
     for (at, record) in records.iter().enumerate() {
         // Where nothing leads anywhere, all of it is the conversation.
@@ -378,12 +377,11 @@ fn gemini(records: &[Value], talk: &mut Talk) {
         let set = record.get("$set").unwrap_or(record);
         let single = std::iter::once(record).filter(|record| record.get("type").is_some());
         for message in list(set, "messages").iter().chain(single) {
-            match places.get(text(message, "id")).copied().filter(|at| *at < messages.len()) {
-                Some(at) => messages[at] = message,
-                None => {
-                    places.insert(text(message, "id"), messages.len());
-                    messages.push(message);
-                }
+            if let Some(at) = places.get(text(message, "id")).copied().filter(|at| *at < messages.len()) {
+                messages[at] = message;
+            } else {
+                places.insert(text(message, "id"), messages.len());
+                messages.push(message);
             }
         }
     }

@@ -47,5 +47,5 @@ pub fn audit(
     let scan = scan::scan(&find::logs(paths), kept, threads, progress);
     let (lines, files, unread) = (scan.lines, scan.files, redact::unread(&scan.unread));
     let sessions = Sessions::join(scan.logs, filter);
-    Ok(Report { lines, files, unread, ..report::report(&sessions, &table, tz) })
+    Ok(Report { files, lines, unread, ..report::report(&sessions, &table, tz) })
 }

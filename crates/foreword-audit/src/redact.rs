@@ -72,7 +72,7 @@ pub fn redact(report: &mut Report) {
             }
         }
         if finding.why.contains("mcp__") {
-            finding.why = "results over 2,000 tokens are read again by every later request".to_owned();
+            "results over 2,000 tokens are read again by every later request".clone_into(&mut finding.why);
         }
     }
     for unread in &mut report.unread {

@@ -434,7 +434,7 @@ impl Gathering {
 
     fn paid(&mut self, sessions: &Sessions, kind: Kind, tokens: f64, cost: f64, first: bool) {
         let name = match kind {
-            Kind::Start => "system prompt, tools, files of the user",
+            Kind::Start => "system prompt and tools",
             Kind::User => "words of the user",
             Kind::Reply => "replies",
             Kind::Summary => "summaries",

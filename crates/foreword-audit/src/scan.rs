@@ -41,6 +41,9 @@ struct Kept {
     logs: Vec<FileLog>,
 }
 
+/// What came of a file, by its place.
+type Outcome = (usize, Result<Vec<FileLog>, Unread>);
+
 /// Reads logs with so many threads. `kept` is the folder where what was read is kept for the next time; `progress` hears how many bytes are
 /// done.
 pub fn scan(found: &[Found], kept: Option<&Path>, threads: usize, progress: &(dyn Fn(u64, u64) + Sync)) -> Scan {
@@ -49,23 +52,20 @@ pub fn scan(found: &[Found], kept: Option<&Path>, threads: usize, progress: &(dy
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(found[*at].bytes));
     let (next, done, unchanged) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicUsize::new(0));
-    let read: Mutex<Vec<(usize, Result<Vec<FileLog>, Unread>)>> = Mutex::new(Vec::new());
+    let read: Mutex<Vec<Outcome>> = Mutex::new(Vec::new());
     let work = || {
         let mut mine = Vec::new();
         while let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let one = &found[*at];
-            let logs = match kept.and_then(|folder| take(folder, one)) {
-                Some(logs) => {
-                    unchanged.fetch_add(1, Ordering::Relaxed);
-                    Ok(logs)
+            let logs = if let Some(logs) = kept.and_then(|folder| take(folder, one)) {
+                unchanged.fetch_add(1, Ordering::Relaxed);
+                Ok(logs)
+            } else {
+                let logs = agents::read(one.form, &one.path, &one.path.to_string_lossy());
+                if let (Some(folder), Ok(logs)) = (kept, &logs) {
+                    keep(folder, one, logs);
                 }
-                None => {
-                    let logs = agents::read(one.form, &one.path, &one.path.to_string_lossy());
-                    if let (Some(folder), Ok(logs)) = (kept, &logs) {
-                        keep(folder, one, logs);
-                    }
-                    logs
-                }
+                logs
             };
             mine.push((*at, logs));
             progress(done.fetch_add(one.bytes, Ordering::Relaxed) + one.bytes, total);
@@ -101,8 +101,9 @@ fn place(folder: &Path, found: &Found) -> PathBuf {
     let mut hash = Sha256::new();
     hash.update(found.path.as_os_str().as_encoded_bytes());
     hash.update(format!("{:?}", found.form));
-    let name: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    folder.join(name)
+    let digest = hash.finalize();
+    let number = digest.iter().take(16).fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+    folder.join(format!("{number:032x}"))
 }
 
 fn take(folder: &Path, found: &Found) -> Option<Vec<FileLog>> {

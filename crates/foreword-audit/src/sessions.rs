@@ -113,11 +113,11 @@ impl Sessions {
                 Gathered::default()
             });
             if gathered.file.is_empty() || (gathered.part && !log.part) {
-                gathered.file = log.file.clone();
+                gathered.file.clone_from(&log.file);
                 gathered.part = log.part;
             }
             if gathered.project.is_empty() || (!log.part && !log.project.is_empty()) {
-                gathered.project = log.project.clone();
+                gathered.project.clone_from(&log.project);
             }
             let mut results: HashMap<u32, Vec<(Name, u64)>> = HashMap::new();
             for result in &log.results {

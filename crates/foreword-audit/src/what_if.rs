@@ -133,7 +133,6 @@ fn simulate(prices: &Prices, chain: &Chain, breaks: &[Break], main: bool, lifeti
         let mut pings = 0.0;
         let lives = match lifetime {
             Lifetime::Logged => idle_s <= alive_s,
-            Lifetime::Short => idle_s <= SHORT_S,
             Lifetime::Long => idle_s <= LONG_S,
             Lifetime::MainLong => idle_s <= if main { LONG_S } else { SHORT_S },
             Lifetime::Pings(most) if main => {
@@ -150,7 +149,7 @@ fn simulate(prices: &Prices, chain: &Chain, breaks: &[Break], main: bool, lifeti
                 pings = if pays { needed } else { 0.0 };
                 idle_s <= SHORT_S || pays
             }
-            Lifetime::Pings(_) => idle_s <= SHORT_S,
+            Lifetime::Short | Lifetime::Pings(_) => idle_s <= SHORT_S,
         };
         if call.tokens.written() > 0 {
             long_logged = call.tokens.cache_write_1h > call.tokens.cache_write_5m;

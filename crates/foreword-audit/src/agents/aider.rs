@@ -37,7 +37,7 @@ pub(crate) fn read(mut from: impl BufRead, log: &FileLog) -> Vec<FileLog> {
             heard += words.len() as u64;
         } else if let Some(said) = text.strip_prefix("> ") {
             if let Some(name) = model_of(said) {
-                model = name.to_owned();
+                name.clone_into(&mut model);
             } else if let Some(tokens) = tokens_of(said) {
                 let (main, model) = (builder.log.intern(MAIN), builder.log.intern(&model));
                 builder.heard(main, at_ms, std::mem::take(&mut heard));

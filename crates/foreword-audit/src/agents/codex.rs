@@ -84,6 +84,7 @@ struct Info {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_field_names)] // the log's own names
 struct Usage {
     input_tokens: Num,
     cached_input_tokens: Num,

@@ -70,6 +70,7 @@ struct Requests {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // the log's own names
 struct Usage {
     input_tokens: Num,
     output_tokens: Num,

@@ -29,7 +29,7 @@ pub(crate) fn read(path: &Path, file: &str) -> Result<Vec<FileLog>, String> {
         read_goose(connection, file)
     } else if has(connection, "turns", "input_tokens") || has(connection, "responses", "input_tokens") {
         read_llm(connection, file)
-    } else if has(connection, "ledger", "request") || has(connection, "envelopes", "session") || file.ends_with("foreword.db") {
+    } else if has(connection, "ledger", "cost_uncached") {
         drop(database);
         return read_own(path, file);
     } else {
@@ -71,9 +71,11 @@ fn read_opencode(connection: &Connection, file: &str) -> rusqlite::Result<Vec<Fi
     let columns = ["parent_id", "directory", "version"].map(|column| or_null(connection, "session", column));
     let mut sessions = connection.prepare(&format!("SELECT id, {} FROM session ORDER BY id", columns.join(", ")))?;
     let mut messages = connection.prepare("SELECT id, data FROM message WHERE session_id = ?1 ORDER BY id")?;
-    let mut parts = match has(connection, "part", "message_id") && has(connection, "part", "session_id") {
-        true => Some(connection.prepare("SELECT message_id, data FROM part WHERE session_id = ?1 ORDER BY id")?),
-        false => None,
+    let has_parts = has(connection, "part", "message_id") && has(connection, "part", "session_id");
+    let mut parts = if has_parts {
+        Some(connection.prepare("SELECT message_id, data FROM part WHERE session_id = ?1 ORDER BY id")?)
+    } else {
+        None
     };
     let mut found = Vec::new();
     let mut rows = sessions.query([])?;
@@ -124,6 +126,7 @@ struct GooseMeta<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_field_names)] // the log's own names
 struct GooseUsage {
     input_tokens: Num,
     output_tokens: Num,

@@ -157,15 +157,12 @@ impl Messages {
                 .map(|call| (call.name.to_string(), time_ms(&call.timestamp).unwrap_or_default(), call.result))
                 .collect(),
         };
-        match self.places.get(&kept.id).copied().filter(|_| kept.id != 0) {
-            Some(place) => {
-                let line = self.list[place].line;
-                self.list[place] = Kept { line, ..kept };
-            }
-            None => {
-                self.places.insert(kept.id, self.list.len());
-                self.list.push(kept);
-            }
+        if let Some(place) = self.places.get(&kept.id).copied().filter(|_| kept.id != 0) {
+            let line = self.list[place].line;
+            self.list[place] = Kept { line, ..kept };
+        } else {
+            self.places.insert(kept.id, self.list.len());
+            self.list.push(kept);
         }
     }
 

@@ -133,6 +133,7 @@ struct Whole<'a> {
 
 /// What is kept of a message until all of its session are there.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // what a message is, as the log says it
 struct Kept {
     id: u64,
     line: u32,

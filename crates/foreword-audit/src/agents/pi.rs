@@ -111,10 +111,12 @@ impl Reader {
                 if let Some(message) = &record.message.0 {
                     let last = self.builder.last(self.main);
                     if let Some(call) = self.message(line, at_ms, message) {
-                        if before.is_some() && last.is_some() && before != last {
-                            if let Some(call) = self.builder.at(call) {
-                                call.signs.add(Signs::REWOUND);
-                            }
+                        if before.is_some()
+                            && last.is_some()
+                            && before != last
+                            && let Some(call) = self.builder.at(call)
+                        {
+                            call.signs.add(Signs::REWOUND);
                         }
                         place = Some(call);
                     }

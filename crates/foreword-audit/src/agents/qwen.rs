@@ -72,6 +72,7 @@ struct Function<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // the log's own names
 struct Usage {
     prompt_token_count: Num,
     candidates_token_count: Num,
@@ -132,10 +133,12 @@ impl Reader {
             "assistant" => {
                 let last = self.builder.last(chain);
                 if let Some(call) = self.reply(line, chain, at_ms, record) {
-                    if before.is_some() && last.is_some() && before != last {
-                        if let Some(call) = self.builder.at(call) {
-                            call.signs.add(Signs::REWOUND);
-                        }
+                    if before.is_some()
+                        && last.is_some()
+                        && before != last
+                        && let Some(call) = self.builder.at(call)
+                    {
+                        call.signs.add(Signs::REWOUND);
                     }
                     place = Some(call);
                 }

@@ -1,6 +1,7 @@
 //! Small logs in the formats of other programs, written from a plan: what each call takes, and what happens before it.
 
-#![allow(dead_code)] // each test uses a part of it
+// Each test uses a part of it; records are written one after the other.
+#![allow(dead_code, clippy::semicolon_if_nothing_returned, clippy::format_collect)]
 
 use foreword_audit::agents::{read_lines, read_text};
 use foreword_audit::breaks::Cause;
