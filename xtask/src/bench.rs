@@ -55,6 +55,8 @@ enum Bench {
     Answers,
     /// What the gateway adds to a request, beside the proxy of `LiteLLM`, and what a thousand streams take
     Gateway,
+    /// How fast a gigabyte of agents' logs is read, and with how much memory
+    Audit,
 }
 
 impl Bench {
@@ -75,6 +77,7 @@ impl Bench {
             Self::Chat => ("foreword-models", "bench_chat"),
             Self::Answers => ("foreword", "bench_answers"),
             Self::Gateway => ("foreword-server", "bench_gateway"),
+            Self::Audit => ("foreword-audit", "bench_audit"),
         }
     }
 

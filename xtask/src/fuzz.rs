@@ -10,7 +10,24 @@ use anyhow::{Context, Result, bail};
 use crate::cargo::{Cargo, is_installed};
 use crate::step::Steps;
 
-const TARGETS: [&str; 8] = ["markdown", "frontmatter", "links", "query", "transcript", "import", "session", "front"];
+const TARGETS: [&str; 16] = [
+    "markdown",
+    "frontmatter",
+    "links",
+    "query",
+    "transcript",
+    "import",
+    "session",
+    "front",
+    "audit_claude",
+    "audit_codex",
+    "audit_gemini",
+    "audit_qwen",
+    "audit_pi",
+    "audit_copilot",
+    "audit_opencode",
+    "audit_aider",
+];
 
 /// What makes the compiler count which branches an input takes.
 const COVERAGE: &str = "-Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \

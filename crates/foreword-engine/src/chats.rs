@@ -24,7 +24,7 @@ use foreword_vault::transcript::{self, Extra, Merge, Transcript};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-pub use foreword_vault::transcript::{Call, Context, Entry, Role, Source, Warning};
+pub use foreword_vault::transcript::{Call, Context, Entry, Role, Source, Transcript, Warning};
 pub use import::{Files, Imported, Importer, Skipped, files};
 pub use report::{ChatReport, ContextReport, MessageReport, messages};
 

@@ -7,11 +7,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
+use foreword_audit::conversation;
 use foreword_engine::Layout;
-use foreword_engine::chats::{ChatReport, Chats, Importer, files, messages};
+use foreword_engine::chats::{
+    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, Transcript, files, messages,
+};
 use foreword_engine::clock;
 use foreword_engine::session::{Dump, Point, Setup, Store, export, not_brought_back, take_in, transcript};
 use foreword_engine::vault::agent;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
@@ -31,6 +35,9 @@ pub(crate) const IMPORT_LONG_ABOUT: &str = "\
 Import chats as sessions that you can continue: chats saved by obsidian-copilot, transcripts of AssistantMD, Foreword's own markdown files, and sessions \
 from `foreword export` (.json). For a folder, all .md files in it are imported.
 
+Sessions of coding agents are imported too, with the results of their tools: a log of Claude Code, Codex, Gemini CLI, Qwen Code or Pi, or the \
+output of `opencode export`.
+
 Notes that a chat mentions are looked up by path, then by name; missing and ambiguous ones are skipped with a warning. A continued session uses \
 the notes as they are then.";
 
@@ -38,6 +45,7 @@ pub(crate) const IMPORT_AFTER_HELP: &str = "\
 Examples:
   foreword import \"copilot/copilot-conversations\" --vault ~/Notes
   foreword import chat.md session.json --json
+  foreword import ~/.claude/projects/-work-app/SESSION.jsonl
 Exit codes: 0 all files were imported; 1 some were skipped; 2 an argument or the vault is wrong.";
 
 /// Options of `foreword export`.
@@ -94,8 +102,10 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     let importer = Importer::new(&vault, TimeZone::system());
     let Some((agent, _)) = agent(vault.root(), None) else { bail!("Failed to read the vault") };
+    let (agents, rest): (Vec<PathBuf>, Vec<PathBuf>) =
+        args.paths.iter().cloned().partition(|path| conversation::is_session(path));
     let (dumps, chats): (Vec<PathBuf>, Vec<PathBuf>) =
-        args.paths.iter().cloned().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
+        rest.into_iter().partition(|path| path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")));
     let mut skipped = 0;
     let mut out = terminal::stdout();
     for dump in dumps {
@@ -117,12 +127,14 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let found = files(&chats, vault.root());
     skipped += found.skipped.len();
     found.skipped.iter().for_each(|skipped| note(shown(&skipped.to_string())));
-    for file in &found.files {
-        let mut chat = match importer.import(file) {
+    let agents = agents.iter().map(|file| agent_session(file).map_err(|error| format!("skipped {error}")));
+    let chats = found.files.iter().map(|file| importer.import(file).map_err(|error| error.to_string()));
+    for chat in agents.chain(chats) {
+        let mut chat = match chat {
             Ok(chat) => chat,
             Err(error) => {
                 skipped += 1;
-                note(shown(&error.to_string()));
+                note(shown(&error));
                 continue;
             }
         };
@@ -141,6 +153,28 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(u8::from(skipped > 0)))
+}
+
+/// A coding agent's session as a chat.
+fn agent_session(file: &Path) -> Result<Imported, conversation::Unread> {
+    let found = conversation::read(file)?;
+    let messages = found.messages.into_iter().map(|message| {
+        let role = if message.user { Role::User } else { Role::Assistant };
+        let calls = message.calls.into_iter();
+        let calls = calls.map(|call| Call { id: call.id, name: call.name, arguments: call.arguments, result: call.result });
+        let time = message.time_ms.and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        Entry { time, calls: calls.collect(), context: ChatContext::default(), ..Entry::new(role, message.text) }
+    });
+    let messages: Vec<Entry> = messages.collect();
+    let first = messages.iter().find_map(|entry| entry.time);
+    let transcript = Transcript {
+        epoch_ms: first.map_or(0, Timestamp::as_millisecond),
+        session: Some(found.id).filter(|id| !id.is_empty()),
+        model: Some(found.model).filter(|model| !model.is_empty()),
+        messages,
+        ..Transcript::default()
+    };
+    Ok(Imported::of(file.display().to_string(), Source::Agent, transcript))
 }
 
 fn load(args: &ImportArgs, file: &Path) -> Result<String> {

@@ -7,6 +7,7 @@ mod answer;
 mod approve;
 mod ask;
 mod attach;
+mod audit;
 mod chat;
 mod clients;
 mod config;
@@ -161,6 +162,10 @@ enum Command {
     /// Run a stored session again with other settings and compare the cost
     #[command(long_about = what_if::LONG_ABOUT, after_help = what_if::AFTER_HELP)]
     WhatIf(what_if::Args),
+
+    /// What coding agents' prompts cost, why, and what would be cheaper, from the logs they keep
+    #[command(long_about = audit::LONG_ABOUT, after_help = audit::AFTER_HELP)]
+    Audit(audit::Args),
 }
 
 fn main() -> ExitCode {
@@ -193,6 +198,7 @@ fn main() -> ExitCode {
         Command::Templates(args) => templates::main(&args),
         Command::Simulate(args) => Ok(simulate::main(&args)),
         Command::WhatIf(args) => what_if::main(&args),
+        Command::Audit(args) => audit::main(&args),
     };
     match terminal::failure() {
         Some(Failure::Other(why)) => {

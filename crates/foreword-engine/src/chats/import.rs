@@ -34,6 +34,14 @@ pub struct Imported {
     pub saved: Saved,
 }
 
+impl Imported {
+    /// A conversation that another program recorded; that program's file is left alone.
+    pub fn of(file: String, source: Source, transcript: Transcript) -> Self {
+        let saved = Saved::new(String::new(), &transcript, Hash::of(""));
+        Self { file, source, transcript, warnings: Vec::new(), saved }
+    }
+}
+
 /// A file that was not taken in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("skipped {file}: {why}")]

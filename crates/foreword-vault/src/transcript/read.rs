@@ -35,6 +35,8 @@ pub enum Source {
     Copilot,
     /// `AssistantMD`.
     AssistantMd,
+    /// The log of a coding agent.
+    Agent,
 }
 
 /// Reads a saved chat. Times without a zone are meant in `tz`.
