@@ -437,7 +437,7 @@ mod search {
             (vec!["search", place.root(), "x", "--wait", "nan"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait=-1"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait", "1e300"], "number of seconds"),
-            (vec!["search"], "required"),
+            (vec!["search"], "missing query"),
             (vec!["search", "--catalog", "x.jsonl"], "--queries"),
         ] {
             let output = place.run(&arguments, Model::None);
