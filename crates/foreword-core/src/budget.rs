@@ -271,7 +271,7 @@ mod tests {
     fn what_may_not_be_dropped_is_named() {
         let mandatory = Mandatory { l1: Tokens(90), l5: Tokens(20), ..Mandatory::default() };
         let error = plan(&budget(100), mandatory, &[]).unwrap_err().to_string();
-        assert!(error.contains("(system prompt and rules 90, the message 20)") && error.contains("room for 100"), "{error}");
+        assert!(error.contains("(system prompt and rules 90, the message 20)") && error.contains("budget of 100"), "{error}");
     }
 
     fn candidates() -> impl proptest::strategy::Strategy<Value = Vec<Candidate>> {

@@ -240,7 +240,7 @@ mod tests {
         assert!(project.context.unwrap().starts_with("# Loaf.md\n\nFlour 500 g"));
         let problems: Vec<_> = prepared.problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
-        for words in ["7 is no text", "Long.md has no room", "Gone"] {
+        for words in ["7 is not a string", "Long.md does not fit", "Gone"] {
             assert!(problems.iter().any(|problem| problem.contains(words)), "{words}: {problems:?}");
         }
         assert_eq!(projects::list(&vault), ["Bread"]);

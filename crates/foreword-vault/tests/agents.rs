@@ -164,10 +164,10 @@ fn what_is_broken_is_named_and_the_rest_loads() {
         "agent.toml: name: invalid type",
         "agent.toml: system_prompt_file must be a path inside the agent's folder, not ../secret.md",
         "agent.toml: favourite_colour is not a setting of an agent",
-        "rules/empty.md: it has no text",
-        "rules/odd.md: priority must be a whole number",
+        "rules/empty.md: no text",
+        "rules/odd.md: priority must be an integer",
         "rules/odd.md: include must be always, manual or agent",
-        "mcp.json: mcpServers.a: it needs a command",
+        "mcp.json: mcpServers.a: a server needs either a command",
     ];
     let found = problems(&odd);
     assert_eq!(found.len(), expect.len(), "{found:#?}");
@@ -175,7 +175,7 @@ fn what_is_broken_is_named_and_the_rest_loads() {
         assert!(found.starts_with(&format!("{folder}/{expect}")), "{found}");
     }
     let torn = agent("broken", "torn");
-    assert!(problems(&torn)[0].starts_with("Foreword/Agents/torn.yaml: it is no YAML"), "{:?}", problems(&torn));
+    assert!(problems(&torn)[0].starts_with("Foreword/Agents/torn.yaml: not valid YAML"), "{:?}", problems(&torn));
 }
 
 /// Whatever a file says, it cannot turn the questions off.

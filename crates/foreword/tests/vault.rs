@@ -437,7 +437,7 @@ mod search {
             (vec!["search", place.root(), "x", "--wait", "nan"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait=-1"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait", "1e300"], "number of seconds"),
-            (vec!["search"], "required"),
+            (vec!["search"], "missing query"),
             (vec!["search", "--catalog", "x.jsonl"], "--queries"),
         ] {
             let output = place.run(&arguments, Model::None);
@@ -506,7 +506,7 @@ mod catalog {
         for (items, says) in [
             ("{\"kind\":\"tool\"}\n", "items.jsonl, line 1: missing field `name`"),
             ("\n{\"kind\":\"song\",\"name\":\"x\"}\n", "line 2: field `kind`: unknown variant `song`"),
-            ("{\"kind\":\"rule\",\"name\":\"x\"}\n{\"kind\":\"rule\",\"name\":\"x\"}\n", "rule:x stands in the catalog twice"),
+            ("{\"kind\":\"rule\",\"name\":\"x\"}\n{\"kind\":\"rule\",\"name\":\"x\"}\n", "duplicate item rule:x"),
             ("nonsense\n", "line 1"),
         ] {
             let place = Place::new(&[("items.jsonl", items), ("queries.jsonl", QUERIES)]);

@@ -59,7 +59,7 @@ fn what_tool_servers_may_do_is_only_what_is_said() {
 fn a_key_in_the_file_is_refused_and_not_repeated() {
     for key in ["'sk-1234'", "{ env = 'X', command = 'sk-1234' }", "{ given = 'sk-1234' }", "['sk-1234']"] {
         let error = Config::read(&format!("[providers.openai]\nkey = {key}")).unwrap_err().to_string();
-        assert!(error.contains("line 2: `key` says where the key comes from") && !error.contains("1234"), "{error}");
+        assert!(error.contains("line 2: `key` must be the source of the API key") && !error.contains("1234"), "{error}");
     }
 }
 

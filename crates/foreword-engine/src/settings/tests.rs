@@ -27,7 +27,7 @@ fn what_is_wrong_in_an_agent_file_is_told_with_its_line_and_the_nearest_key() {
     check("[settings]\nlayuot = \"log\"", Some(2), "unknown key `layuot` (did you mean `layout`?)");
     check("[settings.budget]\n\nprompt_token = 3", Some(3), "(did you mean `prompt_tokens`?)");
     check("[settings]\nhistory = { stategy = \"full\" }", Some(2), "(did you mean `strategy`?)");
-    check("[search]\ntop_m = 3", Some(2), "the keys here are preset, strategy, top_k, top_n");
+    check("[search]\ntop_m = 3", Some(2), "valid keys: preset, strategy, top_k, top_n");
     check("[search.note]\ntop_n = 3", Some(1), "(did you mean `notes`?)");
     check("name = \"a\"\n[setings]\nlayout = \"log\"", Some(2), "(did you mean `settings`?)");
     check("[settings]\nlayout = \"book\"", Some(2), "unknown variant `book`");
@@ -103,15 +103,15 @@ fn a_vault_cannot_loosen_a_limit() {
         "[settings.budget]\nprompt_tokens = 9000\nreply_tokens = 9000\nitem_tokens = 10",
         "[settings.budget]\nprompt_tokens = 5000",
         r#"{"budget":{"prompt_tokens":5000,"reply_tokens":4096,"item_tokens":10}}"#,
-        &["budget.prompt_tokens = 9000 is more than 5000", "budget.reply_tokens = 9000 is more than 4096"],
+        &["budget.prompt_tokens = 9000 exceeds 5000", "budget.reply_tokens = 9000 exceeds 4096"],
     );
     check(
         "[settings.budget]\ntool_output_chars = 90000\ntool_output_chars_by_tool = { readNote = 20000, grep = 20 }",
         "[settings.budget]\ntool_output_chars_by_tool = { readNote = 30000 }",
         r#"{"budget":{"tool_output_chars":8000,"tool_output_chars_by_tool":{"grep":20,"readNote":20000}}}"#,
-        &["budget.tool_output_chars = 90000 is more than 8000"],
+        &["budget.tool_output_chars = 90000 exceeds 8000"],
     );
-    check("[settings.plan]\nsteps = 90", "", r#"{"plan":{"steps":10}}"#, &["plan.steps = 90 is more than 10"]);
+    check("[settings.plan]\nsteps = 90", "", r#"{"plan":{"steps":10}}"#, &["plan.steps = 90 exceeds 10"]);
 }
 
 #[test]

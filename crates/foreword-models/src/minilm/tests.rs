@@ -168,7 +168,7 @@ fn a_broken_tokenizer_is_refused() {
         ("/model/max_input_chars_per_word", json!(1), "`model.max_input_chars_per_word` is 1"),
         ("/model/vocab", json!({}), "the vocabulary has no `[PAD]`"),
         ("/model/vocab/tea", json!(WORDS), "token ids up to 30523, but the model has 30522"),
-        ("/model/vocab/tea", json!(u32::MAX), "numbers pieces up to 4294967296"),
+        ("/model/vocab/tea", json!(u32::MAX), "token ids up to 4294967296"),
         ("/model/vocab/tea", json!(-1), "not a valid tokenizer"),
         ("/model/vocab/tea", json!(1_u64 << 32), "not a valid tokenizer"),
         ("/model/vocab", json!(["tea"]), "not a valid tokenizer"),
@@ -191,10 +191,10 @@ fn weights_that_are_not_whole_are_refused() {
         let mut tensors = tensors();
         let (name, shape) = tensors.remove(missing);
         folder.weights(&tensors);
-        check(&format!("has at `{name}` nothing"));
+        check(&format!("tensor `{name}` has nothing"));
         tensors.push((name.clone(), [shape.as_slice(), &[1]].concat()));
         folder.weights(&tensors);
-        check(&format!("has at `{name}` F32 numbers in the shape "));
+        check(&format!("tensor `{name}` has F32 numbers with the shape "));
     }
     let start = folder.weights(&tensors());
     let whole = std::fs::metadata(folder.path("model.safetensors")).unwrap().len();

@@ -82,7 +82,7 @@ fn a_table_that_does_not_fit_is_refused_with_the_reason() {
     };
     let a = r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}"#;
     check("", "has at `a` nothing");
-    check(&format!("{a},{a}"), "`a` comes twice");
+    check(&format!("{a},{a}"), "`a` is a duplicate");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[20,28]}}"#), "`c` and `a` overlap");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[4,8]}}"#), "`c` and `a` overlap");
     check(
@@ -95,11 +95,11 @@ fn a_table_that_does_not_fit_is_refused_with_the_reason() {
     );
     check(r#""a":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}"#, "with the shape [6]");
     check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}"#, "the bytes 0 to 20, expected 24 bytes");
-    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[8,32]}"#, "`a` lies at bytes 8 to 32 of 28");
-    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}"#, "`a` lies at bytes 24 to 0 of 28");
+    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[8,32]}"#, "`a` is at bytes 8 to 32 of 28");
+    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}"#, "`a` is at bytes 24 to 0 of 28");
     check(
         r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[18446744073709551600,18446744073709551615]}"#,
-        "`a` lies at bytes 18446744073709551600 to 18446744073709551615 of 28",
+        "`a` is at bytes 18446744073709551600 to 18446744073709551615 of 28",
     );
     check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,18446744073709551616]}"#, "`a`: ");
     check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[-1,23]}"#, "`a`: ");

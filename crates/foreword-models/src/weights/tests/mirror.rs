@@ -86,7 +86,7 @@ fn what_came_down_is_used_by_the_next_fetch() {
     let (world, good) = (world(), wheel());
     let (failed, _) = world.fetch_from(vec![(0, good[..20].to_vec())], "exit 1");
     let error = failed.unwrap_err().to_string();
-    assert!(error.contains("from the mirror: it is down") && error.contains("Then pip was tried: cannot fetch toy"), "{error}");
+    assert!(error.contains("from the mirror: it is down") && error.contains("pip failed too: cannot download toy"), "{error}");
     let (fetched, asked) = world.fetch_from(vec![(20, good[20..].to_vec())], "exit 1");
     assert!(fetched.unwrap().mirror_error.is_none());
     assert_eq!(asked, [20]);
