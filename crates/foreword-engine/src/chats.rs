@@ -20,7 +20,7 @@ use std::path::Path;
 
 use foreword_core::hash::Hash;
 use foreword_vault::folder::{Folder, OpenError, ReadError};
-use foreword_vault::transcript::{self, Extra, Merge, Transcript};
+use foreword_vault::transcript::{self, Extra, Merge};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 

@@ -195,7 +195,9 @@ impl Client {
         let (host, ms) = (&self.host, began.elapsed().as_millis());
         match &answer {
             Ok(_) => tracing::debug!(%host, model = %model.name, bytes = body.bytes.len(), ms, "provider began to answer"),
-            Err(error) => tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer"),
+            Err(error) => {
+                tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer")
+            }
         }
         answer
     }

@@ -177,7 +177,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             kept.tell(Input::UndoFold, now_ms())?;
             told(args, &mut kept, "takes its last fold back with its next turn")?;
         }
-        Command::Delete { session, yes } if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) => {
+        Command::Delete { session, yes }
+            if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) =>
+        {
             if !yes {
                 bail!("this deletes all records of the client's session {}; say --yes", session.session);
             }
