@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::memory;
 use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect, turn_cost};
-use foreword_engine::trust::VaultTrust;
+use foreword_engine::trust::{Standing, VaultTrust};
 use foreword_engine::vault::Vault;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -334,6 +334,8 @@ impl Chat {
 
     fn memory(&mut self, rest: &str) {
         let root = self.vault.root();
+        // What the user adds decides nothing about what somebody else wrote there before.
+        let waits = !rest.is_empty() && self.instructions_wait().unwrap_or(true);
         let done = match rest.split_once(' ').unwrap_or((rest, "")) {
             ("", _) => Ok(()),
             ("add", what) => note_folder(root).and_then(|notes| Ok(memory::remember(&notes, what)?)),
@@ -348,7 +350,11 @@ impl Chat {
         if let Err(error) = done {
             return note(shown(&error.to_string()));
         }
-        if !rest.is_empty()
+        if waits {
+            note(
+                "instructions of this folder wait for your decision, so the memory file is not used until `foreword trust` allows it",
+            );
+        } else if !rest.is_empty()
             && let Err(error) = self.allow_memory()
         {
             note(shown(&format!("{error:#}; `foreword trust` asks about it before the next session")));
@@ -363,6 +369,13 @@ impl Chat {
         if !rest.is_empty() {
             println!("new sessions use the changed memory; this one does not");
         }
+    }
+
+    /// Whether the memory file or rule files of the vault say something that the user has not allowed.
+    fn instructions_wait(&self) -> Result<bool> {
+        let root = self.vault.root();
+        let claims = VaultTrust::open(&places()?, root)?.claims(&open(root)?);
+        Ok(claims.iter().any(|(claim, standing)| claim.file == memory::FILE && !matches!(standing, Standing::Allowed { .. })))
     }
 
     /// The user has just written it through this program, so nobody is asked whether it may be used.
