@@ -166,7 +166,7 @@ pub(crate) async fn approvals(State(app): State<Arc<App>>, Path(session): Path<S
     Ok(Json(app.hub.known(&session).map(|line| line.approvals.waiting()).unwrap_or_default()))
 }
 
-/// What happens in a session, as server-sent events: `turn`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
+/// What happens in a session, as server-sent events: `turn`, `cache_cold`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
 /// tells that some can no longer be told; then the session is to be read again. A stream begins with what happens next, or behind the event
 /// that `Last-Event-ID` names.
 #[utoipa::path(get, path = "/sessions/{session}/events", tag = "messages", params(("session" = String, Path), ("last-event-id" = Option<String>, Header)), responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Problem)))]
