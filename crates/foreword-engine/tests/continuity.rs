@@ -7,6 +7,7 @@ use std::path::Path;
 
 use foreword_core::settings::Layout;
 use foreword_engine::session::{Agent, Event, Input, Kept, Model, NoHands, Question, Script, Setup, Sqlite, TurnInput, Version};
+use foreword_engine::settings::CacheTtl;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::stream::{PromptStream, common_prefix};
 use foreword_provider::table::ModelTable;
@@ -28,7 +29,6 @@ impl Provider {
 
     /// Takes a request; gives back what is read of it and what could be.
     fn take(&mut self, prompt: &PromptStream, model: &Model) -> (u64, u64) {
-        self.now_s += 20;
         let whole = |earlier: &PromptStream| {
             let same = common_prefix(earlier, prompt).blocks;
             prompt.blocks().take(same).map(|block| block.tokens.0).sum::<u64>()
@@ -48,20 +48,33 @@ struct Chat {
     folder: tempfile::TempDir,
     kept: Option<Kept>,
     provider: Provider,
+    script: Script,
     turns: usize,
+    /// Seconds between two questions.
+    pause_s: u64,
+    /// What was told of an expired cache, and the last body.
+    warnings: Vec<String>,
+    body: String,
 }
 
 impl Chat {
     fn begin(model: &str, layout: Layout) -> Self {
+        Self::begin_with(model, layout, None)
+    }
+
+    fn begin_with(model: &str, layout: Layout, cache_ttl: Option<CacheTtl>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("script.json"), r#"{"replies": [{"text": "Yes, that is what the note says."}]}"#)
             .unwrap();
         let rules = "Answer from the notes. ".repeat(150);
         let agent: Agent = serde_json::from_value(serde_json::json!({ "system_prompt": rules })).unwrap();
-        let setup = Setup::new("s", Some(model), layout, 0, None).unwrap();
+        let mut setup = Setup::new("s", Some(model), layout, 0, None).unwrap();
+        setup.wanted.cache_ttl = cache_ttl;
         let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
         let kept = Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
-        Self { folder, kept: Some(kept), provider: Provider::new(), turns: 0 }
+        let script = Script::read(&folder.path().join("script.json")).unwrap();
+        let (provider, warnings) = (Provider::new(), Vec::new());
+        Self { folder, kept: Some(kept), provider, script, turns: 0, pause_s: 20, warnings, body: String::new() }
     }
 
     fn kept(&mut self) -> &mut Kept {
@@ -79,16 +92,19 @@ impl Chat {
         let words = format!("What do they say about the {}. loaf?", self.turns);
         let turn = TurnInput { words, attached: attached.collect(), ..TurnInput::default() };
         let question = Question { turn, ..Question::default() };
-        let mut script = Script::read(&self.folder.path().join("script.json")).unwrap();
         let mut found = (0, 0);
-        let Self { kept, provider, turns, .. } = self;
-        let now_ms = *turns as i64 * 20_000;
-        let mut each = |event: Event<'_>| {
-            if let Event::Request(outgoing) = event {
+        self.provider.now_s += self.pause_s;
+        let Self { kept, provider, script, warnings, body, .. } = self;
+        let now_ms = provider.now_s as i64 * 1000;
+        let mut each = |event: Event<'_>| match event {
+            Event::Request(outgoing) => {
+                *body = String::from_utf8_lossy(&outgoing.body.bytes).into_owned();
                 found = provider.take(&outgoing.body.prompt, &outgoing.model);
             }
+            Event::ColdCache(cold) => warnings.push(cold.to_string()),
+            _ => {}
         };
-        kept.as_mut().unwrap().send(question, &mut script, &mut NoHands, &|| now_ms, &mut each).unwrap();
+        kept.as_mut().unwrap().send(question, script, &mut NoHands, &|| now_ms, &mut each).unwrap();
         found
     }
 
@@ -198,4 +214,36 @@ fn a_fork_reads_what_its_parent_was_sent() {
         assert!(readable > 1_000, "{model}: {readable}");
         assert_eq!(read, readable, "{model}");
     }
+}
+
+#[test]
+fn pauses_bring_marks_for_an_hour_unless_the_user_set_a_lifetime() {
+    let check = |cache_ttl, expect: bool| {
+        let mut chat = Chat::begin_with("claude-opus-5", Layout::Log, cache_ttl);
+        for turn in 0..40 {
+            // Ten minutes between two questions now and then, seconds between the others.
+            chat.pause_s = if turn % 8 == 7 { 600 } else { 10 };
+            let notes: &[usize] = if turn < 5 { &[1] } else { &[] };
+            chat.ask(notes);
+        }
+        assert_eq!(chat.body.contains(r#""ttl":"1h""#), expect, "{cache_ttl:?}");
+        chat.warnings.len()
+    };
+    let with_short = check(Some(CacheTtl::Short), false);
+    let chosen = check(None, true);
+    assert!(chosen < with_short, "a cache that is kept for an hour expires less often: {chosen} of {with_short}");
+}
+
+#[test]
+fn an_expired_cache_is_told_before_the_request_is_sent() {
+    let mut chat = Chat::begin("claude-opus-5", Layout::Log);
+    for turn in 0..8 {
+        chat.ask(&[turn]);
+    }
+    assert_eq!(chat.warnings, Vec::<String>::new());
+    chat.pause_s = 310 + 720;
+    chat.ask(&[]);
+    let [warning] = &chat.warnings[..] else { panic!("{:?}", chat.warnings) };
+    assert!(warning.starts_with("cache expired 12 min ago: $0."), "{warning}");
+    assert!(warning.contains(" instead of $0.00") || warning.contains(" instead of $0.01"), "{warning}");
 }

@@ -433,6 +433,7 @@ export class Chat {
         this.answered(this.log.querySelector(`[data-approval="${data.approval}"]`));
         break;
       case "note":
+      case "cache_cold":
         toast(data.text);
         break;
       case "problem":

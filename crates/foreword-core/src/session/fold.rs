@@ -182,6 +182,7 @@ impl Session {
         };
         let Undo { epoch: old, library, replaced_by, turn, message, spared } = *undo;
         self.spare_again(&spared);
+        self.account_undone();
         let since: Vec<_> = self.library.entries().iter().filter(|entry| entry.since >= turn).cloned().collect();
         self.forget_opaque();
         let mut appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();

@@ -20,8 +20,12 @@ use crate::tokens::Tokens;
 /// Which share of a fold's price the rent has to reach. Sessions that have come this far mostly go on for a while.
 const EAGERNESS: f64 = 0.8;
 
-/// A fold waits while it could leave the session dearer than this many times what it would have cost without any fold.
+/// A fold waits while it could leave the session dearer than this many times what it would have cost without any fold: short sessions end
+/// before a fold has paid.
 const MOST_OVER_UNFOLDED: f64 = 1.08;
+
+/// A session that has made so many requests is not short any more.
+const SHORT_SESSION: usize = 40;
 
 /// It does not wait beyond a rent of this many times its price.
 const OVERDUE: f64 = 2.0;
@@ -214,7 +218,8 @@ impl Session {
         let Account { paid: so_far, unfolded, removed } = self.account;
         let folded = so_far + prices.prompt(smaller, smaller) + planned.price + new;
         let unfolded = unfolded + (sent + removed) * prices.read * prices.factor(sent + removed) + new;
-        folded <= unfolded * MOST_OVER_UNFOLDED || paid >= planned.price * OVERDUE
+        let is_safe = folded <= unfolded * MOST_OVER_UNFOLDED;
+        is_safe || self.requests >= SHORT_SESSION || paid >= planned.price * OVERDUE
     }
 
     /// The fold that comes for a reason, where it may begin behind outputs that stay whole.
@@ -259,6 +264,11 @@ impl Session {
         let smaller = total - self.epoch.rent.saving;
         self.epoch.rent.paid += prices.prompt(total, total) - prices.prompt(smaller, smaller);
         self.epoch.rent.sent = self.epoch.total;
+    }
+
+    /// A fold was taken back: what it left out stands again.
+    pub(super) fn account_undone(&mut self) {
+        self.account.removed = Tokens::ZERO;
     }
 
     /// A new output stands at the end; the one that is now too old to stay whole becomes foldable.

@@ -165,7 +165,7 @@ impl Kept {
         let options = if own {
             BodyOptions { stream: true, ..BodyOptions::default() }
         } else {
-            self.options(&envelope, &self.next_at(at_ms, &envelope, self.sent.as_ref(), &messages))
+            self.options(&self.session, &envelope, &self.next_at(at_ms, &envelope, self.sent.as_ref(), &messages))
         };
         let dialect = if own { model.dialect } else { self.setup.dialect };
         let body = body(dialect, model, &prompt, &options);

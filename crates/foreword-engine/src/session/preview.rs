@@ -80,7 +80,7 @@ impl Kept {
         let envelope = session.request()?;
         problems.extend(images_not_taken(&self.setup.model.name, &envelope));
         let messages = session.messages().to_vec();
-        let options = self.options(&envelope, &self.next_at(now_ms, &envelope, self.sent.as_ref(), &messages));
+        let options = self.options(&session, &envelope, &self.next_at(now_ms, &envelope, self.sent.as_ref(), &messages));
         let record = Record::new(&self.setup, &self.model, &session, &envelope, &options);
         let mut stored = Stored {
             request: Request {

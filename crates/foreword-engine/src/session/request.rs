@@ -7,6 +7,7 @@ use foreword_core::envelope::{ContextEntry, Envelope, FoldReason, Note};
 use foreword_core::json::canonical;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
+use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
 use foreword_provider::lifetime::{Asked, Terms};
 use foreword_provider::model::Model;
@@ -110,7 +111,7 @@ impl Kept {
         }
         let next = self.next_at(at_ms, &envelope, before.as_ref(), &messages);
         let asked = next.asked;
-        let mut options = self.options(&envelope, &next);
+        let mut options = self.options(&self.session, &envelope, &next);
         options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
@@ -223,13 +224,13 @@ impl Kept {
         terms.map_or(Ttl::Short, |terms| self.lifetimes.choose(&terms, asked))
     }
 
-    pub(super) fn options(&self, envelope: &Envelope, next: &NextRequest) -> BodyOptions {
+    pub(super) fn options(&self, session: &Session, envelope: &Envelope, next: &NextRequest) -> BodyOptions {
         let manner = self.manner.as_ref();
         BodyOptions {
             ttl: self.setup.ttl,
             message_ttl: self.message_ttl(&next.asked),
             previous_len: Some(next.same).filter(|len| *len > 0),
-            fold_len: self.session.before_next_fold(),
+            fold_len: session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,

@@ -177,7 +177,7 @@ pub(crate) async fn approvals(State(app): State<Arc<App>>, Path(session): Path<S
 
 /// Streams the events of a session as server-sent events.
 ///
-/// The events are `turn`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note` and
+/// The events are `turn`, `cache_cold`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note` and
 /// `changed`. After `lost`, some events are missing, and the session must be read again. A stream begins with the next event, or after
 /// the one in `Last-Event-ID`.
 #[utoipa::path(get, path = "/sessions/{session}/events", tag = "messages", params(("session" = String, Path), ("last-event-id" = Option<String>, Header)), responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Problem)))]
