@@ -291,7 +291,8 @@ fn our_own_store() {
             record: document(json!({})),
         };
         let new = NewRequest { request, messages: 0, changed: Vec::new(), items: 0, context: Vec::new() };
-        let usage = Usage { model: "claude-sonnet-5".to_owned(), read: 0, write: 9_000, uncached: 5, output: 7, ..Usage::default() };
+        let usage =
+            Usage { model: "claude-sonnet-5".to_owned(), read: 0, write: 9_000, uncached: 5, output: 7, ..Usage::default() };
         store.commit("s1", &[Write::Request(Box::new(new)), Write::Usage(number, usage)]).unwrap();
     }
     drop(store);

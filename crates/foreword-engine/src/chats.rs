@@ -20,11 +20,11 @@ use std::path::Path;
 
 use foreword_core::hash::Hash;
 use foreword_vault::folder::{Folder, OpenError, ReadError};
-use foreword_vault::transcript::{self, Extra, Merge, Transcript};
+use foreword_vault::transcript::{self, Extra, Merge};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-pub use foreword_vault::transcript::{Call, Context, Entry, Role, Source, Warning};
+pub use foreword_vault::transcript::{Call, Context, Entry, Role, Source, Transcript, Warning};
 pub use import::{Files, Imported, Importer, Skipped, files};
 pub use report::{ChatReport, ContextReport, MessageReport, messages};
 

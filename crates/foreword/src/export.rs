@@ -10,7 +10,7 @@ use clap::Args as ClapArgs;
 use foreword_audit::conversation;
 use foreword_engine::Layout;
 use foreword_engine::chats::{
-    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, files, messages,
+    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, Transcript, files, messages,
 };
 use foreword_engine::session::{Dump, Point, Setup, Store, export, take_in, transcript};
 use foreword_engine::vault::agent;
@@ -164,19 +164,15 @@ fn agent_session(file: &Path) -> Result<Imported, conversation::Unread> {
         Entry { time, calls: calls.collect(), context: ChatContext::default(), ..Entry::new(role, message.text) }
     });
     let messages: Vec<Entry> = messages.collect();
-    let mut chat = Imported {
-        file: file.display().to_string(),
-        source: Source::Agent,
-        transcript: Default::default(),
-        warnings: Vec::new(),
-        saved: None,
-    };
     let first = messages.iter().find_map(|entry| entry.time);
-    chat.transcript.epoch_ms = first.map_or(0, Timestamp::as_millisecond);
-    chat.transcript.session = Some(found.id).filter(|id| !id.is_empty());
-    chat.transcript.model = Some(found.model).filter(|model| !model.is_empty());
-    chat.transcript.messages = messages;
-    Ok(chat)
+    let transcript = Transcript {
+        epoch_ms: first.map_or(0, Timestamp::as_millisecond),
+        session: Some(found.id).filter(|id| !id.is_empty()),
+        model: Some(found.model).filter(|model| !model.is_empty()),
+        messages,
+        ..Transcript::default()
+    };
+    Ok(Imported { file: file.display().to_string(), source: Source::Agent, transcript, warnings: Vec::new(), saved: None })
 }
 
 fn load(args: &ImportArgs, file: &Path) -> Result<String> {
