@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::{Call, Signs, Verdict};
 use crate::price::{Prices, Regime};
-use crate::sessions::{Chain, Sessions, Step};
+use crate::sessions::{Chain, Step};
 
 /// Why the cache was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ pub(crate) fn lifetime_s(prices: &Prices, call: &Call, long_before: bool) -> (f6
 }
 
 /// The breaks of a chain.
-pub fn breaks(sessions: &Sessions, prices: &Prices, chain: &Chain) -> Vec<Break> {
+pub fn breaks(prices: &Prices, chain: &Chain) -> Vec<Break> {
     let mut found = Vec::new();
     let mut long = false;
     let start = chain.steps.first().map_or(0, |step| step.call.tokens.prompt());
@@ -149,7 +149,7 @@ pub fn breaks(sessions: &Sessions, prices: &Prices, chain: &Chain) -> Vec<Break>
         if before.call.count > 1 || now.call.count > 1 {
             continue;
         }
-        if let Some(mut one) = judge(sessions, prices, before, now, long, start) {
+        if let Some(mut one) = judge(prices, before, now, long, start) {
             one.step = at + 1;
             found.push(one);
         }
@@ -157,7 +157,7 @@ pub fn breaks(sessions: &Sessions, prices: &Prices, chain: &Chain) -> Vec<Break>
     found
 }
 
-fn judge(sessions: &Sessions, prices: &Prices, before: &Step, now: &Step, long: bool, start: u64) -> Option<Break> {
+fn judge(prices: &Prices, before: &Step, now: &Step, long: bool, start: u64) -> Option<Break> {
     let (was, call) = (&before.call, &now.call);
     let could = cached(prices, was);
     let read = call.tokens.cache_read;
@@ -181,7 +181,7 @@ fn judge(sessions: &Sessions, prices: &Prices, before: &Step, now: &Step, long: 
         idle_ms,
         provider: false,
     };
-    (found.cause, found.evidence, found.detail) = cause(sessions, prices, was, call, long, start);
+    (found.cause, found.evidence, found.detail) = cause(prices, was, call, long, start);
     // A cache that promises nothing lost it, and the log shows no reason why it should have.
     if found.cause == Cause::Unexplained && prices.regime(call) == Regime::Automatic {
         found.provider = true;
@@ -191,14 +191,7 @@ fn judge(sessions: &Sessions, prices: &Prices, before: &Step, now: &Step, long: 
 }
 
 /// The first reason that holds.
-fn cause(
-    sessions: &Sessions,
-    prices: &Prices,
-    was: &Call,
-    call: &Call,
-    long: bool,
-    start: u64,
-) -> (Cause, Evidence, &'static str) {
+fn cause(prices: &Prices, was: &Call, call: &Call, long: bool, start: u64) -> (Cause, Evidence, &'static str) {
     use Evidence::{Guessed, Inferred, Measured};
     let shrank = call.tokens.prompt().saturating_mul(100) < was.tokens.prompt().saturating_mul(90);
     let signs = call.signs;

@@ -257,7 +257,7 @@ pub fn report(sessions: &Sessions, table: &ModelTable, tz: &TimeZone) -> Report 
     let mut gathering = Gathering::default();
     let mut all_costs: Vec<Costs> = Vec::new();
     for session in &sessions.list {
-        let broken: Vec<Vec<Break>> = session.chains.iter().map(|chain| breaks(sessions, &prices, chain)).collect();
+        let broken: Vec<Vec<Break>> = session.chains.iter().map(|chain| breaks(&prices, chain)).collect();
         let flows: Vec<Vec<Flow>> = session.chains.iter().map(flows).collect();
         all_costs.push(costs(&prices, &Known { session, breaks: &broken, flows: &flows }));
         gathering.prompts(sessions, &prices, session, &flows);
