@@ -81,7 +81,10 @@ pub(crate) async fn pass(
     }
     let key_name = Caller::key_name(&app.keys, &arrival.headers);
     let payer = Payer { session: session.clone(), key: key_name.clone(), at_ms };
-    let warning = match forwarder(app).spending.verdict(&app.config.answers.config.limits, &payer) {
+    let verdict = forwarder(app).spending.verdict(&app.config.answers.config.limits, &payer);
+    let warning = match verdict {
+        // Looking at models or at what was answered costs nothing.
+        Verdict::Refuse(why) if arrival.method != Method::POST => Some(why),
         Verdict::Refuse(why) => return Err(Problem::new(SPENT, why)),
         Verdict::Warn(why) => Some(why),
         Verdict::Fine => None,

@@ -80,7 +80,23 @@ pub(super) fn place(whole: &str, part: &str) -> Option<Range<usize>> {
 /// The name of a cache mark's member.
 const MARK: &str = "\"cache_control\"";
 
-/// A text without the cache marks in it: clients move those from message to message.
+/// A text without the space between its values, which says nothing.
+fn compact(text: &str) -> String {
+    let (mut in_string, mut is_escaped) = (false, false);
+    let kept = text.chars().filter(|&one| {
+        let keeps = in_string || !matches!(one, ' ' | '\t' | '\n' | '\r');
+        match one {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_string => is_escaped = true,
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        keeps
+    });
+    kept.collect()
+}
+
+/// A text without the cache marks in it, and without the space between its values: clients move marks from message to message.
 pub(super) fn without_marks(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;
@@ -110,7 +126,7 @@ pub(super) fn without_marks(text: &str) -> String {
         }
     }
     bare.push_str(rest);
-    bare
+    compact(&bare)
 }
 
 #[cfg(test)]
@@ -137,9 +153,12 @@ mod tests {
         let check = |text: &str, expect: &str| assert_eq!(without_marks(text), expect, "{text}");
         check(r#"{"a":1,"cache_control":{"type":"ephemeral"}}"#, r#"{"a":1}"#);
         check(r#"{"cache_control": {"type":"ephemeral","ttl":"1h"} , "a":1}"#, r#"{"a":1}"#);
-        check(r#"{"a":1 , "cache_control" : null, "b":2}"#, r#"{"a":1, "b":2}"#);
+        check(r#"{"a":1 , "cache_control" : null, "b":2}"#, r#"{"a":1,"b":2}"#);
         check(r#"{"a":"\"cache_control\": {}"}"#, r#"{"a":"\"cache_control\": {}"}"#);
         check(r#"{"a":"x","cache_control":"#, r#"{"a":"x","cache_control":"#);
         check(r#"["cache_control"]"#, r#"["cache_control"]"#);
+        check("{ \"a b\" :\n \"x \\\" y\\\\\" , \"c\": [ 1 ] }", "{\"a b\":\"x \\\" y\\\\\",\"c\":[1]}");
+        let pretty = "{\n  \"a\": 1\n}";
+        assert_eq!(without_marks("{\n  \"a\": 1\n,\"cache_control\":{}}"), without_marks(pretty));
     }
 }

@@ -399,7 +399,12 @@ fn every_earlier_format_becomes_the_newest() {
         let place = Place::new();
         fs::create_dir_all(place.file().parent().unwrap()).unwrap();
         let connection = Connection::open(place.file()).unwrap();
+        super::add_functions(&connection).unwrap();
         for sql in &MIGRATIONS[..version as usize] {
+            connection.execute_batch(sql).unwrap();
+        }
+        if version == newest() - 1 {
+            let sql = "INSERT INTO forwarded (at_ms, front, model, session, pieces, sum) VALUES (5, 'chat', 'm', 't', x'', x'')";
             connection.execute_batch(sql).unwrap();
         }
         connection.pragma_update(None, "user_version", version).unwrap();
@@ -409,6 +414,10 @@ fn every_earlier_format_becomes_the_newest() {
         begin(&mut store, "s");
         let found: u32 = store.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(found, newest());
+        // What was passed on before is there, with nothing else known of it.
+        let passed = store.forwarded_of("t").unwrap();
+        let known: Vec<_> = passed.iter().map(|passed| (passed.at_ms, passed.about.clone(), passed.came.clone())).collect();
+        assert_eq!(known, if version == newest() - 1 { vec![(5, None, None)] } else { Vec::new() });
         let names = |connection: &Connection| -> BTreeSet<String> {
             let mut statement = connection.prepare("SELECT name FROM sqlite_schema").unwrap();
             statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
