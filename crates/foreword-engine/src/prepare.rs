@@ -250,8 +250,8 @@ mod tests {
     fn names_that_are_not_there_are_told_with_those_that_are() {
         let (_folder, vault) = vault(&[("Foreword/Projects/Bread.md", "x"), ("Foreword/Agents/cook/agent.toml", "")]);
         let agent = prepared(&vault, Wanted { agent: Some("cok"), ..Wanted::default() }).unwrap_err().to_string();
-        assert!(agent.contains("\"cok\"") && agent.contains("there are: cook"), "{agent}");
+        assert!(agent.contains("\"cok\"") && agent.contains("available: cook"), "{agent}");
         let project = prepared(&vault, Wanted { project: Some("x"), ..Wanted::default() }).unwrap_err().to_string();
-        assert!(project.contains("there are: Bread"), "{project}");
+        assert!(project.contains("available: Bread"), "{project}");
     }
 }

@@ -39,6 +39,8 @@ const PROMPT_MARKS: &[&str] = &[
     "</localSearch",
     "<tool_result",
     "<conversation_summary",
+    "<user_query",
+    "</user_query",
 ];
 
 /// The model that comes with Foreword. It remembers the last prompt and evaluates only what is new in the next one.
