@@ -168,7 +168,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
             let what = "its web pages were not fetched, because you have not allowed them; review them with `foreword trust`";
             problems.push(Problem::new(&written.path, what));
         }
-        let gathered = gather(vault, &attachments, places, now, Pages::Kept).await?;
+        let gathered = gather(vault, &attachments, places, now, Pages::RecordedSession).await?;
         let (project, left_out) = projects::project(&written, &gathered.versions, wanted.room);
         agent.project = Some(project);
         problems.extend(written.problems.into_iter().chain(gathered.problems).chain(left_out));

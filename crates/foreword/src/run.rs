@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
+use foreword_engine::embedding::Fetch;
 use foreword_engine::gateway::{ClientSession, client_session, client_sessions};
-use foreword_engine::meaning::Fetch;
 use foreword_engine::session::{Sqlite, Store as _};
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::trust::VaultTrust;
