@@ -226,10 +226,14 @@ impl Patient<'_> {
             Ok(vault) => vault,
             Err(error) => return each(Check::fail(area, name, error.to_string(), "name the folder your notes are in")),
         };
-        each(Check::ok(area, name, match vault.notes().len() {
-            1 => "1 note can be read".to_owned(),
-            notes => format!("{notes} notes can be read"),
-        }));
+        each(Check::ok(
+            area,
+            name,
+            match vault.notes().len() {
+                1 => "1 note can be read".to_owned(),
+                notes => format!("{notes} notes can be read"),
+            },
+        ));
         let problems = vault.problems();
         for problem in problems.iter().take(MOST_PROBLEMS) {
             each(Check::warn(area, &*problem.path, &*problem.what, "correct the file; the rest of it is used"));
