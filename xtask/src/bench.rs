@@ -31,6 +31,8 @@ enum Bench {
     Core,
     /// What sessions cost at the providers' prices, layout by layout
     Cost,
+    /// What cache lifetimes and keep-alives would have cost over logged calls, and how far the simulators are from what was reported
+    Calls,
     /// How many of the right items the search finds: by words, by meaning, by both
     Retrieval,
     /// How many of the messages that hold the answer `recall` finds in a long conversation
@@ -62,7 +64,8 @@ impl Bench {
     fn example(self) -> (&'static str, &'static str) {
         match self {
             Self::Core => ("foreword-engine", "bench_core"),
-            Self::Cost => ("foreword-engine", "bench_cost"),
+            Self::Cost => ("foreword-provider", "bench_cost"),
+            Self::Calls => ("foreword-provider", "bench_calls"),
             Self::Retrieval => ("foreword-engine", "bench_retrieval"),
             Self::Recall => ("foreword-engine", "bench_recall"),
             Self::Embed => ("foreword-models", "bench_embed"),

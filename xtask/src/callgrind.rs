@@ -15,8 +15,10 @@ const RUNNER: &str = "target.'cfg(all())'.runner = [\
 /// The instructions that one more envelope takes in a session of so many turns.
 pub(crate) fn instructions(cargo: &Cargo, example: &str, turns: u32) -> Result<u64> {
     let turns = turns.to_string();
-    let build = ["run", "--quiet", "--release", "--config", RUNNER, "--package", "foreword-engine", "--example", example];
-    let mut command = cargo.command(build);
+    // The names of functions are needed here, so nothing is stripped.
+    let config = ["--config", RUNNER, "--config", "profile.release.strip=false"];
+    let mut command = cargo.command(["run", "--quiet", "--release"]);
+    command.args(config).args(["--package", "foreword-engine", "--example", example]);
     command.args(["--", "--steps", &turns]);
     let stderr = stderr_of(&mut command).with_context(|| format!("cannot count the instructions of `{example}`"))?;
     collected(&stderr).with_context(|| format!("cannot read callgrind's report on `{example} --steps {turns}`:\n{stderr}"))

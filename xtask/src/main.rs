@@ -3,7 +3,9 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod clients;
 mod crash;
+mod docs;
 mod fuzz;
 mod lint;
 mod picture;
@@ -20,11 +22,11 @@ use clap::{Parser, Subcommand};
 use crate::cargo::Cargo;
 use crate::step::Steps;
 
-/// The project's own chores: test, lint, bench, fuzz, picture
+/// The project's own chores: test, lint, docs, bench, fuzz, picture
 ///
 /// Each chore prints every command before it runs it, so that any of them can be repeated by hand. A chore goes on after a
-/// failed step and names all that failed at the end; it then exits with 1. Only `picture` writes a file, in one go, so Ctrl-C is safe at
-/// any point.
+/// failed step and names all that failed at the end; it then exits with 1. Only `docs` and `picture` write files, each in one go, so
+/// Ctrl-C is safe at any point.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
 struct Cli {
@@ -72,6 +74,19 @@ enum Chore {
     )]
     Crash(crash::Args),
 
+    /// Run the commands that README and docs show, and write their output
+    ///
+    /// With --check nothing is written, and an output that differs is an error; `cargo xtask test` does that too. It also names links and
+    /// file names that lead nowhere.
+    #[command(after_help = "Examples:\n  cargo xtask docs --check\n  cargo xtask docs docs/search.md   one page")]
+    Docs(docs::Args),
+    /// Run real clients (Claude Code, Codex, opencode, aider …) through the gateway
+    ///
+    /// Each makes three turns with a tool, at the levels `observe` and `assist`, without a failure, with an overloaded provider and with a
+    /// stream that is cut, and the same without the gateway. What arrives at the provider is compared with what the client sent.
+    #[command(after_help = "Examples:\n  cargo xtask clients\n  cargo xtask clients claude codex   only those")]
+    Clients(clients::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -96,6 +111,8 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Bench(args) => bench::run(args, &cargo, &mut steps)?,
         Chore::Fuzz(args) => fuzz::run(args, &cargo, &mut steps)?,
         Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
+        Chore::Docs(args) => docs::run(args, &cargo, &mut steps)?,
+        Chore::Clients(args) => clients::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -125,6 +142,11 @@ mod tests {
         check("xtask fuzz links --seconds 5", true);
         check("xtask fuzz nothing", false);
         check("xtask fuzz --seconds 0", false);
+        check("xtask docs", true);
+        check("xtask docs --check --bin foreword docs/search.md", true);
+        check("xtask docs --bin", false);
+        check("xtask clients", true);
+        check("xtask clients claude codex", true);
         check("xtask bench", false);
         check("xtask", false);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::cargo::{self, Cargo};
@@ -88,6 +88,19 @@ pub(crate) fn system_packages(steps: &mut Steps) -> Result<()> {
         steps.run(Command::new("apt-get").args(install).args(missing).env("DEBIAN_FRONTEND", "noninteractive"))?;
     }
     Ok(())
+}
+
+/// Builds the program as the tests run it; where it is.
+pub(crate) fn debug_program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
+    steps.run(&mut cargo.command(["build", "--package", "foreword"]))?;
+    ensure!(steps.all_passed(), "the program was not built, so the docs were not checked");
+    debug_program_path()
+}
+
+/// Where cargo puts the program as the tests run it.
+pub(crate) fn debug_program_path() -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot tell where this program is")?;
+    Ok(own.with_file_name(if cfg!(windows) { "foreword.exe" } else { "foreword" }))
 }
 
 /// Builds the program as people run it; where it is.

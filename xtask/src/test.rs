@@ -1,8 +1,10 @@
-//! `cargo xtask test`: all tests of the workspace.
+//! `cargo xtask test`: all tests of the workspace, and the commands that the docs show.
 
+use std::env;
 use std::num::NonZeroU32;
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::cargo::Cargo;
 use crate::python;
@@ -39,5 +41,8 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     for &command in commands {
         steps.run(cargo.command(command).envs(variables.iter().map(|(name, value)| (*name, value))))?;
     }
-    Ok(())
+    // With the program that the tests have built.
+    let mut docs = Command::new(env::current_exe().context("cannot tell where this program is")?);
+    docs.args(["docs", "--check", "--bin"]).arg(setup::debug_program_path()?);
+    steps.run(docs.envs(variables.iter().map(|(name, value)| (*name, value))))
 }

@@ -1,9 +1,9 @@
-//! The budget: one planner fits the whole request.
+//! The budget: a planner that decides which content fits a request.
 //!
-//! Candidates come in their fixed order, most important first, and are taken until the first that does not fit; that one is cut
-//! to the room that is left where it can be cut, and everything behind it stays out. Skipping a large one to take a small one
-//! behind it would use the room better, but then a larger budget could push out what a smaller one held. Taking a prefix keeps
-//! the planner monotone: with more room, everything that was in stays in, and a new candidate never moves one before it.
+//! Candidates are in a fixed order, most important first. They are taken until the first one that does not fit. That one is cut to
+//! the remaining room if possible, and all others are left out. Skipping a large candidate for a smaller one would use more of the
+//! room, but a larger budget could then remove something that a smaller one keeps. Taking a prefix keeps the planner monotone: with
+//! more room, everything that was included stays, and a new candidate never affects those before it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use std::collections::BTreeMap;
 use crate::layer::LayerId;
 use crate::tokens::Tokens;
 
-/// How much room there is.
+/// The token budget of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// For the whole request.
+    /// The limit for the whole prompt.
     pub prompt: Tokens,
-    /// Kept free for the reply.
+    /// Reserved for the reply.
     pub reply: Tokens,
-    /// For one item. Where it is left out an item may be as large as the prompt, but only half of it once not everything fits.
+    /// The limit for one item. If unset, an item may be as large as the prompt, or half of it once not everything fits.
     pub item: Option<Tokens>,
-    /// For one tool output, its marker included.
+    /// The limit for one tool output in characters, including its marker.
     pub output_chars: usize,
-    /// For the outputs of single tools.
+    /// Limits for the outputs of single tools.
     pub output_chars_by_tool: BTreeMap<String, usize>,
-    /// For single layers; only L2, L3 and L4 can be held to one.
+    /// Limits for single layers: L2, L3 and L4.
     pub layers: BTreeMap<LayerId, Tokens>,
-    /// How far a fold goes down, as a share of the prompt.
+    /// The target size of a fold, as a share of the prompt.
     pub low_water: f64,
 }
 
@@ -45,23 +45,23 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// The most one item gets.
+    /// The size limit of one item.
     pub fn item_cap(&self) -> Tokens {
         self.item.unwrap_or(self.prompt)
     }
 
-    /// The most one item gets where not everything fits: one huge item must not shut out the rest.
+    /// The size limit of one item if not everything fits, so that one huge item does not push out the rest.
     pub fn tight_item_cap(&self) -> Tokens {
         let turn = self.layers.get(&LayerId::L3).map_or(self.prompt, |cap| self.prompt.min(*cap));
         self.item.unwrap_or(Tokens(turn.0 / 2))
     }
 
-    /// The most characters one output of `tool` gets.
+    /// The limit for an output of `tool` in characters.
     pub fn output_cap(&self, tool: &str) -> usize {
         self.output_chars_by_tool.get(tool).copied().unwrap_or(self.output_chars)
     }
 
-    /// Where a fold stops.
+    /// The target size of a fold.
     pub fn low_water_mark(&self) -> Tokens {
         self.low_water_of(self.prompt)
     }
@@ -72,70 +72,70 @@ impl Budget {
     }
 }
 
-/// Up to where a candidate may fill the prompt.
+/// How far a candidate may fill the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// All of the budget: what this turn needs.
+    /// The whole budget: for what this turn needs.
     Budget,
-    /// All of the budget, and it does not count against the low-water mark: what is kept of earlier turns does not depend on it.
+    /// The whole budget, without counting against the low-water mark, so that what is kept of earlier turns does not depend on it.
     Beyond,
-    /// The low-water mark: what is kept of earlier turns, so that the next fold is some way off.
+    /// The low-water mark: for content of earlier turns, so that the next fold is not needed soon.
     LowWater,
 }
 
-/// Something that gives way when there is no room.
+/// Content that may be cut or left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it would stand.
+    /// Its layer.
     pub layer: LayerId,
-    /// Its size.
+    /// Its size in tokens.
     pub tokens: Tokens,
-    /// Whether a part of it is of use.
+    /// Whether a part of it is useful.
     pub cuttable: bool,
-    /// Up to where it may fill the prompt.
+    /// How far it may fill the prompt.
     pub limit: Limit,
 }
 
-/// What a candidate gets.
+/// The decision about a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// All it asked for.
+    /// Included in full.
     Full,
-    /// This much of it.
+    /// Cut to this size.
     Cut(Tokens),
-    /// Nothing.
+    /// Left out.
     Out,
 }
 
-/// Less than this of an item is no use to anybody.
+/// Items are not cut to less than this.
 const LEAST_CUT: Tokens = Tokens(32);
 
-/// What may not be given up, by name.
+/// Content that cannot be left out, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mandatory {
     /// The tool list.
     pub tools: Tokens,
     /// System prompt, memory, project, rules.
     pub l1: Tokens,
-    /// The user's words and the lines around them.
+    /// The user's message and the lines around it.
     pub l5: Tokens,
     /// The current step's directive.
     pub directive: Tokens,
     /// The open tool calls of the running turn.
     pub open_calls: Tokens,
-    /// What stands already and is not up for a decision now.
+    /// Content that is already in the prompt and not up for a decision.
     pub standing: Tokens,
-    /// Headings and the room that is kept free for seams. They do not count against the low-water mark.
+    /// Headings and room reserved for seams. They do not count against the low-water mark.
     pub frames: Tokens,
 }
 
 impl Mandatory {
-    /// All together.
+    /// The sum.
     pub fn total(&self) -> Tokens {
         self.tools + self.l1 + self.l5 + self.directive + self.open_calls + self.standing + self.frames
     }
 
-    /// What there is of it, with its sizes, the largest first.
+    /// The nonzero sizes, the largest first.
     fn parts(&self) -> String {
         let mut parts = [
             ("the message", self.l5),
@@ -143,7 +143,7 @@ impl Mandatory {
             ("list of tools", self.tools),
             ("instructions for this step", self.directive),
             ("tool calls without results", self.open_calls),
-            ("text that is in the prompt already", self.standing),
+            ("text already in the prompt", self.standing),
         ];
         parts.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
         let shown = parts.iter().filter(|(_, tokens)| *tokens > Tokens::ZERO);
@@ -151,21 +151,21 @@ impl Mandatory {
     }
 }
 
-/// What may not be given up does not fit.
+/// The content that cannot be left out exceeds the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the request does not fit, so nothing was sent: {} tokens cannot be left out ({}), and there is room for {budget}. Shorten the largest \
-     of these, or choose a model with a larger window",
+     of these, or give it more room",
     mandatory.total(), mandatory.parts()
 )]
 pub struct OverBudget {
-    /// What was asked to fit.
+    /// The sizes of that content.
     pub mandatory: Mandatory,
-    /// The room for it.
+    /// The budget.
     pub budget: Tokens,
 }
 
-/// Gives each candidate its share.
+/// Decides about each candidate.
 pub fn plan(budget: &Budget, mandatory: Mandatory, candidates: &[Candidate]) -> Result<Vec<Share>, OverBudget> {
     let mut used = mandatory.total();
     if used > budget.prompt {
@@ -271,7 +271,7 @@ mod tests {
     fn what_may_not_be_dropped_is_named() {
         let mandatory = Mandatory { l1: Tokens(90), l5: Tokens(20), ..Mandatory::default() };
         let error = plan(&budget(100), mandatory, &[]).unwrap_err().to_string();
-        assert!(error.contains("(system prompt and rules 90, the message 20)") && error.contains("room for 100"), "{error}");
+        assert!(error.contains("(system prompt and rules 90, the message 20)") && error.contains("budget of 100"), "{error}");
     }
 
     fn candidates() -> impl proptest::strategy::Strategy<Value = Vec<Candidate>> {

@@ -1,4 +1,4 @@
-//! The agent: the source of truth for what a session may hold.
+//! The agent: the rules, references and tools that its sessions may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,35 +7,35 @@ use serde_json::Value;
 
 use crate::item::{ItemId, Kind};
 
-/// How an item may come in, and, on a request, how it did.
+/// The include mode: how an item can come into a request, or how it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Include {
-    /// Joins every session when it is created.
+    /// Part of every session from its creation.
     Always,
-    /// Joins a session when the user says so.
+    /// Added to a session by the user.
     Manual,
-    /// Joins single requests, when the search chooses it.
+    /// Added to single requests by the search.
     Agent,
 }
 
-/// Whether the user is asked before a tool runs.
+/// Whether a tool needs approval before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// The user is asked.
+    /// Approval is required.
     Required,
-    /// It runs unasked.
+    /// The tool runs without approval.
     NotRequired,
 }
 
-/// A place in the order of items: 0 comes first, 999 last.
+/// The position in the order of items: 0 is first, 999 last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct Priority(u16);
 
 impl Priority {
-    /// Where nothing is said.
+    /// The default.
     pub const DEFAULT: Self = Self(500);
 
     /// The number.
@@ -60,7 +60,7 @@ impl TryFrom<u16> for Priority {
     type Error = String;
 
     fn try_from(number: u16) -> Result<Self, String> {
-        if number > 999 { Err(format!("a priority is a whole number from 0 to 999, not {number}")) } else { Ok(Self(number)) }
+        if number > 999 { Err(format!("a priority must be an integer from 0 to 999, not {number}")) } else { Ok(Self(number)) }
     }
 }
 
@@ -68,35 +68,35 @@ fn manual() -> Include {
     Include::Manual
 }
 
-/// A rule or a reference: a text under a name.
+/// A rule or a reference: a named text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Unique among its kind.
+    /// Its name, unique per kind.
     pub name: String,
-    /// What it is about; the search reads it.
+    /// A description for the search.
     #[serde(default)]
     pub description: Option<String>,
-    /// What the model is told.
+    /// The text for the model.
     pub text: String,
-    /// Its place in the order.
+    /// Its position in the order.
     #[serde(default)]
     pub priority: Priority,
-    /// How it may come in.
+    /// Its include mode.
     #[serde(default = "manual")]
     pub include: Include,
 }
 
-/// A tool server and what holds for its tools where they say nothing themselves.
+/// A tool server with defaults for its tools.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Unique.
+    /// Its name, unique per agent.
     pub name: String,
-    /// Default include mode of its tools.
+    /// The default include mode of its tools.
     #[serde(default)]
     pub include: Option<Include>,
-    /// Default permission of its tools.
+    /// The default permission of its tools.
     #[serde(default)]
     pub permission: Option<Permission>,
 }
@@ -105,23 +105,23 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// The server that runs it.
+    /// The name of its server.
     pub server: String,
-    /// Unique on its server.
+    /// Its name, unique per server.
     pub name: String,
-    /// What it is for.
+    /// Its description for the model.
     #[serde(default)]
     pub description: Option<String>,
-    /// JSON schema of its arguments.
+    /// The JSON schema of its arguments.
     #[serde(default, with = "crate::json::value")]
     pub schema: Value,
-    /// How it may come in; the server's where it is left out.
+    /// Its include mode, or `None` for the server's default.
     #[serde(default)]
     pub include: Option<Include>,
-    /// Whether the user is asked; the server's where it is left out.
+    /// Its permission, or `None` for the server's default.
     #[serde(default)]
     pub permission: Option<Permission>,
-    /// Whether it only reads. What it gives back is then no news for the session summary.
+    /// Whether it is read-only. Outputs of read-only tools are not listed in the session summary.
     #[serde(default)]
     pub read_only: bool,
 }
@@ -132,7 +132,7 @@ impl Tool {
         ItemId::tool(&self.server, &self.name)
     }
 
-    /// Its schema; that of no arguments where it has none.
+    /// The schema, or one without arguments if the tool has none.
     pub fn schema(&self) -> Value {
         match &self.schema {
             Value::Object(schema) if !schema.is_empty() => self.schema.clone(),
@@ -146,25 +146,25 @@ impl Tool {
     }
 }
 
-/// A project that joins L1.
+/// A project, which adds to L1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Project {
     /// Its instructions.
     pub system_prompt: Option<String>,
-    /// Its material; where there is none, there is no block for it.
+    /// Its context, if any.
     pub context: Option<String>,
 }
 
-/// Everything an agent brings.
+/// An agent: the starting point of every session.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agent {
-    /// What the model is and how it behaves.
+    /// The system prompt.
     pub system_prompt: String,
-    /// What the user asked to be remembered.
+    /// The user's memory.
     pub memory: Option<String>,
-    /// The project at work.
+    /// The session's project.
     pub project: Option<Project>,
     /// Rules.
     pub rules: Vec<Entry>,
@@ -176,31 +176,31 @@ pub struct Agent {
     pub tools: Vec<Tool>,
 }
 
-/// An agent that contradicts itself.
+/// An invalid agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentError {
-    /// Two items of one kind with one name.
-    #[error("{0} is defined twice; names are unique among their kind")]
+    /// Two items of one kind have the same name.
+    #[error("{0} is defined twice; names must be unique per kind")]
     Twice(String),
-    /// A name that is empty.
+    /// A name is empty.
     #[error("a {0} has an empty name")]
     Nameless(&'static str),
 }
 
-/// A catalog item that can stand in a session.
+/// An item of the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogued<'a> {
-    /// Its name.
+    /// Its ID.
     pub id: ItemId,
-    /// How it may come in, tool and server settings resolved.
+    /// Its include mode, with defaults applied.
     pub include: Include,
-    /// Its place in the order; tools have none of their own.
+    /// Its position in the order; tools have the default.
     pub priority: Priority,
-    /// The thing itself.
+    /// The rule, reference or tool.
     pub body: CatalogBody<'a>,
 }
 
-/// What a catalog item is.
+/// The body of a catalog item.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CatalogBody<'a> {
     /// A rule.
@@ -212,7 +212,7 @@ pub enum CatalogBody<'a> {
 }
 
 impl Agent {
-    /// Checks that names are there and unique.
+    /// Checks that names are present and unique.
     pub fn check(&self) -> Result<(), AgentError> {
         let mut seen = BTreeSet::new();
         for server in &self.servers {
@@ -239,7 +239,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Every item: references, rules, then tools; each by priority, then name (tools by server, then name).
+    /// All items: references, rules, then tools; each sorted by priority, then name (tools by server, then name).
     pub fn items(&self) -> Vec<Catalogued<'_>> {
         let references = self.references.iter().map(CatalogBody::Reference);
         let rules = self.rules.iter().map(CatalogBody::Rule);
@@ -254,7 +254,7 @@ impl Agent {
         items
     }
 
-    /// The item under `id`.
+    /// Finds an item by ID.
     pub fn find(&self, id: &ItemId) -> Option<Catalogued<'_>> {
         let named = |entry: &&Entry| entry.name == id.name();
         let body = match id.kind() {
@@ -266,7 +266,7 @@ impl Agent {
         body.map(|body| self.catalogued(body))
     }
 
-    /// Every item by its id, for looking up many.
+    /// All items by ID.
     pub fn by_id(&self) -> BTreeMap<ItemId, Catalogued<'_>> {
         self.items().into_iter().map(|item| (item.id.clone(), item)).collect()
     }
@@ -280,12 +280,12 @@ impl Agent {
         Catalogued { id, include, priority, body }
     }
 
-    /// A tool's include mode: its own, else its server's, else `always`.
+    /// A tool's include mode: its own, its server's, or `always`.
     pub fn tool_include(&self, tool: &Tool) -> Include {
         tool.include.or_else(|| self.server(&tool.server)?.include).unwrap_or(Include::Always)
     }
 
-    /// A tool's permission: its own, else its server's, else required.
+    /// A tool's permission: its own, its server's, or required.
     pub fn tool_permission(&self, tool: &Tool) -> Permission {
         tool.permission.or_else(|| self.server(&tool.server)?.permission).unwrap_or(Permission::Required)
     }
@@ -294,7 +294,7 @@ impl Agent {
         self.servers.iter().find(|server| server.name == name)
     }
 
-    /// The name each tool goes by on the wire: its own where no other server has it too, else `server_name`.
+    /// The names of the tools in requests: the tool's own name if it is unique, or `server_name`.
     pub fn wire_names(&self) -> BTreeMap<ItemId, String> {
         let mut holders: BTreeMap<&str, usize> = BTreeMap::new();
         for tool in &self.tools {

@@ -1,4 +1,4 @@
-//! The record of one request: what was in it, why, and the hashes that prove it.
+//! The record of one request: its contents, the reasons for them, and hashes.
 
 use std::borrow::Cow;
 
@@ -12,38 +12,38 @@ use crate::prompt::ToolPlan;
 use crate::select::Reason;
 use crate::tokens::Tokens;
 
-/// In which form an item stands in a request.
+/// The form of an item in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// Its text (cut where it was over its cap).
+    /// The full text, cut if it exceeds its limit.
     Full,
-    /// A line that says where its text stands.
+    /// A line that refers to the text elsewhere in the prompt.
     Reference,
-    /// A line in place of its text, with a pointer to it.
+    /// A one-line stub that says how to read the text.
     Stub,
-    /// What changed since the text above.
+    /// A diff to the text above.
     Diff,
-    /// The part of its text that a search found.
+    /// The passage that a search found.
     Passage,
 }
 
-/// How an item came into a request.
+/// Why an item is in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Inclusion {
-    /// The agent has it in every session.
+    /// The agent includes it in every session.
     Always,
-    /// A person chose it.
+    /// The user chose it.
     Manual,
-    /// A search chose it for this request.
+    /// The search chose it for this request.
     Agent,
-    /// A tool gave it back.
+    /// A tool returned it.
     Tool,
 }
 
 impl Inclusion {
-    /// The word on the record.
+    /// The name in stored data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Always => "always",
@@ -64,25 +64,25 @@ impl From<Include> for Inclusion {
     }
 }
 
-/// An item of a request.
+/// An item in a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ContextEntry {
-    /// Which.
+    /// The item's ID.
     pub item: ItemId,
-    /// How it came in.
+    /// Why it is included.
     pub include: Inclusion,
-    /// What the search gave it.
+    /// Its search score.
     pub score: Option<f64>,
-    /// Where it stands; `None` for a tool in the tool list.
+    /// Its layer; `None` for a tool in the tool list.
     #[serde(with = "layer_or_tools")]
     pub layer: Option<LayerId>,
-    /// How it stands there.
+    /// Its form.
     pub form: Form,
-    /// Its size there.
+    /// Its size in tokens.
     pub tokens: Tokens,
 }
 
-/// A layer by its name, or `TOOLS` where there is none.
+/// Serializes a layer by name, or `TOOLS` for `None`.
 mod layer_or_tools {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -102,29 +102,29 @@ mod layer_or_tools {
     }
 }
 
-/// A candidate that is not in a request.
+/// A candidate that is not in the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Which.
+    /// The item's ID.
     pub item: ItemId,
-    /// Why.
+    /// Why it was left out.
     pub reason: Reason,
-    /// What the search gave it.
+    /// Its search score.
     pub score: Option<f64>,
 }
 
-/// Something a person should know about a request.
+/// A remark about a request for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// A word to filter by: `capped`, `fold`, `orphan_result` …
+    /// The kind of remark, for filtering: `capped`, `fold`, `orphan_result` …
     pub kind: Cow<'static, str>,
-    /// The item it is about.
+    /// The item concerned.
     pub item: Option<ItemId>,
-    /// What happened.
+    /// The remark's text.
     pub text: String,
 }
 
-/// Why the prefix was rewritten: what began the epoch.
+/// Why the prompt was rewritten and a new epoch began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FoldReason {
@@ -132,34 +132,34 @@ pub enum FoldReason {
     Budget,
     /// The history would not fit its window.
     Window,
-    /// The user asked.
+    /// The user asked for a fold (compaction).
     Asked,
     /// The user removed an item.
     ItemRemoved,
-    /// The provider's cache is cold anyway.
+    /// The provider's cache has expired anyway.
     CacheCold,
-    /// The rent has reached what the fold costs.
+    /// The fold is cheaper than further cache reads: the rent has reached its cost.
     Pays,
     /// The user undid a fold.
     Undone,
     /// The system prompt, the memory or the project changed.
     AgentChanged,
-    /// A rule joined or left L1.
+    /// A rule was added to or removed from L1.
     RulesChanged,
-    /// A tool joined the list.
+    /// A tool was added to the list.
     ToolsChanged,
-    /// The session went on from an earlier turn.
+    /// The session was forked from an earlier turn.
     Forked,
-    /// Another model answers from here on.
+    /// The model changed.
     ModelChanged,
-    /// A summary by a template stands for older messages from here on.
+    /// A new summary replaces older messages.
     Managed,
-    /// The session has another layout from here on.
+    /// The layout changed.
     LayoutChanged,
 }
 
 impl FoldReason {
-    /// All of them.
+    /// All reasons.
     const ALL: [Self; 14] = [
         Self::Budget,
         Self::Window,
@@ -177,12 +177,12 @@ impl FoldReason {
         Self::LayoutChanged,
     ];
 
-    /// The reason that a word on the record stands for.
+    /// The reason with this name in stored data.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.as_str() == word)
     }
 
-    /// Whether the prompt was rewritten in order to be smaller. Else something else in it had to change, and the epoch began for that.
+    /// Whether the prompt was rewritten to save room. Otherwise its content had to change.
     pub fn is_for_room(self) -> bool {
         match self {
             Self::Budget | Self::Window | Self::Asked | Self::CacheCold | Self::Pays | Self::Managed => true,
@@ -197,7 +197,7 @@ impl FoldReason {
         }
     }
 
-    /// The word on the record.
+    /// The name in stored data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Budget => "budget",
@@ -218,7 +218,7 @@ impl FoldReason {
     }
 }
 
-/// A layer's hash and size, kept while it grows.
+/// A layer's hash and size, updated as it grows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LayerSum {
     hash: JoinedHash,
@@ -226,23 +226,23 @@ pub struct LayerSum {
 }
 
 impl LayerSum {
-    /// Adds one segment.
+    /// Adds a segment.
     pub fn push(&mut self, pieces: &[&str], tokens: Tokens) {
         self.hash.push_parts(pieces);
         self.tokens += tokens;
     }
 
-    /// Adds size that belongs to no segment: headings and joins.
+    /// Adds tokens of headings and joins, which belong to no segment.
     pub fn add_frame(&mut self, tokens: Tokens) {
         self.tokens += tokens;
     }
 
-    /// Its record now.
+    /// The layer's current record.
     pub fn record(&self) -> LayerRecord {
         LayerRecord { hash: self.hash.get(), tokens: self.tokens }
     }
 
-    /// Its size now.
+    /// The layer's current size.
     pub fn tokens(&self) -> Tokens {
         self.tokens
     }
@@ -251,47 +251,47 @@ impl LayerSum {
 /// A layer in an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerRecord {
-    /// Hash of its segments, joined by blank lines.
+    /// The hash of its segments, joined by blank lines.
     pub hash: Hash,
-    /// Its size, headings and joins included.
+    /// Its size in tokens, including headings and joins.
     pub tokens: Tokens,
 }
 
-/// The record of one request. The bytes are the session's messages at that time.
+/// The record of one request. Its bytes are in the session's messages.
 #[derive(Clone, Debug)]
 pub struct Envelope {
-    /// Which request of the session, from 0.
+    /// The number of the request in the session, from 0.
     pub index: usize,
-    /// Which turn, from 0.
+    /// The number of the turn, from 0.
     pub turn: usize,
-    /// Which epoch, from 0.
+    /// The number of the epoch, from 0.
     pub epoch: usize,
-    /// What began the epoch, on its first request.
+    /// Why the epoch began, on its first request.
     pub began: Option<FoldReason>,
-    /// L1 to L5.
+    /// The layers L1 to L5.
     pub layers: [LayerRecord; 5],
-    /// Hash over the layers' hashes.
+    /// The hash over the layers' hashes.
     pub combined: Hash,
-    /// The tools.
+    /// The tools of the request.
     pub tools: ToolPlan,
     /// The first unit of the history that is shown.
     pub cut: usize,
-    /// How many messages it has.
+    /// The number of messages.
     pub messages: usize,
-    /// How many of them the next turn begins with if nothing changes.
+    /// The number of messages that the next turn shares if nothing changes.
     pub settled: usize,
-    /// The whole size.
+    /// The size of the whole request in tokens.
     pub tokens: Tokens,
-    /// This turn's items. What stands from earlier turns is listed by the session on demand.
+    /// The items of this turn. The session lists items of earlier turns on demand.
     pub turn_context: Vec<ContextEntry>,
-    /// What did not come in.
+    /// The items that were left out.
     pub left_out: Vec<LeftOut>,
-    /// What a person should know.
+    /// Remarks for the user.
     pub notes: Vec<Note>,
 }
 
 impl Envelope {
-    /// Hash over the layers' hashes.
+    /// The hash over the layers' hashes.
     pub fn combine(layers: &[LayerRecord; 5]) -> Hash {
         let mut combined = JoinedHash::default();
         for layer in layers {

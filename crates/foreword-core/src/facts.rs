@@ -1,7 +1,7 @@
-//! Facts: the exact things in a text that a summary must not lose. A path with one letter wrong is no path.
+//! Facts: the exact things in a text that a summary must not lose, such as file paths.
 //!
-//! They are told by their shape alone, in one pass, so that the same text has the same facts everywhere and no text is slow: file
-//! paths, URLs, numbers with their units, identifiers and dates; and, by a few words, sentences that state a goal, a decision or an open question.
+//! They are recognized by their form in one pass, so the result does not depend on context: file paths, URLs, numbers with units,
+//! identifiers and dates; and, by key phrases, sentences with a goal, a decision or an open question.
 
 mod shape;
 mod statement;
@@ -16,11 +16,11 @@ pub use statement::{Statement, closing_question, statements};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
-    /// What the user asked to be kept.
+    /// A pinned text.
     Pinned,
     /// What the user is after.
     Goal,
-    /// What nobody has answered yet.
+    /// An open question.
     Question,
     /// What was decided.
     Decision,
@@ -63,14 +63,14 @@ impl FactKind {
 pub struct Fact {
     /// What it is.
     pub kind: FactKind,
-    /// As it stands in the text.
+    /// The fact as written in the text.
     pub text: String,
 }
 
 /// Longer ones are no facts but data.
 const MAX_CHARS: usize = 160;
 
-/// More than so many of one text are not told apart: it is data.
+/// The largest number of facts in one text; longer lists are data.
 const MOST: usize = 256;
 
 /// The exact things in a text, in order, each once.
@@ -147,7 +147,7 @@ impl Saying {
     }
 }
 
-/// Whether `part` stands in `text` and not inside a longer word.
+/// Whether `part` occurs in `text` as a whole word.
 fn whole(text: &str, part: &str) -> bool {
     text.match_indices(part).any(|(at, _)| {
         let before = text[..at].chars().next_back().is_some_and(char::is_alphanumeric);

@@ -1,4 +1,4 @@
-//! Content hashes: how a Version, a segment, a layer and an envelope are told apart.
+//! Content hashes of Versions, segments, layers and envelopes.
 
 use std::fmt;
 
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Hash {
     }
 }
 
-/// A hash over parts joined by a blank line, kept while parts are added: adding one costs its own length only.
+/// A hash over parts joined by blank lines, computed incrementally.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JoinedHash {
     #[serde(with = "state")]

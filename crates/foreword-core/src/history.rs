@@ -1,7 +1,7 @@
-//! History: what was said, in units that are kept or left whole.
+//! The history: past messages in units that are kept or removed as a whole.
 //!
-//! The raw history is never rewritten. What a request shows of it is a cut (the unit it begins with) and a line before which
-//! tool outputs are stubs; both move only forward, and only where a layout allows.
+//! The raw history is never rewritten. A request shows the part after a cut, with tool outputs before another point replaced by
+//! stubs. Both positions only move forward, and only if the layout allows it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -15,17 +15,17 @@ use crate::plan::Plan;
 use crate::text::output::cap;
 use crate::tokens::{Tokenizer, Tokens};
 
-/// The lasting name of a message: which input brought it, from 0. `m12`, or `m0.3` for a line of a conversation that was had elsewhere.
+/// The stable ID of a message: the number of its input, from 0. `m12`, or `m0.3` for line 3 of an imported conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {
-    /// The input.
+    /// The number of the input.
     pub input: u64,
-    /// Which of its messages.
+    /// The message within the input.
     pub line: u32,
 }
 
 impl MessageId {
-    /// The message of an input that brings one.
+    /// The ID of the message that an input adds.
     pub fn of_input(input: u64) -> Self {
         Self { input, line: 0 }
     }
@@ -40,7 +40,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// A text that names no message.
+/// A text that is not a message ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a message: expected one like m12")]
 pub struct NotAMessageId(String);
@@ -68,45 +68,48 @@ impl<'de> Deserialize<'de> for MessageId {
     }
 }
 
-/// A tool's output in the two forms it can be sent in.
+/// A tool output in both forms.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Output {
-    /// As it came, reduced and capped.
+    /// The full form, reduced and capped.
     pub full: Arc<Message>,
-    /// One line that says where to find it.
+    /// The stub: one line that says how to read the output.
     pub stub: Arc<Message>,
-    /// Its place among all outputs of the session.
+    /// Its number among all outputs of the session.
     pub sequence: usize,
+    /// Whether the last fold left it whole: what a stub would save is less than what rewriting all behind it costs.
+    pub spared: bool,
 }
 
 impl Output {
-    /// The form to send when outputs before `stubs_before` are stubs. A stub that saves nothing is not used.
+    /// The form to send if outputs before `stubs_before` are stubs. A stub that saves nothing is not used.
     pub fn message(&self, stubs_before: usize) -> &Arc<Message> {
-        if self.sequence < stubs_before && self.saving() > Tokens::ZERO { &self.stub } else { &self.full }
+        let is_stub = self.sequence < stubs_before && !self.spared && self.saving() > Tokens::ZERO;
+        if is_stub { &self.stub } else { &self.full }
     }
 
-    /// What a stub saves.
+    /// The number of tokens that the stub saves.
     pub fn saving(&self) -> Tokens {
         self.full.tokens() - self.stub.tokens()
     }
 }
 
-/// A part of the history that is kept or left as a whole.
+/// A part of the history that is kept or removed as a whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// What the user typed, without the context that was attached.
+    /// A user message, without its attached context.
     User(Arc<Message>),
-    /// What the model said.
+    /// A model reply.
     Said(Arc<Message>),
-    /// Calls with their results.
+    /// Tool calls with their results.
     Calls(Arc<Message>, Vec<Output>),
-    /// What the engine told the model after results; it is of no use once the run is over.
+    /// An engine message after results, which is useless once the turn is over.
     Engine(Arc<Message>),
 }
 
 impl Unit {
-    /// Its messages.
+    /// The messages of the unit.
     pub fn messages(&self, stubs_before: usize) -> Vec<Arc<Message>> {
         match self {
             Self::User(message) | Self::Said(message) | Self::Engine(message) => vec![Arc::clone(message)],
@@ -117,32 +120,32 @@ impl Unit {
         }
     }
 
-    /// Its size.
+    /// Its size in tokens.
     pub fn tokens(&self, stubs_before: usize) -> Tokens {
         self.messages(stubs_before).iter().map(|message| message.tokens()).sum()
     }
 }
 
-/// The raw history and what is open in it.
+/// The raw history and the state of the running turn.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct History {
     /// All units, oldest first.
     pub units: Vec<Unit>,
-    /// The message each unit begins with.
+    /// The ID of each unit's first message.
     pub ids: Vec<MessageId>,
-    /// The user unit of the running turn.
+    /// The user message of the running turn.
     pub current_user: Option<usize>,
-    /// Calls that wait for results, with the assistant message that made them.
+    /// Open calls, with the assistant message that made them.
     pub open: Option<(Arc<Message>, OpenCalls)>,
-    /// The message that made them.
+    /// The ID of that message.
     pub open_id: MessageId,
-    /// All call ids so far.
+    /// All call IDs so far.
     pub used_ids: BTreeSet<String>,
-    /// How many tool outputs there were.
+    /// The number of tool outputs so far.
     pub outputs: usize,
-    /// What the engine says after the next results.
+    /// The engine's directive to send after the next results.
     pub directive: Option<String>,
-    /// The plan at work, and the unit whose call brought it.
+    /// The current plan, and the unit of the call that submitted it.
     pub plan: Option<(Plan, usize)>,
     /// Whether a reply now would answer the last request as it was sent.
     pub answerable: bool,
@@ -150,18 +153,28 @@ pub struct History {
     pub bare: usize,
 }
 
-/// The part of the history a request shows.
+/// The part of the history that a request shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
-    /// The first unit.
+    /// The first shown unit.
     pub cut: usize,
     /// Outputs before this one are stubs.
     pub stubs_before: usize,
-    /// Whether there was no room even for a summary of what is not shown.
+    /// Whether there was no room even for a summary.
     pub no_summary: bool,
 }
 
 impl History {
+    /// All outputs.
+    pub fn all_outputs(&self) -> impl Iterator<Item = &Output> {
+        self.units.iter().filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten()
+    }
+
+    /// All outputs, to be changed.
+    pub fn all_outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
+        self.units.iter_mut().filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten()
+    }
+
     /// Where the run that is `back` runs before the end begins, not counting a running turn.
     pub fn runs_back(&self, back: usize) -> usize {
         let end = self.current_user.unwrap_or(self.units.len());
@@ -169,7 +182,7 @@ impl History {
         if back == 0 { end } else { starts.nth(back - 1).unwrap_or(0) }
     }
 
-    /// The first unit of the newest ones that fit a window; the running turn's newest calls always do.
+    /// The first unit of the newest ones that fit a window. The newest calls of the running turn are always included.
     pub fn window_cut(&self, messages: usize, chars: usize, message_chars: usize) -> usize {
         let newest = self.units.len().saturating_sub(1);
         let size = |unit: &Unit| {
@@ -199,7 +212,7 @@ impl History {
         cut
     }
 
-    /// The messages of a past unit, held to a size each.
+    /// The messages of a past unit, each cut to a size.
     pub fn past_messages(
         &self,
         at: usize,
@@ -219,12 +232,12 @@ impl History {
     }
 }
 
-/// A window of very few messages has none to spare for a summary.
+/// Whether the window has room for a summary message.
 fn window_has_summary(messages: usize) -> bool {
     messages > 3
 }
 
-/// What a message counts for in a window.
+/// The size of a message in a window, in characters.
 pub(crate) fn window_chars(message: &Message) -> usize {
     let calls: usize = message.calls.iter().map(|call| crate::json::to_string(&call.arguments).len() + call.name.len()).sum();
     message.content().chars().count() + calls

@@ -1,11 +1,11 @@
-//! How many tokens an image takes: each provider has a rule of its own, by the image's width and height.
+//! The token cost of images: each provider has its own rule, based on width and height.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Image;
 use crate::tokens::Tokens;
 
-/// What is counted where the rule or the size of an image is not known.
+/// The estimate if the rule or the image's size is unknown.
 const UNKNOWN: Tokens = Tokens(1100);
 
 /// A provider's rule.
@@ -14,7 +14,7 @@ const UNKNOWN: Tokens = Tokens(1100);
 pub enum ImageTokens {
     /// The model takes no images.
     None,
-    /// So many for every image.
+    /// The same number for every image.
     Flat(u64),
     /// By the number of squares that cover the image. A larger image is scaled down to the most squares.
     Patches {
@@ -44,7 +44,7 @@ impl Default for ImageTokens {
 }
 
 impl ImageTokens {
-    /// What an image takes; none where the model takes no images.
+    /// The token cost of an image; `None` if the model does not support images.
     pub fn of(self, image: &Image) -> Option<Tokens> {
         let sized = |count: &dyn Fn(u32, u32) -> u64| {
             let known = image.pixels.filter(|(width, height)| *width > 0 && *height > 0);

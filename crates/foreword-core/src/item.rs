@@ -1,4 +1,4 @@
-//! Items: addressable pieces of context, their names and their Versions.
+//! Items: pieces of context that can be in a prompt, with their stable IDs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hash::Hash;
 
-/// What an Item is. The word in front of the colon of its [`ItemId`].
+/// The kind of an item: the part of its [`ItemId`] before the colon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A rule of the agent.
@@ -19,19 +19,19 @@ pub enum Kind {
     Tool,
     /// A note of the vault.
     Note,
-    /// A range of lines of a note.
+    /// A range of lines in a note.
     Selection,
-    /// A fetched page.
+    /// A fetched web page.
     Url,
-    /// A query block of a note, with its result.
+    /// A query block of a note with its result.
     Query,
-    /// An image of a note.
+    /// An image in a note.
     Image,
-    /// What the user asked to be remembered.
+    /// The user's memory.
     Memory,
     /// A project's prompt or context.
     Project,
-    /// What a tool gave back.
+    /// The output of a tool.
     Output,
 }
 
@@ -50,13 +50,13 @@ const KINDS: [(Kind, &str); 11] = [
 ];
 
 impl Kind {
-    /// The word in an [`ItemId`].
+    /// The kind's name in an [`ItemId`].
     pub fn as_str(self) -> &'static str {
         KINDS[self as usize].1
     }
 }
 
-/// The stable name of an Item: a kind and a path, URL or name; never a time or a counter.
+/// The stable ID of an item: its kind and a path, URL or name. Never a time or a counter.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId {
     kind: Kind,
@@ -64,7 +64,7 @@ pub struct ItemId {
 }
 
 impl ItemId {
-    /// An id from its two parts.
+    /// Creates an ID from a kind and a name.
     pub fn new(kind: Kind, name: impl AsRef<str>) -> Self {
         Self { kind, name: Arc::from(name.as_ref()) }
     }
@@ -84,7 +84,7 @@ impl ItemId {
         Self::new(Kind::Selection, format!("{path}#L{first}-L{last}"))
     }
 
-    /// `query:path#<hash8>`, by the hash of the query's text.
+    /// `query:path#<hash8>`, with the hash of the query's text.
     pub fn query(path: &str, query: &str) -> Self {
         Self::new(Kind::Query, format!("{path}#{}", Hash::of(query).short()))
     }
@@ -99,12 +99,12 @@ impl ItemId {
         Self::new(Kind::Output, hash.to_string())
     }
 
-    /// What it is.
+    /// The item's kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its path, URL or name: the id without the kind. This is how a prompt refers to it.
+    /// The item's path, URL or name. Prompts refer to the item by this name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -122,7 +122,7 @@ impl fmt::Debug for ItemId {
     }
 }
 
-/// A text that is not an [`ItemId`].
+/// A text that is not a valid [`ItemId`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not an item id: expected `kind:name` with kind one of rule, reference, tool, note, selection, url, query, image, memory, project, output"

@@ -99,7 +99,7 @@ pub fn write_escaped(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&bytes[copied..]);
 }
 
-/// How a value is put on record: as it is in formats that tell types apart, else as its JSON text.
+/// Serializes a value directly in self-describing formats, otherwise as JSON text.
 pub mod value {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
     use serde_json::Value;

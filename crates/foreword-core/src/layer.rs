@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Which layer a piece of a request belongs to, from the most stable to the most volatile.
+/// The layers of a request, from the most stable to the most volatile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LayerId {
-    /// System prompt, user memory, project prompt and context, session rules.
+    /// L1: system prompt, memory, project prompt and context, rules.
     L1,
-    /// The context library.
+    /// L2: the context library.
     L2,
-    /// This turn's context.
+    /// L3: context of this turn.
     L3,
-    /// History.
+    /// L4: the history (earlier messages).
     L4,
-    /// The user's words.
+    /// L5: the user's message.
     L5,
 }
 
 impl LayerId {
-    /// All of them, in order.
+    /// All layers, in order.
     pub const ALL: [Self; 5] = [Self::L1, Self::L2, Self::L3, Self::L4, Self::L5];
 
-    /// The name on the record.
+    /// The name in stored data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::L1 => "L1_SYSTEM",
@@ -32,7 +32,7 @@ impl LayerId {
         }
     }
 
-    /// Its place in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

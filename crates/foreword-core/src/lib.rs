@@ -1,6 +1,7 @@
-//! Which context a request carries, where it stands, and how much room it gets.
+//! The core of the context engine: which context a request contains, where it is placed, and how much room it gets.
 //!
-//! Steps 2 to 5 of a turn: items go in, an envelope comes out. No IO, no clock, no randomness, no async, no global state.
+//! Steps 2 to 5 of a turn: items go in, an [`envelope::Envelope`] comes out. No IO, no clock, no randomness, no async and no global
+//! state.
 
 pub mod budget;
 pub mod catalog;

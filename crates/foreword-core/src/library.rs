@@ -1,4 +1,4 @@
-//! The library: every Version that stands in the prompt of this epoch, in order of first appearance.
+//! The library: all Versions in the prompt of the current epoch, in order of first appearance.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::item::ItemId;
 use crate::tokens::Tokens;
 use crate::version::Version;
 
-/// Where a Version's text stands.
+/// The location of a Version's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -26,7 +26,7 @@ pub enum Place {
 pub struct Standing {
     /// Which.
     pub version: Arc<Version>,
-    /// The text it stands as.
+    /// The text as rendered.
     pub block: Arc<str>,
     /// Its size.
     pub tokens: Tokens,

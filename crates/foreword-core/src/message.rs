@@ -1,4 +1,4 @@
-//! Messages in no provider's dialect. Every byte of one belongs to a [`Piece`] that says where it came from.
+//! Provider-neutral messages. Every byte belongs to a [`Piece`] that names its origin.
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -12,22 +12,22 @@ use crate::item::ItemId;
 use crate::layer::LayerId;
 use crate::tokens::Tokens;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The agent's maker.
+    /// The system prompt.
     System,
-    /// The user, and the engine where it speaks to the model.
+    /// The user, or the engine speaking to the model.
     User,
     /// The model.
     Assistant,
-    /// A tool, answering one call.
+    /// A tool result.
     Tool,
 }
 
 impl Role {
-    /// The word on the record.
+    /// The name in stored data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -38,20 +38,20 @@ impl Role {
     }
 }
 
-/// Where a piece of text came from.
+/// The origin of a piece of text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// An item's rendered text, or a line that refers to it.
+    /// An item's text, or a line that refers to it.
     Item(ItemId),
-    /// Written by the engine; the word says what it is: `heading`, `join`, `directive`, `notice`, `summary`, `placeholder` …
+    /// Text of the engine, by kind: `heading`, `join`, `directive`, `notice`, `summary`, `placeholder` …
     Engine(&'static str),
-    /// Typed by the user.
+    /// Text of the user.
     User,
-    /// Answered by the model.
+    /// Text of the model.
     Model,
 }
 
-/// The words of [`Origin::Engine`].
+/// The kinds of [`Origin::Engine`].
 const ENGINE_WORDS: [&str; 11] = [
     "action_prompt",
     "directive",
@@ -99,67 +99,67 @@ impl<'de> Deserialize<'de> for Origin {
     }
 }
 
-/// A stretch of a message's text with one origin.
+/// A part of a message's text with a single origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
-    /// The layer it counts to.
+    /// The layer that it counts toward.
     pub layer: LayerId,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
-    /// Its bytes.
+    /// Its text.
     pub text: Arc<str>,
-    /// Its size.
+    /// Its size in tokens.
     pub tokens: Tokens,
 }
 
-/// A call of a tool by the model.
+/// A tool call of the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Unique in the conversation.
+    /// Its ID, unique in the conversation.
     pub id: String,
-    /// The name the model used.
+    /// The tool's name, as the model wrote it.
     pub name: String,
-    /// A JSON value, an object unless the model erred.
+    /// The arguments: a JSON object, unless the model made an error.
     #[serde(with = "crate::json::value")]
     pub arguments: Value,
 }
 
-/// An image that goes with a user message.
+/// An image in a user message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// `image:` and its path.
     pub id: ItemId,
-    /// For example `image/png`.
+    /// Its media type, for example `image/png`.
     pub media_type: String,
-    /// Base64.
+    /// Its data in base64.
     pub data: Arc<str>,
-    /// Width and height, where they are known: providers charge by them.
+    /// Its width and height if known; providers charge by them.
     #[serde(default)]
     pub pixels: Option<(u32, u32)>,
 }
 
-/// What only the model's provider can read of a reply, and wants back as it was: a signed thought, a reasoning item, a signature. All of a
-/// message's are sent back, or none.
+/// A block that only the provider can read and wants back unchanged: a signed thought, a reasoning item, a signature. Either all
+/// blocks of a message are sent back, or none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opaque {
-    /// Who made it: the dialect and the model. Nobody else is sent it.
+    /// Its author: the dialect and the model. It is sent to no other model.
     pub from: String,
-    /// Where it belongs.
+    /// Its position in the message.
     pub at: Slot,
     /// The provider's own JSON.
     #[serde(with = "crate::json::value")]
     pub json: Value,
 }
 
-/// Where in its message an opaque block belongs.
+/// The position of an opaque block in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
-    /// A block of its own, in front of everything.
+    /// Before all other blocks.
     BeforeText,
-    /// A block of its own, in front of a call.
+    /// Before a call.
     BeforeCall(usize),
-    /// A block of its own, behind everything.
+    /// After all other blocks.
     End,
     /// Fields of a call.
     OfCall(usize),
@@ -167,25 +167,25 @@ pub enum Slot {
     OfMessage,
 }
 
-/// One message. It never changes once made; requests share it.
+/// A message. Messages are immutable and shared between requests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// Its text, in order.
+    /// The text, in order.
     pub pieces: Vec<Piece>,
-    /// Images, of a user message.
+    /// The images of a user message.
     pub images: Vec<Image>,
-    /// Calls, of an assistant message.
+    /// The tool calls of an assistant message.
     pub calls: Vec<ToolCall>,
-    /// The call it answers, of a tool message.
+    /// The ID of the call that a tool message answers.
     pub answers: Option<String>,
-    /// Size of what is not in `pieces`: calls, images and opaque blocks.
+    /// The size of calls, images and opaque blocks, in tokens.
     pub extra_tokens: Tokens,
-    /// For the provider alone, of an assistant message.
+    /// The opaque blocks of an assistant message.
     #[serde(default)]
     pub opaque: Vec<Opaque>,
-    /// Whether the call failed, of a tool message.
+    /// Whether the call of a tool message failed.
     #[serde(default)]
     pub failed: bool,
 }
@@ -214,7 +214,7 @@ impl Serialize for Message {
 }
 
 impl Message {
-    /// A message of text alone.
+    /// A message with text only.
     pub fn text(role: Role, pieces: Vec<Piece>) -> Self {
         Self {
             role,
@@ -228,7 +228,7 @@ impl Message {
         }
     }
 
-    /// Its text in one string.
+    /// The whole text.
     pub fn content(&self) -> Cow<'_, str> {
         match self.pieces.as_slice() {
             [] => Cow::Borrowed(""),
@@ -237,24 +237,24 @@ impl Message {
         }
     }
 
-    /// Whether it goes out as the same bytes as another, whatever the layers were.
+    /// Whether it has the same bytes as another message in a request.
     pub fn says_the_same(&self, other: &Self) -> bool {
         let words = |message: &Self| (message.role, message.failed, message.answers.clone(), message.content().into_owned());
         let same = |other: &Self| self.calls == other.calls && self.images == other.images && self.opaque == other.opaque;
         std::ptr::eq(self, other) || (words(self) == words(other) && same(other))
     }
 
-    /// Its whole size.
+    /// Its size in tokens.
     pub fn tokens(&self) -> Tokens {
         self.pieces.iter().map(|piece| piece.tokens).sum::<Tokens>() + self.extra_tokens
     }
 
-    /// Length of its text in bytes.
+    /// The length of its text in bytes.
     pub fn len(&self) -> usize {
         self.pieces.iter().map(|piece| piece.text.len()).sum()
     }
 
-    /// Whether it says nothing at all.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0 && self.images.is_empty() && self.calls.is_empty()
     }

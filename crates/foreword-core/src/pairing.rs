@@ -1,7 +1,7 @@
-//! Pairing: every tool call is followed directly by exactly its results.
+//! Pairing: every tool call is directly followed by its result.
 //!
-//! A group of calls is held back until each call has its result, so that what leaves is always whole. Results nobody asked for
-//! and results that come twice are reported and never sent.
+//! A group of calls is held back until each call has its result, so requests are always complete. Unknown and duplicate results are
+//! reported and never sent.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -9,58 +9,58 @@ use std::sync::Arc;
 
 use crate::message::{Message, Role, ToolCall};
 
-/// The result of a call that the user stopped.
+/// The result of a call that was interrupted.
 pub const INTERRUPTED: &str = "Operation interrupted by user";
 
-/// A call that waits for its result.
+/// A call without a result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
     call: ToolCall,
-    /// The id as the model gave it; several calls may share it.
+    /// The ID as the model gave it; several calls may share it.
     given: String,
     output: Option<CallOutput>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallOutput {
-    /// What it gave back.
+    /// The output.
     pub text: String,
-    /// Whether it failed.
+    /// Whether the call failed.
     pub failed: bool,
 }
 
 impl CallOutput {
-    /// Of a call that did what it should.
+    /// The result of a successful call.
     pub fn done(text: impl Into<String>) -> Self {
         Self { text: text.into(), failed: false }
     }
 
-    /// Of one that did not.
+    /// The result of a failed call.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { text: text.into(), failed: true }
     }
 }
 
-/// The calls of one assistant message, until all are answered.
+/// The calls of one assistant message, until all have results.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OpenCalls {
     waiting: Vec<Waiting>,
 }
 
-/// What became of a result.
+/// The outcome of adding a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Taken; others are still missing.
+    /// Added; other results are missing.
     Taken,
-    /// Taken, and it was the last one.
+    /// Added; all calls have results.
     Complete,
-    /// No open call has this id.
+    /// There is no open call with this ID.
     Unasked,
 }
 
 impl OpenCalls {
-    /// Opens a group. Ids that were used before are made unique; `used` remembers all.
+    /// Opens a group of calls. Duplicate IDs are made unique; `used` contains all IDs.
     pub fn new(calls: &[ToolCall], used: &mut BTreeSet<String>) -> Self {
         let waiting = calls.iter().map(|call| {
             let mut call = call.clone();
@@ -75,12 +75,12 @@ impl OpenCalls {
         Self { waiting: waiting.collect() }
     }
 
-    /// The calls, ids unique.
+    /// The calls, with unique IDs.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.waiting.iter().map(|waiting| &waiting.call)
     }
 
-    /// Takes a result for the first open call with this id.
+    /// Adds a result to the first open call with this ID.
     pub fn answer(&mut self, id: &str, output: CallOutput) -> Answer {
         match self.waiting.iter_mut().find(|waiting| waiting.given == id && waiting.output.is_none()) {
             None => Answer::Unasked,
@@ -91,13 +91,13 @@ impl OpenCalls {
         }
     }
 
-    /// Whether a call of that name is open, and its id as given.
+    /// The ID, as given, of an open call of the tool `name`.
     pub fn open_call(&self, name: &str) -> Option<&str> {
         let mut open = self.waiting.iter().filter(|waiting| waiting.output.is_none());
         open.find(|waiting| waiting.call.name == name).map(|waiting| waiting.given.as_str())
     }
 
-    /// The last open call, and its id as given.
+    /// The ID, as given, of the last open call.
     pub fn last_open(&self) -> Option<&str> {
         self.waiting.iter().rev().find(|waiting| waiting.output.is_none()).map(|waiting| waiting.given.as_str())
     }
@@ -107,28 +107,28 @@ impl OpenCalls {
         self.waiting.iter().all(|waiting| waiting.output.is_some())
     }
 
-    /// The calls with their results, in the order of the calls; the placeholder for those that have none.
+    /// The calls with their results, in order, with a placeholder for missing ones.
     pub fn close(self) -> Vec<(ToolCall, CallOutput)> {
         let output = |waiting: Waiting| (waiting.call, waiting.output.unwrap_or_else(|| CallOutput::failed(INTERRUPTED)));
         self.waiting.into_iter().map(output).collect()
     }
 }
 
-/// A break of the pairing rule.
+/// A violation of the pairing rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unpaired {
-    /// A call without its result directly behind it.
+    /// A call without a result directly after it.
     #[error("message {0}: call {1:?} is not answered directly behind it")]
     Dangling(usize, String),
-    /// A result without its call.
+    /// A result without a call.
     #[error("message {0}: a result for {1:?}, which was not asked for or is answered already")]
     Orphan(usize, String),
-    /// An id used by two calls.
+    /// An ID that is used by two calls.
     #[error("message {0}: call id {1:?} is used twice")]
     Reused(usize, String),
 }
 
-/// Checks the rule over a whole request.
+/// Checks the pairing of a whole request.
 pub fn check(messages: &[Arc<Message>]) -> Result<(), Unpaired> {
     let mut used = BTreeSet::new();
     let mut open: Vec<&str> = Vec::new();

@@ -1,4 +1,4 @@
-//! Passages: parts of notes that a search found, and where they stand in the text that it gave back.
+//! Passages: parts of notes that a search found, with their positions in the search output.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Passage {
     pub heading: String,
     /// How well it fits the question, from 0 to 1.
     pub score: f64,
-    /// Where its block begins in the text that the search gave back, in bytes.
+    /// The start of its block in the search output, in bytes.
     pub start: usize,
     /// Where its block ends.
     pub end: usize,
@@ -27,7 +27,7 @@ pub struct Passage {
 }
 
 impl Passage {
-    /// Its block in the text that the search gave back.
+    /// Its block in the search output.
     pub fn block<'a>(&self, text: &'a str) -> &'a str {
         text.get(self.start..self.end).unwrap_or_default()
     }

@@ -1,17 +1,17 @@
-//! Plans: steps the model hands over, kept by the engine and never spoken in another role.
+//! Plans: lists of steps that the model submits and the engine tracks.
 //!
-//! A step's words stay in the call the model made. The engine only says which step is on, so a plan cannot give its author the
-//! authority of a user.
+//! The text of the steps stays in the model's call. The engine only names the current step, so a plan never gains the authority of
+//! a user message.
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of a plan.
+/// The limits of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanLimits {
-    /// Most steps.
+    /// The largest number of steps.
     pub steps: usize,
-    /// Most characters a step.
+    /// The largest size of a step, in characters.
     pub step_chars: usize,
 }
 
@@ -21,41 +21,41 @@ impl Default for PlanLimits {
     }
 }
 
-/// Why a plan is not taken, in words the model can act on.
+/// Why a plan is refused, worded for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanRefused {
-    /// No steps.
+    /// The plan has no steps.
     #[error("The plan was refused: it has no steps. Call plan again with at least one step.")]
     Empty,
-    /// Too many.
+    /// The plan has too many steps.
     #[error("The plan was refused: it has {found} steps, at most {limit} are allowed. Call plan again with fewer steps.")]
     TooManySteps {
-        /// In the plan.
+        /// The number of steps.
         found: usize,
-        /// Allowed.
+        /// The limit.
         limit: usize,
     },
-    /// Too long.
+    /// A step is too long.
     #[error(
         "The plan was refused: step {step} has {found} characters, at most {limit} are allowed. Call plan again with shorter steps."
     )]
     StepTooLong {
-        /// Which, from 1.
+        /// The step, from 1.
         step: usize,
-        /// In the step.
+        /// Its number of characters.
         found: usize,
-        /// Allowed.
+        /// The limit.
         limit: usize,
     },
-    /// Nothing in it.
+    /// A step is empty.
     #[error("The plan was refused: step {step} is empty. Call plan again without it.")]
     EmptyStep {
-        /// Which, from 1.
+        /// The step, from 1.
         step: usize,
     },
 }
 
-/// A plan that was taken, and the step it is on.
+/// An accepted plan and its current step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     steps: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Takes a plan that keeps to the limits.
+    /// Checks the limits and creates a plan.
     pub fn new(steps: &[String], limits: PlanLimits) -> Result<Self, PlanRefused> {
         if steps.is_empty() {
             return Err(PlanRefused::Empty);
@@ -83,17 +83,17 @@ impl Plan {
         Ok(Self { steps: steps.to_vec(), current: 0 })
     }
 
-    /// All steps, as the model wrote them.
+    /// All steps as the model wrote them.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
 
-    /// The current step, from 1, and how many there are.
+    /// The current step, from 1, and the number of steps.
     pub fn position(&self) -> (usize, usize) {
         (self.current + 1, self.steps.len())
     }
 
-    /// What the engine tells the model about the current step.
+    /// The engine's directive for the current step.
     pub fn directive(&self) -> String {
         let (step, of) = self.position();
         format!(
@@ -102,12 +102,12 @@ impl Plan {
         )
     }
 
-    /// The result the engine gives to the call that brought the plan.
+    /// The result of the call that submitted the plan.
     pub fn accepted(&self) -> String {
         format!("Plan accepted: {} {}.", self.steps.len(), if self.steps.len() == 1 { "step" } else { "steps" })
     }
 
-    /// Ends the current step. Gives back the plan with its next one, or none after the last.
+    /// Moves to the next step; `None` after the last one.
     #[must_use]
     pub fn advance(mut self) -> Option<Self> {
         self.current += 1;
@@ -115,7 +115,7 @@ impl Plan {
     }
 }
 
-/// What the engine says once when the model answers with words alone where it should act.
+/// The engine's reminder if the model replies with text instead of a tool call.
 pub const ACTION_PROMPT: &str = "Continue with the current step by calling a tool, or call task_complete if it is done.";
 
 #[cfg(test)]

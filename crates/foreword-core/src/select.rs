@@ -1,39 +1,41 @@
-//! Which of the `agent`-mode items one request gets, by the scores the search gave them.
+//! Selects `agent`-mode items for a request by their search scores.
 
 use serde::{Deserialize, Serialize};
 
 use crate::item::ItemId;
 use crate::tokens::Tokens;
 
-/// How items are chosen from their scores.
+/// The selection strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
-    /// The best `top_k` chunks first, then the best per item.
+    /// The best `top_k` chunks, then the best chunk per item.
     Semantic,
-    /// The best chunk per item first, then the best `top_k` items; nothing below the floor.
+    /// The best chunk per item, then the best `top_k` items; none below the floor.
     #[default]
     Hybrid,
+    /// The same, where scores come from words alone.
+    Keyword,
 }
 
-/// The room that one more item is worth.
+/// The minimum room for each further item.
 const ITEM_TOKENS: u64 = 256;
-/// The room that one more match is worth.
+/// The minimum room for each further match.
 const MATCH_TOKENS: u64 = 64;
 
-/// Settings of the choice.
+/// Selection settings.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Select {
-    /// How.
+    /// The strategy.
     pub strategy: Strategy,
-    /// How many matches are looked at.
+    /// The number of matches to consider.
     pub top_k: usize,
-    /// How many items are wanted.
+    /// The number of items to select.
     pub top_n: usize,
-    /// Items with at least this score come in even beyond `top_n`.
+    /// Items with at least this score are selected even beyond `top_n`.
     pub include_score: f64,
-    /// Items below this score never come in; the strategy's own where it is left out.
+    /// Items below this score are never selected. `None` uses the strategy's floor.
     pub floor: Option<f64>,
 }
 
@@ -44,11 +46,11 @@ impl Default for Select {
 }
 
 impl Select {
-    /// Unrelated texts score up to about 0.15 with the embedding model in use, related ones 0.3 and more.
+    /// The embedding model scores unrelated texts up to about 0.15, and related ones 0.3 or more.
     const HYBRID_FLOOR: f64 = 0.2;
 
-    /// The same where only `room` is left for what is chosen: an item more than one for each 256 tokens, or a match more than one for each 64,
-    /// would only be cut or left out again.
+    /// Limits the selection to the available room: at most one item per 256 tokens and one match per 64, because more would be cut
+    /// or left out again.
     #[must_use]
     pub fn within(self, room: Tokens) -> Self {
         let most = |tokens: u64| usize::try_from(room.0 / tokens).unwrap_or(usize::MAX).max(1);
@@ -59,7 +61,7 @@ impl Select {
     fn floor(&self) -> f64 {
         self.floor.unwrap_or(match self.strategy {
             Strategy::Semantic => 0.0,
-            Strategy::Hybrid => Self::HYBRID_FLOOR,
+            Strategy::Hybrid | Strategy::Keyword => Self::HYBRID_FLOOR,
         })
     }
 }
@@ -74,30 +76,30 @@ pub enum Reason {
     OutsideTopK,
     /// Better items filled `top_n`.
     OutsideTopN,
-    /// There was no room.
+    /// The budget had no room.
     OverBudget,
-    /// It joined while a turn was running and comes with the next.
+    /// It was added during a turn and will be included in the next one.
     NextTurn,
-    /// The user asked for a fold, and no recent run had asked for it.
+    /// A fold that the user asked for removed it, because no recent turn used it.
     Unused,
     /// The user removed it.
     Removed,
-    /// Its images are left out because it is not the active note.
+    /// Its images are omitted because it is not the active note.
     ImageNotActive,
-    /// The model takes no images.
+    /// The model does not support images.
     ImagesNotTaken,
 }
 
-/// The outcome: what came in, best first, and what did not.
+/// The selected and rejected items.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// Chosen items with their scores.
+    /// Selected items with their scores, the best first.
     pub chosen: Vec<(ItemId, f64)>,
-    /// The others, in the order of the candidates.
+    /// Rejected items, in the order of the candidates.
     pub left_out: Vec<(ItemId, Reason, f64)>,
 }
 
-/// Chooses among `candidates`, each with the scores of its chunks (none counts as one of 0). Ties go to the earlier candidate.
+/// Selects from `candidates`, each with the scores of its chunks (no chunks: score 0). Ties go to the earlier candidate.
 pub fn select(settings: &Select, candidates: &[(ItemId, Vec<f64>)]) -> Selection {
     let passes = |score: f64| score > 0.0 && score >= settings.floor();
     let best = |scores: &[f64]| scores.iter().copied().reduce(f64::max).unwrap_or(0.0);
@@ -107,7 +109,7 @@ pub fn select(settings: &Select, candidates: &[(ItemId, Vec<f64>)]) -> Selection
             let chunks = candidates.iter().enumerate().flat_map(|(at, (_, scores))| scores.iter().map(move |score| (at, *score)));
             chunks.filter(|(_, score)| passes(*score)).collect()
         }
-        Strategy::Hybrid => {
+        Strategy::Hybrid | Strategy::Keyword => {
             let items = candidates.iter().enumerate().map(|(at, (_, scores))| (at, best(scores)));
             items.filter(|(_, score)| passes(*score)).collect()
         }

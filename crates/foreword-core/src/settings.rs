@@ -74,7 +74,7 @@ pub struct Settings {
     pub session: String,
     /// How it is laid out.
     pub layout: Layout,
-    /// How the choice of tools is told.
+    /// How the choice of tools is sent.
     pub tools: ToolStyle,
     /// How much room there is.
     pub budget: Budget,
@@ -89,7 +89,7 @@ pub struct Settings {
     pub prices: CachePrices,
     /// How many tool outputs stay whole through a fold.
     pub keep_outputs: usize,
-    /// How many runs a fold keeps before it keeps library items nobody asked for lately.
+    /// The number of turns that a fold keeps before it keeps unused library items.
     pub recent_runs: usize,
     /// Room for the summary a fold leaves.
     pub summary_tokens: Tokens,
@@ -100,6 +100,9 @@ pub struct Settings {
     /// What an image takes.
     #[serde(default)]
     pub images: ImageTokens,
+    /// Whether an output that fits its cap is shown to the byte: a client that runs its own tools, and edits what it read, needs it so.
+    #[serde(default)]
+    pub verbatim_outputs: bool,
 }
 
 impl Settings {
@@ -120,6 +123,7 @@ impl Settings {
             promote_selections: false,
             plan: PlanLimits::default(),
             images: ImageTokens::default(),
+            verbatim_outputs: false,
         }
     }
 }

@@ -1,9 +1,9 @@
-//! What stands in a prompt for the part of the conversation that is not shown any more, written down by the engine as it happens.
+//! The engine's summary of conversation parts that are no longer shown, recorded as the conversation happens.
 //!
-//! It has four parts, and no model is needed for any of them: what was said (the start of each message), the progress (what was read,
-//! written, decided and finished, at which Version, so that nothing is done twice), what must be kept exactly, and what the user
-//! pinned. Where a model wrote a summary, that stands in front and the other parts add what it left out. Every line ends with the
-//! id of the message it came from. All of it is told as a record inside its own block, never as an instruction.
+//! It has four parts and needs no model: the messages (the start of each one), the progress (what was read, written, decided and
+//! finished, at which Version, so that nothing is done twice), exact facts, and the user's pins. If a model has written a summary,
+//! it comes first and the other parts add what it lacks. Each line ends with the ID of its message. The summary is a record inside
+//! its own block, never an instruction.
 
 mod check;
 mod cite;
@@ -29,7 +29,7 @@ use crate::tokens::{Tokenizer, Tokens};
 /// Longest quote in a line.
 const QUOTE_CHARS: usize = 160;
 
-/// How far back the search for exact things goes; what is older is found by recalling it.
+/// How far back to search for facts; older ones can be recalled.
 const MOST_LOOKED_AT: usize = 4_096;
 
 /// A line, the unit of history and the message it came from.
@@ -57,7 +57,7 @@ struct Found {
 pub struct Written {
     /// Its text; empty where the engine's own lines are to do.
     pub text: String,
-    /// The units before this one are what it stands for; all that is not shown where it does not say.
+    /// The first unit that it does not include; `None` for all hidden units.
     pub covers: Option<usize>,
 }
 
@@ -68,7 +68,7 @@ pub struct RollingSummary {
     progress: Vec<Line>,
     exact: Vec<Found>,
     pinned: Vec<Found>,
-    /// A request that nobody has answered yet.
+    /// An unanswered request.
     unanswered: Option<Found>,
 }
 
@@ -158,7 +158,7 @@ impl RollingSummary {
         self.note(unit, from, None, format!("- Completed step {step} of {of}."));
     }
 
-    /// The user wants a text to be kept.
+    /// Pins a text.
     pub fn pin(&mut self, unit: usize, from: MessageId, text: &str) {
         let text = normalise(text).split_whitespace().collect::<Vec<_>>().join(" ");
         let is_new = !self.pinned.iter().any(|pin| pin.fact.text == text);
@@ -172,7 +172,7 @@ impl RollingSummary {
         self.pinned.retain(|pin| pin.from != from);
     }
 
-    /// What is pinned, with where it came from.
+    /// The pinned texts with their messages.
     pub fn pins(&self) -> impl Iterator<Item = (MessageId, &str)> {
         self.pinned.iter().map(|pin| (pin.from, pin.fact.text.as_str()))
     }
@@ -200,13 +200,13 @@ impl RollingSummary {
         before(&self.said, cut, |line| line.unit).last()
     }
 
-    /// The size of what is pinned, which is never left out.
+    /// The size of the pins, which are never left out.
     pub fn pinned_tokens(&self, tokenizer: &dyn Tokenizer, fence: &mut Fence) -> Tokens {
         let page = self.pinned_page(usize::MAX, tokenizer, fence);
         if page.is_empty() { Tokens::ZERO } else { tokenizer.count(&page.text(None)) }
     }
 
-    /// What is pinned in the units before `cut`, alone.
+    /// The pins in the units before `cut`.
     pub fn pinned_before(&self, cut: usize, tokenizer: &dyn Tokenizer, fence: &mut Fence) -> Option<String> {
         let page = self.pinned_page(cut, tokenizer, fence);
         (!page.is_empty()).then(|| page.text(None))
@@ -220,8 +220,8 @@ impl RollingSummary {
         page
     }
 
-    /// What stands for the units before `cut`: what somebody wrote, what is pinned, and of the other parts in turn as much as fits `cap`
-    /// tokens, the goal and the newest first. None where there is nothing.
+    /// The summary of the units before `cut`: the written summary, the pins, and as much of the other parts as fits `cap` tokens,
+    /// the goal and the newest first. `None` if it would be empty.
     pub fn before(
         &self,
         cut: usize,
@@ -288,7 +288,7 @@ pub struct Run<'a> {
     pub tool: &'a str,
     /// What it was called with.
     pub arguments: &'a str,
-    /// What it gave back.
+    /// The output.
     pub output: &'a str,
     /// What it did.
     pub effect: Effect,

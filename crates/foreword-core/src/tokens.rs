@@ -108,14 +108,14 @@ impl Tokenizer for Chars {
 #[derive(Clone, Copy)]
 pub struct OpenAi {
     name: &'static str,
-    vocabulary: fn() -> &'static bpe_openai::Tokenizer,
+    vocabulary: fn() -> &'static foreword_tokenizer::Tokenizer,
 }
 
 impl OpenAi {
     /// GPT-4o and later.
-    pub const O200K: Self = Self { name: "o200k", vocabulary: bpe_openai::o200k_base };
+    pub const O200K: Self = Self { name: "o200k", vocabulary: foreword_tokenizer::o200k };
     /// GPT-4 and GPT-3.5.
-    pub const CL100K: Self = Self { name: "cl100k", vocabulary: bpe_openai::cl100k_base };
+    pub const CL100K: Self = Self { name: "cl100k", vocabulary: foreword_tokenizer::cl100k };
 }
 
 impl fmt::Debug for OpenAi {

@@ -1,4 +1,4 @@
-//! Versions: items at one content hash, and the blocks they are rendered as. One function for each thing that is put in a prompt.
+//! Versions: items with a particular content, and the blocks that represent them in a prompt.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -14,75 +14,75 @@ use crate::text::fence::{Fence, attribute, one_line};
 use crate::text::images::has_images;
 use crate::text::normalise::normalise;
 
-/// An Item at one content hash.
+/// An item with one particular content, identified by its hash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Version {
-    /// Its name.
+    /// The item's ID.
     pub id: ItemId,
-    /// Hash of its content.
+    /// The hash of the content.
     pub hash: Hash,
-    /// Its text, normalised.
+    /// The normalized text.
     pub content: Arc<str>,
-    /// Its images, of a note.
+    /// The images of a note.
     pub images: Vec<Image>,
-    /// What else its block tells.
+    /// Metadata shown in its block.
     pub detail: Detail,
 }
 
-/// How a Version is shown where it stands now.
+/// How a Version is rendered at its current place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dress {
-    /// It is the note in front of the user.
+    /// It is the active note (open in the user's editor).
     pub active: bool,
-    /// Another Version of it stands above.
+    /// An earlier Version of it is above.
     pub supersedes: bool,
 }
 
 impl Dress {
-    /// As any item.
+    /// The options for most items.
     pub const PLAIN: Self = Self { active: false, supersedes: false };
 
-    /// As an item of which another Version may stand above.
+    /// The options for an item that may have an earlier Version above.
     pub fn superseding(supersedes: bool) -> Self {
         Self { supersedes, ..Self::PLAIN }
     }
 
-    /// Says that the Version above is not the current one.
+    /// The line that marks the Version above as outdated.
     fn mark(self) -> &'static str {
         if self.supersedes { "<supersedes>an earlier version of this above is out of date</supersedes>\n" } else { "" }
     }
 }
 
-/// What a block tells beside the content.
+/// Metadata of a block, by kind of item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// A note.
     Note {
-        /// Path in the vault.
+        /// Its path in the vault.
         path: String,
         /// Its title.
         title: String,
     },
-    /// A page.
+    /// A web page.
     Url {
-        /// Its address.
+        /// Its URL.
         url: String,
-        /// Its title, where known.
+        /// Its title, if known.
         title: Option<String>,
     },
     /// Lines of a note.
     Selection {
-        /// Path in the vault.
+        /// Its path in the vault.
         path: String,
         /// First line, from 1.
         first: u32,
         /// Last line.
         last: u32,
     },
-    /// A query with its result as content.
+    /// A query; its result is the content.
     Query {
-        /// The note it stands in.
+        /// The path of the note with the query.
         path: String,
         /// The query.
         query: String,
@@ -95,7 +95,7 @@ pub enum Detail {
     Tool,
 }
 
-/// The file name without folder and ending, as a title.
+/// The file name without folder and extension, used as a title.
 fn stem(path: &str) -> String {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     name.strip_suffix(".md").unwrap_or(name).to_owned()
@@ -107,14 +107,14 @@ impl Version {
         Self { id, hash: Hash::of(content.as_bytes()), content: Arc::from(content.as_ref()), images: Vec::new(), detail }
     }
 
-    /// A note; its title is its file name where none is given.
+    /// A note. Without a title, its file name is used.
     pub fn note(path: &str, title: Option<&str>, content: &str, images: Vec<Image>) -> Self {
         let title = title.map_or_else(|| stem(path), str::to_owned);
         let version = Self::new(ItemId::note(path), content, Detail::Note { path: path.to_owned(), title });
         Self { images, ..version }
     }
 
-    /// A page.
+    /// A web page.
     pub fn url(url: &str, title: Option<&str>, content: &str) -> Self {
         Self::new(ItemId::url(url), content, Detail::Url { url: url.to_owned(), title: title.map(str::to_owned) })
     }
@@ -129,7 +129,7 @@ impl Version {
         Self::new(ItemId::query(path, query), result, Detail::Query { path: path.to_owned(), query: query.to_owned() })
     }
 
-    /// A rule, a reference or a tool of the agent.
+    /// A rule, reference or tool of the agent.
     pub fn catalogued(item: &Catalogued<'_>) -> Self {
         let (text, detail) = match item.body {
             CatalogBody::Rule(entry) => (entry.text.clone(), Detail::Rule),
@@ -139,17 +139,17 @@ impl Version {
         Self::new(item.id.clone(), &text, detail)
     }
 
-    /// Whether it is an image file, attached as such.
+    /// Whether the item is an attached image file.
     pub fn is_image(&self) -> bool {
         self.id.kind() == Kind::Note && self.images.iter().any(|image| image.id.name() == self.id.name())
     }
 
-    /// Whether it carries images, which keeps it out of the library.
+    /// Whether it has images, which keeps it out of the library.
     pub fn has_images(&self) -> bool {
         !self.images.is_empty() || (self.id.kind() == Kind::Note && has_images(&self.content))
     }
 
-    /// Its block. `content` stands for the version's own, which may have been cut.
+    /// The block in the prompt. `content` is the Version's content, which may have been cut.
     pub fn block(&self, fence: &mut Fence, content: &str, dress: Dress) -> String {
         let content = fence.escape(content);
         let line = |tag: &str, value: &str| format!("<{tag}>{}</{tag}>\n", one_line(value));
@@ -168,7 +168,9 @@ impl Version {
             }
             Detail::Query { path, query } => {
                 let query = fence.escape(query).into_owned();
-                ("dataview_block", format!("{}<query>\n{query}\n</query>\n", line("path", path)))
+                // Later references name it by its id.
+                let head = format!("{}{}", line("path", path), line("id", self.id.name()));
+                ("dataview_block", format!("{head}<query>\n{query}\n</query>\n"))
             }
             Detail::Rule => return named("rule", self.id.name(), dress, &content),
             Detail::Reference => return named("reference", self.id.name(), dress, &content),
@@ -187,12 +189,12 @@ fn tool_text(description: Option<&str>, schema: &Value) -> String {
     description.map_or_else(|| schema.clone(), |description| format!("{description}\n{schema}"))
 }
 
-/// A block of L1: user memory, project prompt, project context.
+/// A block of L1: memory, project prompt or project context.
 pub fn plain_block(fence: &mut Fence, tag: &str, content: &str) -> String {
     format!("<{tag}>\n{}\n</{tag}>", fence.escape(&normalise(content)))
 }
 
-/// A tool's output in the user message, wrapped by the tool's name.
+/// A tool output in the user message, in a block with the tool's name.
 pub fn tool_result_block(fence: &mut Fence, tool: &str, attributes: &[(String, String)], output: &str) -> String {
     let tag = fence.tool_tag(tool);
     let attributes: Vec<(&str, &str)> = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();

@@ -21,7 +21,7 @@ fn session(layout: Layout, history: HistoryPolicy) -> Session {
         "tools": [{"server": "fs", "name": "read", "include": "always", "read_only": true}],
     }))
     .unwrap();
-    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None };
+    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None, ..CachePrices::default() };
     let budget = Budget { prompt: Tokens(64_000), ..Budget::default() };
     Session::new(agent, Settings { layout, history, budget, ..Settings::new("long", prices) }, Arc::new(Chars::FOUR)).unwrap()
 }

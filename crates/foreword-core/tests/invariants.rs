@@ -253,7 +253,9 @@ fn unexplained(world: &World) -> Option<String> {
             for piece in &message.pieces {
                 let explained = match &piece.origin {
                     Origin::Item(id) if message.role == Role::System || piece.layer == LayerId::L3 => {
-                        sent.context.contains(id) || id.kind() == Kind::Output || piece.text.contains("Removed by the user")
+                        let is_gone =
+                            ["Removed by the user", "No longer in the vault"].iter().any(|said| piece.text.contains(said));
+                        sent.context.contains(id) || id.kind() == Kind::Output || is_gone
                     }
                     Origin::Item(_) | Origin::Engine(_) | Origin::User | Origin::Model => true,
                 };
@@ -273,7 +275,7 @@ fn unexplained(world: &World) -> Option<String> {
         let mut versions: BTreeMap<String, BTreeSet<Hash>> = BTreeMap::new();
         for told in &sent.past {
             let Told::Input(Input::Turn(turn)) = told else { continue };
-            for version in &turn.attached {
+            for version in turn.refreshed.iter().chain(&turn.attached) {
                 versions.entry(version.id.to_string()).or_default().insert(version.hash);
             }
         }

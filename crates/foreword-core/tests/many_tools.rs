@@ -28,7 +28,7 @@ fn agent(lead: &str, tools: usize) -> Agent {
 
 /// A session with so many tools that makes a request, then gets others instead.
 fn carried(style: ToolStyle, tools: usize) -> Duration {
-    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None };
+    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: None, ..CachePrices::default() };
     let budget = Budget { prompt: Tokens(1 << 40), ..Budget::default() };
     let settings = Settings { layout: Layout::Log, tools: style, budget, ..Settings::new("many", prices) };
     let (first, second) = (agent("a", tools), agent("b", tools));

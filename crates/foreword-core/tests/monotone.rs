@@ -111,7 +111,7 @@ fn run(inputs: &[Input], layout: Layout, prompt: u64) -> Vec<Option<Held>> {
         "tools": [{"server": "fs", "name": "read", "description": "Reads.", "include": "always"}],
     }))
     .unwrap();
-    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) };
+    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300), ..CachePrices::default() };
     let budget = Budget { prompt: Tokens(prompt), ..Budget::default() };
     let settings = Settings { layout, budget, ..Settings::new("monotone", prices) };
     let mut session = Session::new(agent, settings, Arc::new(Chars::FOUR)).unwrap();

@@ -21,14 +21,17 @@ fn session(layout: Layout) -> Session {
     let settings = Settings {
         layout,
         budget: Budget { output_chars: CAP, ..Budget::default() },
-        ..Settings::new("test", CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) })
+        ..Settings::new(
+            "test",
+            CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300), ..CachePrices::default() },
+        )
     };
     Session::new(Agent::default(), settings, Arc::new(Chars::FOUR)).unwrap()
 }
 
 fn turn(results: Vec<TurnResult>) -> Input {
     let words = "What was paid?".to_owned();
-    Input::Turn(TurnInput { words, active_note: None, attached: Vec::new(), results, scores: std::collections::BTreeMap::new() })
+    Input::Turn(TurnInput { words, results, ..TurnInput::default() })
 }
 
 /// How a tool's output comes to a session.
@@ -111,11 +114,13 @@ proptest! {
         if let Some(pointer) = pointer {
             let whole = kept.iter().find(|(id, _)| id.to_string() == pointer);
             prop_assert_eq!(whole.map(|(_, text)| &**text), Some(output.as_str()), "the pointer leads to what the tool said");
-            prop_assert!(notes.contains(&"capped".to_owned()), "{:?}", notes);
-        } else {
+        }
+        if !notes.contains(&"capped".to_owned()) {
             let all = counted(&prompt);
             let found = screen.is_empty() || all.windows(screen.len()).any(|window| window == screen);
             prop_assert!(found, "{screen:#?}\nis not in\n{prompt}");
+            let overwritten = lines.iter().any(|(line, shown)| line.split('\r').any(|part| !shown.starts_with(part.trim_end()) && !line.contains('\u{1b}')));
+            prop_assert!(!overwritten || prompt.contains("whole text: "), "nothing points to what was overwritten: {prompt}");
             let as_it_was = prompt.contains(&output);
             prop_assert!(as_it_was || notes.contains(&"reduced".to_owned()), "{:?}: {prompt}", notes);
         }
@@ -128,6 +133,22 @@ proptest! {
         let (prompt, _, _) = shown(Way::AfterACall, Layout::Log, &output, json!({"id": id}));
         let cut = output.chars().count() > CAP;
         prop_assert!(if cut { prompt.contains(&format!("whole text: {id}]")) } else { prompt.contains(&output) }, "{prompt}");
+    }
+}
+
+#[test]
+fn carriage_returns_hide_nothing() {
+    for (way, layout) in [(Way::WithTheTurn, Layout::Log), (Way::AfterACall, Layout::Library)] {
+        let (prompt, _, _) = shown(way, layout, "Paid 10 EUR\rPaid 107 EUR\rPaid 204 EUR", json!({}));
+        assert!(prompt.contains("Paid 10 EUR\nPaid 107 EUR\nPaid 204 EUR"), "{prompt}");
+        let progress = "Paid 10 EUR\rPaid 107 EUR\rPaid 204 EUR\nPaid 9 EUR\n";
+        let (prompt, kept, notes) = shown(way, layout, progress, json!({}));
+        let id = ItemId::output(foreword_core::hash::Hash::of(progress));
+        let end =
+            format!("Paid 204 EUR\nPaid 9 EUR\n\n[Text that a terminal would have overwritten is left out; whole text: {id}]");
+        assert!(prompt.contains(&end), "{prompt}");
+        assert_eq!(kept, [(id, Arc::from(progress))]);
+        assert_eq!(notes, ["reduced"]);
     }
 }
 

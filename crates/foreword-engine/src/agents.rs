@@ -1,5 +1,6 @@
-//! Changing an agent: its system prompt, its rules and references, the include modes of its tools. Each is a markdown file in the vault that people edit too: what is not understood in it
-//! stays, a file that somebody changed meanwhile is left alone, and nothing is written that would not read back as it was meant.
+//! Edits an agent: its system prompt, its rules and references, and the include modes of its tools. Each is a file in the vault
+//! that people also edit: unknown content is preserved, a file that changed meanwhile is not overwritten, and nothing is written
+//! that would be read differently.
 
 mod file;
 #[cfg(test)]
@@ -19,46 +20,46 @@ pub use foreword_core::catalog::{Include, Priority};
 
 use file::{With, edited, word};
 
-/// The longest description, in characters.
+/// The longest description in characters.
 const MOST_DESCRIPTION: usize = 1_000;
 
-/// Why an agent's items were not changed. Nothing was written.
+/// Why an edit failed. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// No such agent.
+    /// There is no such agent.
     #[error("there is no agent {0:?} in {FOLDER} of this vault")]
     NoAgent(String),
-    /// It is one file.
-    #[error("the agent {0:?} is one file, {1}: change its items there")]
+    /// The agent is a single file.
+    #[error("agent {0:?} is a single file, {1}: edit its items there")]
     OneFile(String, String),
-    /// A name that no file can have.
-    #[error("{0:?} cannot be a name: it is one line that can be the name of a file")]
+    /// The name is not a valid file name.
+    #[error("invalid name {0:?}: use one line that is a valid file name")]
     Name(String),
-    /// Not a rule or reference.
-    #[error("{0} is no rule or reference; tools are set in the agent's mcp.json")]
+    /// The item is not a rule or reference.
+    #[error("{0} is not a rule or reference; tools are set in the agent's mcp.json")]
     Kind(ItemId),
-    /// More than the include mode of a tool.
-    #[error("of {0} only the include mode can be changed; all else is its server's")]
+    /// Only the include mode of a tool can be changed.
+    #[error("only the include mode of {0} can be changed; its server sets the rest")]
     Fixed(ItemId),
-    /// A system prompt without a file.
-    #[error("the system prompt of {0:?} stands among its other settings: change it there")]
+    /// The system prompt has no file.
+    #[error("the system prompt of {0:?} is in its settings file: change it there")]
     NoPromptFile(String),
-    /// No such item.
-    #[error("the agent has no {0} in a file of its own")]
+    /// There is no such item.
+    #[error("the agent has no file for {0}")]
     NoItem(ItemId),
-    /// It is there already.
-    #[error("there is {0} already; change that one, or choose another name")]
+    /// The name is already used.
+    #[error("{0} already exists; change it, or choose another name")]
     Exists(String),
-    /// Somebody else changed it.
-    #[error("{0} was changed by somebody else since it was read; read it again, then decide anew")]
+    /// The file changed meanwhile.
+    #[error("{0} was changed by someone else after you read it; read it again before you change it")]
     Changed(String),
-    /// It would say something else.
-    #[error("{0} would not read back as it was meant: {1}. Change the file by hand")]
+    /// The result would be read differently.
+    #[error("cannot change {0} safely: {1}. Edit the file by hand")]
     Otherwise(String, String),
-    /// It cannot be read.
-    #[error("{0} cannot be read: {1}")]
+    /// A file cannot be read.
+    #[error("cannot read {0}: {1}")]
     Unreadable(String, io::Error),
-    /// It cannot be written.
+    /// A file cannot be written.
     #[error(transparent)]
     Write(WriteError),
 }
@@ -73,7 +74,7 @@ impl From<WriteError> for EditError {
     }
 }
 
-/// An agent of a vault, to be changed.
+/// The editable items of an agent.
 pub struct Catalog {
     notes: NoteFolder,
     files: OnDisk,
@@ -81,19 +82,19 @@ pub struct Catalog {
     loaded: Loaded,
 }
 
-/// Begins an agent: a folder with what the model is told first.
+/// Creates an agent: a folder with its system prompt.
 pub fn create_agent(notes: &NoteFolder, name: &str, system_prompt: &str) -> Result<(), EditError> {
     let is_name = !name.contains('/') && name.trim() == name;
     let taken = Catalog::open(notes, name).is_ok() || notes.root().join(FOLDER).join(name).exists();
     match (is_name, taken) {
         (false, _) => Err(EditError::Name(name.to_owned())),
-        (_, true) => Err(EditError::Exists(format!("an agent {name:?}"))),
+        (_, true) => Err(EditError::Exists(format!("agent {name:?}"))),
         _ => Ok(notes.prepare(&format!("{FOLDER}/{name}/prompt.md"), &Written::Create(system_prompt.trim()))?.apply()?),
     }
 }
 
 impl Catalog {
-    /// The agent of that name.
+    /// Opens an agent by name.
     pub fn open(notes: &NoteFolder, name: &str) -> Result<Self, EditError> {
         let none = || EditError::NoAgent(name.chars().filter(|c| !c.is_control()).take(80).collect());
         let files = OnDisk::new(notes.root()).map_err(|_| none())?;
@@ -102,18 +103,17 @@ impl Catalog {
         Ok(Self { notes: notes.clone(), files, found, loaded })
     }
 
-    /// What it brings.
+    /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.loaded.agent
     }
 
-    /// What could not be used in its files.
+    /// Problems in its files.
     pub fn problems(&self) -> Vec<String> {
         self.loaded.problems.iter().map(|problem| format!("{}: {}", problem.file, problem.what)).collect()
     }
 
-    /// The hash of an item's file as it is now; none where it has no file of its own. The tools of a server share the file in which it is
-    /// configured.
+    /// The hash of an item's file, or `None` if it has no file of its own. The tools of a server share its configuration file.
     pub fn version(&self, id: &ItemId) -> Option<Hash> {
         let file = match server_of(id) {
             Some((server, _)) => self.loaded.servers_file.as_ref().filter(|_| self.has_server(server))?,
@@ -126,7 +126,7 @@ impl Catalog {
         self.loaded.servers.iter().any(|spec| spec.name == server)
     }
 
-    /// The hash of the system prompt's file as it is now, or of an empty one; none where it has no file of its own.
+    /// The hash of the system prompt's file, or of an empty one; `None` if it has no file of its own.
     pub fn prompt_version(&self) -> Option<Hash> {
         self.loaded.prompt_file.as_ref().and_then(|path| self.read_or_empty(path).ok()).map(Hash::of)
     }
@@ -138,7 +138,7 @@ impl Catalog {
         }
     }
 
-    /// Gives the agent another system prompt, if the file of the old one still has this hash; gives back the new one.
+    /// Replaces the system prompt if its file still has this hash. Returns the new hash.
     pub fn edit_prompt(&self, version: Hash, prompt: &str) -> Result<Hash, EditError> {
         let name = || self.found.name.clone();
         if self.found.form != Form::Folder {
@@ -164,14 +164,14 @@ impl Catalog {
         }
         let then = agents::load(&With { disk: &self.files, path, text: &text }, &self.found);
         if then.agent != (Agent { system_prompt: meant, ..self.agent().clone() }) {
-            return Err(EditError::Otherwise(path.clone(), "another file says something else".to_owned()));
+            return Err(EditError::Otherwise(path.clone(), "another file overrides it".to_owned()));
         }
         draft.apply()?;
         Ok(Hash::of(&text))
     }
 
-    /// Sets the include mode of a tool, if the file of its server still has this hash; gives back the new one. Whether the tool may run unasked is
-    /// not set here.
+    /// Sets the include mode of a tool if its configuration file still has this hash. Returns the new hash. Permissions cannot be
+    /// set here.
     fn edit_tool(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
         let (Change { text: None, description: None, priority: None, include: Some(include) }, Some((server, tool))) =
             (change, server_of(id))
@@ -184,7 +184,7 @@ impl Catalog {
         if Hash::of(&old) != version {
             return Err(EditError::Changed(path.clone()));
         }
-        let otherwise = || EditError::Otherwise(path.clone(), "it is written in a way that is not understood".to_owned());
+        let otherwise = || EditError::Otherwise(path.clone(), "its format is not supported".to_owned());
         let place = ["mcpServers", server, "tools", tool, "include"];
         let text = tools::set(&old, &place, &format!("{:?}", word(*include))).ok_or_else(otherwise)?;
         let mut meant = self.loaded.servers.clone();
@@ -199,7 +199,7 @@ impl Catalog {
         Ok(Hash::of(&text))
     }
 
-    /// Makes an item and gives back the hash of its file.
+    /// Creates an item. Returns the hash of its file.
     pub fn create(&self, id: &ItemId, change: &Change) -> Result<Hash, EditError> {
         let folder = self.folder(id)?;
         if id.name().contains('/') || id.name().trim() != id.name() {
@@ -223,7 +223,7 @@ impl Catalog {
         Ok(Hash::of(&text))
     }
 
-    /// Changes an item whose file still has this hash, and gives back the new one.
+    /// Changes an item if its file still has this hash. Returns the new hash.
     pub fn edit(&self, id: &ItemId, version: Hash, change: &Change) -> Result<Hash, EditError> {
         if id.kind() == Kind::Tool && self.found.form == Form::Folder {
             return self.edit_tool(id, version, change);
@@ -245,7 +245,7 @@ impl Catalog {
         Ok(Hash::of(&text))
     }
 
-    /// Removes an item whose file still has this hash.
+    /// Removes an item if its file still has this hash.
     pub fn remove(&self, id: &ItemId, version: Hash) -> Result<(), EditError> {
         let (path, old) = self.read(id, version)?;
         Ok(self.notes.remove(path, &old)?)
@@ -259,7 +259,7 @@ impl Catalog {
         if Hash::of(&text) == version { Ok((path, text)) } else { Err(EditError::Changed(path.clone())) }
     }
 
-    /// The folder for items of that kind.
+    /// The folder for items of this kind.
     fn folder(&self, id: &ItemId) -> Result<String, EditError> {
         if self.found.form != Form::Folder {
             return Err(EditError::OneFile(self.found.name.clone(), self.found.path.clone()));
@@ -271,7 +271,7 @@ impl Catalog {
         }
     }
 
-    /// Whether the file, written so, says what was meant and nothing else of the agent changes.
+    /// Checks that the new file is read as intended and changes nothing else in the agent.
     fn check(&self, id: &ItemId, path: &str, text: &str, meant: &Entry) -> Result<(), EditError> {
         let then = agents::load(&With { disk: &self.files, path, text }, &self.found);
         let of_file = |loaded: &Loaded| loaded.problems.iter().filter(|problem| problem.file == path).count();
@@ -283,7 +283,7 @@ impl Catalog {
             }
             _ => {
                 let why = then.problems.iter().find(|problem| problem.file == path);
-                let why = why.map_or("its name is taken", |problem| &problem.what);
+                let why = why.map_or("its name is already used", |problem| &problem.what);
                 return Err(EditError::Otherwise(path.to_owned(), why.to_owned()));
             }
         };
@@ -302,7 +302,7 @@ fn server_of(id: &ItemId) -> Option<(&str, &str)> {
     id.name().split_once('/').filter(|_| id.kind() == Kind::Tool)
 }
 
-/// One line, and not a long one.
+/// Limits the change to one line of bounded length.
 fn bounded(change: &Change) -> Change {
     let line = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MOST_DESCRIPTION).collect();
     Change { description: change.description.as_ref().map(line), ..change.clone() }

@@ -1,4 +1,4 @@
-//! What an attachment would put into a prompt.
+//! Resolves attachments and shows what they add to a prompt.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use foreword_core::text::fence::Fence;
 use foreword_core::tokens::{Chars, Tokenizer as _};
 use foreword_core::version::{Detail, Dress, Version};
 use foreword_vault::agents::{self, Loaded, OnDisk};
-use foreword_vault::attach::{Attachment, Limits};
+pub use foreword_vault::attach::Attachment;
+use foreword_vault::attach::Limits;
 use foreword_vault::folder::Problem;
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
@@ -20,53 +21,53 @@ use crate::audit::Audit;
 use crate::places::Places;
 use crate::trust::VaultTrust;
 
-/// An item as it would stand in a prompt.
+/// An attached item as it would be in a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// Which.
+    /// The item's ID.
     pub id: ItemId,
-    /// Its content's hash.
+    /// The hash of its content.
     pub hash: Hash,
     /// Its block.
     pub block: String,
-    /// About how large it is.
+    /// Its approximate size in tokens.
     pub tokens: u64,
     /// Its images.
     pub images: Vec<ItemId>,
 }
 
-/// What was attached, and what was not.
+/// The resolved attachments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attached {
-    /// Each item once, in the order of the attachments; then the rules that come along.
+    /// Each item once, in the order of the attachments, followed by matching rules.
     pub items: Vec<Shown>,
-    /// What a person should know.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
-    /// How many attachments brought nothing.
+    /// The number of empty attachments.
     pub empty: usize,
 }
 
-/// Whether a page that is kept may be used.
+/// Whether a cached web page may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
-    /// Where it is young enough.
+    /// Yes, if it is recent.
     Kept,
-    /// It is fetched again.
+    /// No, fetch it again.
     Fresh,
 }
 
-/// What attachments stand for: items, and what a person should know.
+/// The items of attachments.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
-    /// Each once, in the order of the attachments.
+    /// Each item once, in the order of the attachments.
     pub versions: Vec<Version>,
-    /// What a person should know.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
-    /// How many attachments brought nothing.
+    /// The number of empty attachments.
     pub empty: usize,
 }
 
-/// Gathers everything asked for.
+/// Resolves all attachments.
 pub async fn gather(
     vault: &Vault,
     attachments: &[Attachment],
@@ -118,25 +119,25 @@ pub async fn gather(
     Ok(gathered)
 }
 
-/// The note that is open in front of the user.
+/// The active note, which is open in the user's editor.
 #[derive(Clone, Debug)]
 pub struct ActiveNote {
-    /// As it is now, with its images.
+    /// Its current content and images.
     pub version: Version,
-    /// What a person should know.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
 }
 
-/// Why a note cannot be the open one.
+/// Why a note cannot be the active one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the active note must be one whole note, named by its path or its name: {0}")]
+#[error("the active note must be one whole note, given by its path or name: {0}")]
 pub struct NotActive(String);
 
-/// The note of that name, as the open one. Only its images are sent along.
+/// Reads the active note by name. Only its images are sent.
 pub fn active_note(vault: &Vault, name: &str, now: &Zoned) -> Result<ActiveNote, NotActive> {
     let attachment = vault.attachment(name).map_err(|error| NotActive(error.to_string()))?;
     if !matches!(attachment, Attachment::File { part: None, .. }) {
-        return Err(NotActive(format!("{name:?} stands for something else")));
+        return Err(NotActive(format!("{name:?} is not a note")));
     }
     let found = vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone()));
     let said = || found.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -146,7 +147,7 @@ pub fn active_note(vault: &Vault, name: &str, now: &Zoned) -> Result<ActiveNote,
     }
 }
 
-/// What everything asked for would show.
+/// Shows what attachments would add to a prompt.
 pub async fn attach(
     vault: &Vault,
     attachments: &[Attachment],
@@ -160,7 +161,7 @@ pub async fn attach(
     Ok(Attached { items, problems, empty })
 }
 
-/// The rules that belong to some files only (of Cursor, of an `AGENTS.md` in a folder), where these are among them.
+/// Rules that apply to some files (Cursor's globs, an `AGENTS.md` in a folder) and match these.
 fn rules_for(vault: &Vault, paths: &BTreeSet<String>) -> Vec<Version> {
     let Some(files) = OnDisk::new(vault.root()).ok().filter(|_| !paths.is_empty()) else { return Vec::new() };
     let mut imported = Loaded::default();

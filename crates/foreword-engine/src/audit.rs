@@ -1,5 +1,5 @@
-//! The audit log: what the user allowed, and which hosts the program spoke to. It only grows, is kept outside of every vault, and
-//! holds no secret and no text of a note.
+//! The audit log: what the user allowed, and which hosts the program contacted. It is append-only, stored outside of every vault,
+//! and contains no secrets and no note content.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::private;
 
-/// One line of the log, without its time.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum AuditEvent {
@@ -33,16 +33,16 @@ pub enum AuditEvent {
         /// What is no longer enabled.
         what: String,
     },
-    /// A tool server's tools are pinned: their first use, or a change that the user accepted.
+    /// A tool was pinned: on its first use, or when the user accepted a change.
     Pinned {
         /// The vault's folder.
         vault: String,
         /// Server and tool.
         tool: String,
-        /// The hash of its name, description and schema.
+        /// The hash of the tool's name, description and schema.
         sha256: String,
     },
-    /// The user was asked before a tool ran.
+    /// The user was asked about a tool call.
     Approval {
         /// The session.
         session: String,
@@ -53,65 +53,65 @@ pub enum AuditEvent {
         /// The hash of the arguments.
         sha256: String,
     },
-    /// The program was about to speak to a host. A running program logs each host once for each purpose, except for pages, which are
-    /// logged whenever they are fetched.
+    /// The program is about to contact a host. Each host is logged once per process and purpose; web pages are logged on every
+    /// fetch.
     Host {
-        /// Name or address, with the port where it is not the usual one.
+        /// The host with its port, if it is not the default.
         host: String,
         /// `model`, `page` or `tool server`.
         purpose: String,
     },
-    /// A key for the server was made.
+    /// A server key was created.
     KeyCreated {
         /// Its name.
         name: String,
     },
-    /// A key for the server was deleted.
+    /// A server key was deleted.
     KeyDeleted {
         /// Its name.
         name: String,
     },
 }
 
-/// A line of the log.
+/// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// What.
+    /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,
 }
 
-/// The log. Copies of it share what they remember about hosts.
+/// The log. Clones share the list of known hosts.
 #[derive(Clone, Debug)]
 pub struct Audit {
     file: PathBuf,
     hosts: Arc<Mutex<BTreeSet<AuditEvent>>>,
 }
 
-/// More hosts than these are not remembered: each of their requests is logged.
+/// The largest number of remembered hosts.
 const MAX_HOSTS: usize = 10_000;
 
 impl Audit {
-    /// The log in the folder for state (see [`crate::places::Places`]).
+    /// The log in the state folder (see [`crate::places::Places`]).
     pub fn new(state: &Path) -> Self {
         Self { file: state.join("audit.jsonl"), hosts: Arc::default() }
     }
 
-    /// Where it is.
+    /// The log's file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Adds an event. It is on disk when this returns.
+    /// Appends an event. It is on disk when this returns.
     pub fn record(&self, event: AuditEvent) -> io::Result<()> {
         let entry = AuditEntry { at: crate::clock::now(), event };
         let line = serde_json::to_string(&entry).map_err(io::Error::other)?;
         private::append_line(&self.file, &line)
     }
 
-    /// Adds that a host is about to be spoken to, once in this process for each purpose.
+    /// Logs that a host is about to be contacted, once per process and purpose.
     pub fn host(&self, host: &str, purpose: &str) -> io::Result<()> {
         let event = AuditEvent::Host { host: host.to_owned(), purpose: purpose.to_owned() };
         {
@@ -126,12 +126,12 @@ impl Audit {
         self.record(event)
     }
 
-    /// The same for the host of an address. An address without a host is not spoken to.
+    /// The same for the host of a URL.
     pub fn url(&self, url: &str, purpose: &str) -> io::Result<()> {
         host_of(url).map_or(Ok(()), |host| self.host(host, purpose))
     }
 
-    /// All entries, the oldest first; lines that are not entries are counted.
+    /// All entries, oldest first, and the number of invalid lines.
     pub fn read(&self) -> io::Result<(Vec<AuditEntry>, usize)> {
         let text = private::read(&self.file)?.unwrap_or_default();
         let lines = text.lines().count();
@@ -141,7 +141,7 @@ impl Audit {
     }
 }
 
-/// The host of an address, with its port; never what stands before an `@`, which may be a password.
+/// The host and port of a URL, without user name and password.
 fn host_of(url: &str) -> Option<&str> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
@@ -149,7 +149,7 @@ fn host_of(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// Someone who can be asked, whose answers are logged.
+/// Logs the decisions of another [`Approve`].
 pub struct AuditedApprove {
     inner: Box<dyn Approve>,
     audit: Audit,
@@ -157,7 +157,7 @@ pub struct AuditedApprove {
 }
 
 impl AuditedApprove {
-    /// Logs the answers that `inner` gives in a session.
+    /// Logs the decisions that `inner` makes in a session.
     pub fn new(inner: Box<dyn Approve>, audit: Audit, session: &str) -> Self {
         Self { inner, audit, session: session.to_owned() }
     }

@@ -1,4 +1,4 @@
-//! A catalog in a file, searched by queries in another: how people measure the search on their own items.
+//! Searches the items of a file with queries of another file, so that users can measure the search on their own items.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,17 +20,17 @@ use crate::vectors::{self, Embedding};
 /// An item of a catalog file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Row {
-    /// What it is.
+    /// Its kind.
     pub kind: RowKind,
     /// Its name, unique among its kind (and server).
     pub name: String,
     /// The server of a tool.
     #[serde(default)]
     pub server: Option<String>,
-    /// What it is about.
+    /// Its description.
     #[serde(default)]
     pub description: Option<String>,
-    /// What it says.
+    /// Its text.
     #[serde(default)]
     pub text: Option<String>,
     /// The JSON schema of a tool's arguments.
@@ -38,7 +38,7 @@ pub struct Row {
     pub parameters: Value,
 }
 
-/// Kinds that a catalog file can hold.
+/// The kinds of items in a catalog file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -68,37 +68,37 @@ impl Row {
 /// A query of a query file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct QueryRow {
-    /// Given back with the answer.
+    /// Returned with the answer.
     #[serde(default)]
     pub id: Value,
-    /// What is asked.
+    /// The query's text.
     pub query: String,
 }
 
-/// Why a file of rows cannot be used.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RowsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {file}: {source}")]
     Read {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is invalid.
     #[error("{file}, line {line}: {what}")]
     Line {
         /// The file.
         file: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
 }
 
-/// The rows of a JSON Lines file; blank lines are skipped.
+/// Reads a JSON Lines file; blank lines are skipped.
 pub fn read<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, RowsError> {
     let failed = |source| RowsError::Read { file: file.to_owned(), source };
     let mut rows = Vec::new();
@@ -120,9 +120,9 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> Result<Vec<T>, RowsError> {
     Ok(rows)
 }
 
-/// Two rows of one name.
+/// Two items have the same name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} stands in the catalog twice; names are unique among their kind (and server)")]
+#[error("duplicate item {0} in the catalog; names must be unique per kind (and server)")]
 pub struct Twice(ItemId);
 
 /// The items of a catalog file, ready to be searched.
@@ -131,7 +131,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Cuts the items as the strategy asks.
+    /// Chunks the items for a search strategy.
     pub fn new(rows: &[Row], strategy: Strategy) -> Result<Self, Twice> {
         let mut index = Index::new();
         let mut seen = BTreeSet::new();
@@ -156,12 +156,12 @@ impl Catalog {
         Ok(Self { index })
     }
 
-    /// What finds them.
+    /// The search index.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Makes what can be found by meaning, all of it unless `watch` breaks off.
+    /// Computes embeddings, unless `watch` stops it.
     pub fn embed(
         &mut self,
         places: &Places,

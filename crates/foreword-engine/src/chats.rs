@@ -1,11 +1,11 @@
-//! The Sessions of a vault as markdown files in a visible folder, and saved chats of other programs taken in.
+//! Saves the sessions of a vault as markdown files, and imports saved chats of other programs.
 //!
-//! A file is rewritten whole after every message, in one step: whoever looks sees the old file or the new one. It belongs to the person
-//! whose vault it is. They may move, rename and edit it, so before it is written it is found again, and compared with what was
-//! written last. An edit is taken over; one that cannot be is left where it is, and the Session goes on in a file beside it.
+//! A file is replaced atomically after every message. It belongs to the user, who may move, rename and edit it. Before each write
+//! the file is found again and compared with what was written last. Edits are merged; if that is not possible, the file stays
+//! unchanged and the session continues in a new file.
 //!
-//! Of what was written last, only a hash is kept, with the little that is needed to write it again: the messages are the
-//! Session's own, and keeping a second copy of them would double the cost of every turn.
+//! Of the last version only a hash and some metadata are stored: the messages are in the session, and a second copy would double
+//! the cost of every turn.
 
 mod disk;
 mod find;
@@ -31,23 +31,23 @@ pub use report::{ChatReport, ContextReport, MessageReport, messages};
 use disk::Replaced;
 use find::Found;
 
-/// The folder of the Sessions in a vault.
+/// The folder of chats in a vault.
 pub const FOLDER: &str = "Foreword/Chats";
 
-/// So many files of one name are told apart.
+/// The largest number of files with the same name.
 const MOST_NUMBERS: usize = 1_000;
 
-/// A file that changes each time before it can be written is not waited for longer.
+/// How often to retry if the file keeps changing.
 const MOST_ATTEMPTS: usize = 5;
 
-/// What is remembered of a file that was written, between one save and the next.
+/// The state of a file after it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Where it was, in the vault.
+    /// Where it was, in the vault. Empty where a chat of another program was taken in, whose file is left alone.
     pub path: String,
-    /// Of its bytes.
+    /// The hash of its bytes.
     pub hash: Hash,
-    /// How many messages it had.
+    /// Its number of messages.
     pub messages: usize,
     /// Its model.
     pub model: Option<String>,
@@ -72,14 +72,14 @@ impl Saved {
         }
     }
 
-    /// The file as it was written, where the Session still has the messages that it had then.
+    /// The text of the file as written, if the session still has those messages.
     fn text(&self, ours: &Transcript, tz: &TimeZone) -> Option<String> {
         let messages = ours.messages.get(..self.messages)?.to_vec();
         let text = transcript::write(&Transcript { messages, ..self.head(ours) }, tz);
         (Hash::of(&text) == self.hash).then_some(text)
     }
 
-    /// The frontmatter that was written last.
+    /// The frontmatter as written.
     fn head(&self, ours: &Transcript) -> Transcript {
         Transcript {
             epoch_ms: ours.epoch_ms,
@@ -93,76 +93,78 @@ impl Saved {
     }
 }
 
-/// What became of a save.
+/// The result of a save.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {
-    /// To be given to the next save of the same Session.
+    /// The new state, for the next save of the same session.
     pub saved: Saved,
-    /// What a person had done to the file.
+    /// The user's changes to the file.
     pub edit: Edit,
 }
 
-/// What a person had done to a file since it was written last.
+/// How the user changed a file since it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// Nothing that matters.
+    /// No relevant changes.
     None,
-    /// It is taken over: this was written. The Session must take it over too, since the next save writes what the Session says.
+    /// The changes were merged and written. The session must apply them too, because the next save writes its messages.
     Merged(Transcript),
-    /// It could not be taken over. Their file is left as it is at this path; the Session has a new one.
+    /// The changes could not be merged. The file at this path is unchanged; the session has a new file.
     KeptBeside(String),
 }
 
-/// Why a Session was not saved. The file is as it was.
+/// Why a chat was not saved. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// A symbolic link leads out of the vault.
-    #[error("refused to save the chat to {path:?}: a symbolic link there leaves the vault; replace it by a folder or a file")]
+    #[error("cannot save the chat to {path:?}: a symbolic link leads out of the vault; replace it with a folder or file")]
     Leaves {
         /// In the vault.
         path: String,
     },
-    /// There is no room.
-    #[error("cannot save the chat to {path:?}: the disk is full ({error}); make room, and the next message saves all of it")]
+    /// The disk is full.
+    #[error(
+        "cannot save the chat to {path:?}: the disk is full ({error}); free some space, and the next message saves the whole chat"
+    )]
     Full {
         /// In the vault.
         path: String,
-        /// What the system says.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// Nothing may be written there.
-    #[error("cannot save the chat to {path:?}: {error}; allow writing there, and the next message saves all of it")]
+    /// Writing is not allowed.
+    #[error("cannot save the chat to {path:?}: {error}; allow writing there, and the next message saves the whole chat")]
     Denied {
         /// In the vault.
         path: String,
-        /// What the system says.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// The system refused for another reason.
+    /// Another error of the system.
     #[error("cannot save the chat to {path:?}: {error}")]
     Io {
         /// In the vault.
         path: String,
-        /// What the system says.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// The file that is there cannot be read, so nobody knows what would be lost.
-    #[error("did not save the chat, because its file cannot be compared with what was written last: {0}")]
+    /// The existing file cannot be read, so it is not overwritten.
+    #[error("cannot save the chat, because its file cannot be compared with the last version: {0}")]
     Read(#[from] ReadError),
-    /// Someone keeps writing to it.
+    /// Another program keeps changing the file.
     #[error(
-        "did not save the chat to {path:?}: the file changed {MOST_ATTEMPTS} times meanwhile; the next message saves all of it"
+        "cannot save the chat to {path:?}: another program changed the file {MOST_ATTEMPTS} times; the next message saves the whole chat"
     )]
     Busy {
         /// In the vault.
         path: String,
     },
     /// All names are taken.
-    #[error("cannot save the chat: {MOST_NUMBERS} files in {FOLDER} have its name already; move some to another folder")]
+    #[error("cannot save the chat: {MOST_NUMBERS} files in {FOLDER} already have its name; move some to another folder")]
     NoName,
 }
 
@@ -177,7 +179,7 @@ impl ChatError {
     }
 }
 
-/// The folder of the Sessions of one vault.
+/// The folder of a vault's chats.
 #[derive(Clone, Debug)]
 pub struct Chats {
     vault: Folder,
@@ -185,23 +187,21 @@ pub struct Chats {
 }
 
 impl Chats {
-    /// The Sessions of the vault at `root`, whose files show times as they are in `tz`. Leftovers of a program that was killed while it
-    /// wrote are cleared away.
+    /// Opens the chats of the vault at `root`, with times in the time zone `tz`. Removes temporary files that a crash left behind.
     pub fn open(root: &Path, tz: TimeZone) -> Result<Self, OpenError> {
         let vault = Folder::open(root)?;
         disk::sweep(vault.root(), FOLDER);
         Ok(Self { vault, tz })
     }
 
-    /// The file of `ours`, as it would be written.
+    /// The file's content for `ours`.
     pub fn render(&self, ours: &Transcript) -> String {
         transcript::write(ours, &self.tz)
     }
 
-    /// Writes `ours` to its file: the one that `known` remembers, wherever in the vault it is now, else a new one. To be called once
-    /// the Session has a message, and after each one.
+    /// Writes a chat to its file, found by its last state even if it was moved, or to a new file. Call it after each message.
     pub fn save(&self, ours: &Transcript, known: Option<&Saved>) -> Result<Outcome, ChatError> {
-        let Some(known) = known else { return self.create(ours, None) };
+        let Some(known) = known.filter(|known| !known.path.is_empty()) else { return self.create(ours, None) };
         for _ in 0..MOST_ATTEMPTS {
             let Some(found) = find::find(&self.vault, ours, known)? else { return self.create(ours, None) };
             let merge = self.compare(ours, Some(known), &found);
@@ -215,7 +215,7 @@ impl Chats {
         Err(ChatError::Busy { path: known.path.clone() })
     }
 
-    /// What a person did to a file of this Session.
+    /// Compares a file with what was written last.
     fn compare(&self, ours: &Transcript, known: Option<&Saved>, found: &Found) -> Merge {
         if known.is_some_and(|known| known.hash == found.hash) {
             return Merge::Unchanged;
@@ -237,7 +237,7 @@ impl Chats {
         }
     }
 
-    /// Writes over a file; none where it was changed since it was read.
+    /// Replaces a file; `None` if it changed after it was read.
     fn replace(&self, ours: &Transcript, merge: Merge, found: Found) -> Result<Option<Outcome>, ChatError> {
         let merged = if let Merge::Edited(merged) = merge { Some(merged) } else { None };
         let written = merged.as_ref().unwrap_or(ours);
@@ -252,7 +252,7 @@ impl Chats {
         Ok(Some(Outcome { saved, edit: merged.map_or(Edit::None, Edit::Merged) }))
     }
 
-    /// Writes `ours` to a file of its own in [`FOLDER`]. A file of this Session that must be left alone is `beside`.
+    /// Writes a chat to a new file in [`FOLDER`]. `beside` is an existing file of the session that must not be changed.
     fn create(&self, ours: &Transcript, mut beside: Option<String>) -> Result<Outcome, ChatError> {
         let folder = disk::make_folder(self.vault.root(), FOLDER)?;
         let text = self.render(ours);

@@ -1,4 +1,5 @@
-//! What a user has configured: defaults, providers, models. From it, and from the model table, a name becomes a model and the way to it.
+//! The user's configuration: defaults, providers and models. Together with the model table, it resolves a name to a model and a
+//! client configuration.
 //!
 //! ```toml
 //! model = "ollama/qwen3:8b"
@@ -23,6 +24,14 @@
 //! variables = ["GITHUB_TOKEN"]
 //! unasked = ["weather/get_forecast", "files/*"]
 //!
+//! [gateway]
+//! level = "assist"
+//! keys = { ci = "observe" }
+//!
+//! [limits.session]
+//! warn = 2.0
+//! refuse = 5.0
+//!
 //! [weights]
 //! url = "https://mirror.example/weights"
 //! ```
@@ -30,6 +39,7 @@
 //! The text is handed in: where it lies is known to who starts the program.
 
 mod choose;
+mod gateway;
 mod provider;
 mod read;
 mod tools;
@@ -48,33 +58,45 @@ pub use choose::{ChooseError, Chosen, Listed, Server};
 pub use foreword_provider::client::{ClientConfig, KeySource};
 pub use foreword_provider::dialect::Dialect;
 pub use foreword_provider::model::{CacheRules, Model, Prices};
+pub use gateway::{GatewayRules, Level, SpendingLimit, SpendingLimits};
 pub use provider::Provider;
 pub use read::ConfigError;
 pub use tools::ToolRules;
 
-/// A user's configuration.
+/// The user's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The model where none is named.
+    /// The default model.
     pub model: Option<String>,
-    /// The settings of new sessions.
+    /// The default settings of new sessions.
     pub settings: SessionSettings,
-    /// The mode of new sessions.
+    /// The default mode of new sessions.
     pub mode: Option<Mode>,
-    /// What the tool servers of vaults may do.
+    /// Limits for the tool servers of vaults.
     pub tools: ToolRules,
-    /// The address of a folder from which the weights of local models are fetched before pip is tried.
+    /// The download mirror for the files of local models.
     pub weights_mirror: Option<String>,
+    /// What the gateway may do.
+    pub gateway: GatewayRules,
+    /// What clients may spend.
+    pub limits: SpendingLimits,
     /// By name: those that are configured, and those that are known without.
     providers: BTreeMap<String, Provider>,
-    /// The models that are known, the user's own and changed ones included.
+    /// The model table with the user's changes.
     table: ModelTable,
 }
 
 impl Config {
-    /// The providers, by name.
+    /// The providers, sorted by name.
     pub fn providers(&self) -> impl Iterator<Item = &Provider> {
         self.providers.values()
+    }
+
+    /// Sends what goes to a provider elsewhere.
+    pub fn set_base_url(&mut self, provider: &str, address: &str) {
+        if let Some(provider) = self.providers.get_mut(provider) {
+            provider.base_url = Some(address.to_owned());
+        }
     }
 
     /// The date of the newest facts in the model table.

@@ -1,5 +1,5 @@
-//! All that can be searched in a vault: its notes, its canvases and PDFs, and its agents' items, by words at once and by meaning as far as it
-//! is ready.
+//! The searchable content of a vault: notes, canvases, PDFs and agents' items. Keyword search is available at once, semantic search
+//! once embeddings exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -28,27 +28,27 @@ mod kept;
 use files::Indexed;
 use kept::{Kept, Stored};
 
-/// A vault and what finds things in it.
+/// A vault with its search index.
 pub struct Corpus {
     vault: Vault,
     index: Index,
-    /// Which text of each note is in the index.
+    /// The indexed text of each note.
     texts: BTreeMap<String, Hash>,
-    /// Which canvases and PDFs are in the index.
+    /// The indexed canvases and PDFs.
     files: BTreeMap<String, Indexed>,
-    /// Items of agents in the index.
+    /// The indexed items of agents.
     items: BTreeSet<ItemId>,
     kept: Kept,
     embeddings: PathBuf,
     zone: TimeZone,
-    /// Notes that were there and could not be read for the index.
+    /// Notes that could not be read.
     unread: BTreeMap<String, String>,
-    /// Of agent files.
+    /// Problems in agent files.
     agent_problems: Vec<Problem>,
     not_kept: Vec<String>,
 }
 
-/// How far the index is.
+/// The size of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Notes.
@@ -57,14 +57,14 @@ pub struct Extent {
     pub files: usize,
     /// Rules and references of agents.
     pub items: usize,
-    /// Chunks of both.
+    /// All chunks.
     pub chunks: usize,
-    /// Chunks that can be found by meaning.
+    /// Chunks with embeddings.
     pub embedded: usize,
 }
 
 impl Corpus {
-    /// Opens the vault at `root`. What did not change since it was last open is not read again.
+    /// Opens the vault at `root`. Only changed files are read again.
     pub fn open(root: &Path, places: &Places, zone: TimeZone) -> Result<Self, OpenError> {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let folder = places.vault(&root);
@@ -92,13 +92,13 @@ impl Corpus {
         Ok(corpus)
     }
 
-    /// Looks at all files again.
+    /// Checks all files for changes.
     pub fn refresh(&mut self) -> Changes {
         let changes = self.vault.refresh();
         self.after(changes)
     }
 
-    /// Looks at these files again.
+    /// Checks the given files for changes.
     pub fn refresh_paths(&mut self, paths: &[String]) -> Changes {
         let changes = self.vault.refresh_paths(paths);
         self.after(changes)
@@ -111,56 +111,56 @@ impl Corpus {
         changes
     }
 
-    /// Keeps what was indexed for the next time. Failing costs time then and nothing else, so it is only told.
+    /// Saves the index for the next time. A failure only costs time and is reported.
     pub fn save(&mut self) {
         let index = self.kept.save(&self.index, &self.texts, &self.files).err();
         let vault = self.vault.save().err().map(|error| error.to_string());
         self.not_kept = [index, vault].into_iter().flatten().collect();
     }
 
-    /// The notes.
+    /// The vault.
     pub fn vault(&self) -> &Vault {
         &self.vault
     }
 
-    /// What finds them.
+    /// The search index.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// What could not be read, or not whole.
+    /// Files that could not be read completely.
     pub fn problems(&self) -> Vec<Problem> {
         let of_files = self.files.iter().filter_map(|(path, indexed)| Some((path, indexed.fault.as_ref()?)));
         let unread = self.unread.iter().chain(of_files).map(|(path, what)| Problem::new(path, what));
         let long = self.index.long().iter().map(|(id, chunks)| {
             let what = format!(
-                "it is too long to be found by meaning as a whole: the first {MAX_EMBEDDED_CHUNKS} of its {chunks} parts are, and all of it \
-                 is found by its words; split it into several notes"
+                "too long to be embedded completely: only the first {MAX_EMBEDDED_CHUNKS} of {chunks} chunks have embeddings; keyword search \
+                 finds all of it. Split it into several notes"
             );
             Problem::new(id.name(), what)
         });
         self.vault.problems().into_iter().chain(unread).chain(long).chain(self.agent_problems.iter().cloned()).collect()
     }
 
-    /// Why the next opening will take longer, where it will.
+    /// Why parts of the index could not be saved.
     pub fn not_kept(&self) -> &[String] {
         &self.not_kept
     }
 
-    /// How far the index is.
+    /// The size of the index.
     pub fn extent(&self) -> Extent {
         let (chunks, embedded) = self.index.chunks();
         Extent { notes: self.texts.len(), files: self.files.len(), items: self.items.len(), chunks, embedded }
     }
 
-    /// Makes what can be found by meaning: first from what was embedded before, anywhere, then with the model, until all is done or
-    /// `watch` breaks off. It is told how many chunks are done, of how many.
+    /// Computes embeddings: first from the cache, then with the model, until done or `watch` stops it. `watch` receives the number
+    /// of finished chunks and of all chunks.
     pub fn embed(&mut self, model: &dyn Embedder, watch: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Embedding {
         vectors::embed(&mut self.index, &self.embeddings, model, watch)
     }
 
-    /// Brings the index in line with the vault; whether anything had to be done. What becomes of a renamed note's vectors is no concern
-    /// here: they are kept by text.
+    /// Updates the index from the vault. Returns whether anything changed. Embeddings are cached by text, so renamed notes need no
+    /// care here.
     fn follow(&mut self) -> bool {
         let mut differs = false;
         self.unread.retain(|path, _| self.vault.get(path).is_some());
@@ -194,14 +194,14 @@ impl Corpus {
     }
 
     fn document(&self, path: &str) -> Result<(Document, Hash), String> {
-        let listed = self.vault.get(path).ok_or("it is gone")?;
+        let listed = self.vault.get(path).ok_or("the file was deleted")?;
         let text = self.vault.read(path).map_err(|error| error.to_string())?.text;
         let title = listed.given_title().unwrap_or(&listed.title);
         let document = Document { id: ItemId::note(path), date: date_of(listed, &self.zone), chunks: note_chunks(title, &text) };
         Ok((document, listed.hash))
     }
 
-    /// The items of all agents. There are few, so they are read anew each time.
+    /// Reads the items of all agents, each time, because there are few.
     fn load_agents(&mut self) {
         let Ok(files) = OnDisk::new(self.vault.root()) else { return };
         let mut items = BTreeSet::new();
@@ -218,7 +218,7 @@ impl Corpus {
                 if items.insert(document.id.clone()) {
                     self.index.put(document);
                 } else {
-                    let what = format!("another agent has a {} too; only the first is searched", document.id);
+                    let what = format!("another agent also has {}; only the first is searched", document.id);
                     self.agent_problems.push(Problem::new(path.clone(), what));
                 }
             }
@@ -230,7 +230,7 @@ impl Corpus {
     }
 }
 
-/// Agent files are searched as what they hold, not as notes.
+/// Agent files are indexed as items, not as notes.
 fn is_searched(path: &str) -> bool {
     let named = |name: &str| path.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
     let in_agents = path.strip_prefix(agents::FOLDER).is_some_and(|rest| rest.starts_with('/'));
@@ -239,7 +239,7 @@ fn is_searched(path: &str) -> bool {
     !in_agents && !in_chats && !named("AGENTS.md") && !named("SKILL.md")
 }
 
-/// The items of an agent as they are searched.
+/// The items of an agent as search documents.
 pub fn agent_documents(agent: &Agent) -> Vec<Document> {
     let items = agent.items().into_iter().map(|item| {
         let source = match item.body {
@@ -263,14 +263,14 @@ pub fn agent_documents(agent: &Agent) -> Vec<Document> {
     items.collect()
 }
 
-/// The day a note is about: its own word, else its name (a daily note), else when it was last changed.
+/// The date of a note: from its frontmatter, its name (a daily note), or its modification time.
 fn date_of(listed: &Listed, zone: &TimeZone) -> Option<Date> {
     let fields = ["date", "created", "day"].into_iter().filter_map(|key| listed.note.frontmatter.get(key));
     let said = fields.filter_map(serde_json::Value::as_str).find_map(leading_date);
     said.or_else(|| file_date(&listed.title, &listed.facts, zone))
 }
 
-/// The day a file's name begins with, else the day of its last change.
+/// The date in a file's name, or of its last modification.
 fn file_date(name: &str, facts: &FileFacts, zone: &TimeZone) -> Option<Date> {
     leading_date(name).or_else(|| {
         let changed = Timestamp::from_millisecond(facts.modified).ok()?;

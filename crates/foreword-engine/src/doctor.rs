@@ -1,5 +1,4 @@
-//! Looks at everything that a session needs and says what is missing and what to do about it. Nothing is changed, nothing is paid for, and
-//! no key is shown.
+//! Checks everything a session needs and gives advice. Nothing is changed or paid for, and no key is shown.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -16,87 +15,87 @@ use crate::places::Places;
 use crate::trust::VaultTrust;
 use crate::vault;
 
-/// So long a provider may take to say that it is there.
+/// The time limit for a provider.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A store up to this size is looked at whole; for a larger one there is `foreword verify`.
+/// Stores up to this size are checked completely; for larger ones there is `foreword verify`.
 const QUICK_BYTES: u64 = 64 << 20;
-/// So many problems of a vault are told one by one.
+/// The number of vault problems to list.
 const MOST_PROBLEMS: usize = 5;
 
-/// How something was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// It works, but someone should know.
+    /// It works with limitations.
     Warn,
     /// It does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// A check and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What kind of thing: `model`, `provider`, `store` …
+    /// What was checked: `model`, `provider`, `store` …
     pub area: &'static str,
-    /// Which one.
+    /// Its name.
     pub name: String,
-    /// How it was found.
+    /// The result.
     pub verdict: Verdict,
-    /// What was found.
+    /// Details.
     pub found: String,
-    /// What to do about it.
+    /// What to do.
     pub advice: Option<String>,
 }
 
 impl Check {
-    /// It is as it should be.
+    /// A check without problems.
     pub fn ok(area: &'static str, name: impl Into<String>, found: impl Into<String>) -> Self {
         Self { area, name: name.into(), verdict: Verdict::Ok, found: found.into(), advice: None }
     }
 
-    /// It works, but someone should know.
+    /// A check with limitations.
     pub fn warn(area: &'static str, name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { verdict: Verdict::Warn, advice: Some(advice.into()), ..Self::ok(area, name, found) }
     }
 
-    /// It does not work.
+    /// A failed check.
     pub fn fail(area: &'static str, name: impl Into<String>, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fail, ..Self::warn(area, name, found, advice) }
     }
 }
 
-/// Whether providers are asked.
+/// Whether providers are contacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// Yes, for their list of models.
+    /// Yes, with a request for their list of models.
     Asked,
     /// No.
     LeftAlone,
 }
 
-/// What is looked at.
+/// What to check.
 pub struct Patient<'a> {
     /// The user's configuration.
     pub config: &'a Config,
-    /// The folders of this machine.
+    /// The program's folders.
     pub places: &'a Places,
-    /// A vault.
+    /// The vault.
     pub vault: &'a Path,
-    /// The folders that programs are looked for in.
+    /// The folders to search for programs (`PATH`).
     pub path: Option<&'a OsStr>,
-    /// Whether a variable of the environment is set.
+    /// Whether an environment variable is set.
     pub is_set: &'a dyn Fn(&str) -> bool,
-    /// Whether providers are asked.
+    /// Whether providers are contacted.
     pub network: Network,
 }
 
 impl Patient<'_> {
-    /// Looks at everything; `each` is told as soon as something is known.
+    /// Runs all checks; `each` receives each result at once.
     pub fn examine(&self, each: &mut dyn FnMut(Check)) {
         each(self.cache());
-        for (weights, use_of_it) in [(&MINILM, "searching by meaning"), (&SMOLLM2, "the model that comes with Foreword")] {
+        for (weights, use_of_it) in [(&MINILM, "semantic search"), (&SMOLLM2, "the embedded small model")] {
             each(self.weights(weights, use_of_it));
         }
         each(self.model());
@@ -112,11 +111,10 @@ impl Patient<'_> {
         let (area, name) = ("cache", self.places.cache.display().to_string());
         let written = std::fs::create_dir_all(&self.places.cache).and_then(|()| tempfile::tempfile_in(&self.places.cache));
         match written {
-            Ok(_) => Check::ok(area, name, "can be written to"),
+            Ok(_) => Check::ok(area, name, "writable"),
             Err(error) => {
-                let advice =
-                    "make it writable, or name another folder with FOREWORD_CACHE; without it nothing made from a vault is kept";
-                Check::fail(area, name, format!("cannot be written to: {error}"), advice)
+                let advice = "make it writable, or set FOREWORD_CACHE to another folder; without a cache, vaults are indexed again every time";
+                Check::fail(area, name, format!("not writable: {error}"), advice)
             }
         }
     }
@@ -124,52 +122,46 @@ impl Patient<'_> {
     fn weights(&self, weights: &Weights, use_of_it: &str) -> Check {
         let (area, name) = ("weights", weights.name);
         let Some(folder) = weights.present(&self.places.models) else {
-            let advice = format!("`foreword models fetch --all` fetches it; it is needed for {use_of_it}");
-            return Check::warn(area, name, "is not here", advice);
+            let advice = format!("required for {use_of_it}; download it with `foreword models fetch --all`");
+            return Check::warn(area, name, "not downloaded", advice);
         };
         let again = || format!("remove {} and run `foreword models fetch --all`", folder.display());
         match weights.damaged(&folder) {
-            Ok(None) => Check::ok(area, name, "is here and whole"),
+            Ok(None) => Check::ok(area, name, "downloaded, no errors"),
             Ok(Some(file)) => {
-                Check::fail(area, name, format!("{file} is damaged: its content is not the published one"), again())
+                Check::fail(area, name, format!("{file} is damaged: it does not match the published file"), again())
             }
-            Err(error) => Check::fail(area, name, format!("cannot be read: {error}"), again()),
+            Err(error) => Check::fail(area, name, format!("cannot read it: {error}"), again()),
         }
     }
 
-    /// The model that answers where none is named.
+    /// The default model.
     fn model(&self) -> Check {
         let area = "model";
         match self.config.choose(None, Server::default()) {
             Err(error) => {
                 let name = self.config.model.clone().unwrap_or_default();
-                Check::fail(area, name, error.to_string(), "correct `model` in the configuration")
+                Check::fail(area, name, error.to_string(), "fix `model` in the configuration")
             }
             Ok(chosen) if chosen.client.is_none() => {
                 let here = SMOLLM2.present(&self.places.models).is_some();
-                let found = "answers where no other is named; nothing leaves this machine";
+                let found = "default model; nothing leaves this machine";
                 if here {
                     Check::ok(area, chosen.model.name, found)
                 } else {
-                    Check::warn(
-                        area,
-                        chosen.model.name,
-                        format!("{found}, but it is not here yet"),
-                        "it is fetched when it is first used",
-                    )
+                    Check::warn(area, chosen.model.name, format!("{found}; not downloaded yet"), "it is downloaded on first use")
                 }
             }
             Ok(chosen) if chosen.is_assumed => {
-                let found =
-                    format!("answers where no other is named; its window is assumed to be {} tokens", chosen.model.window);
-                let advice = format!("say it in the configuration: [models.\"{}\"] window = …", chosen.model.name);
+                let found = format!("default model; assuming a context window of {} tokens", chosen.model.window);
+                let advice = format!("set it in the configuration: [models.\"{}\"] window = …", chosen.model.name);
                 Check::warn(area, chosen.model.name, found, advice)
             }
-            Ok(chosen) => Check::ok(area, chosen.model.name, "answers where no other is named"),
+            Ok(chosen) => Check::ok(area, chosen.model.name, "default model"),
         }
     }
 
-    /// Whether someone means to use it: it is configured, its key is in the environment, or the default model is there.
+    /// Whether the provider is in use: it is configured, its key is in the environment, or it has the default model.
     fn is_used(&self, provider: &Provider) -> bool {
         let default = self.config.choose(None, Server::default()).ok();
         let is_default = default.is_some_and(|chosen| {
@@ -185,36 +177,36 @@ impl Patient<'_> {
         let config = ClientConfig { timeouts: short, retry, ..provider.client(provider.dialect) };
         let client = match Client::new(config) {
             Ok(client) => client,
-            Err(error) => return Check::fail(area, name, error.to_string(), "correct it in the configuration"),
+            Err(error) => return Check::fail(area, name, error.to_string(), "fix it in the configuration"),
         };
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(error) => return Check::fail(area, name, format!("cannot be asked: {error}"), "see what the system lacks"),
+            Err(error) => return Check::fail(area, name, format!("cannot connect: {error}"), "check the system's limits"),
         };
         let key = match runtime.block_on(client.has_key()) {
-            Err(error) => return Check::fail(area, name, error.to_string(), "without a key it cannot be used"),
-            Ok(true) => "its key is there",
-            Ok(false) => "it needs no key",
+            Err(error) => return Check::fail(area, name, error.to_string(), "the provider cannot be used without a key"),
+            Ok(true) => "API key found",
+            Ok(false) => "no API key required",
         };
         if self.network == Network::LeftAlone {
-            return Check::ok(area, name, format!("{key}; it was not asked"));
+            return Check::ok(area, name, format!("{key}; not contacted"));
         }
         let asked = runtime.block_on(async { tokio::time::timeout(PATIENCE, client.reach()).await });
         match asked {
-            Ok(Ok(())) => Check::ok(area, name, format!("{key}, and it answers")),
+            Ok(Ok(())) => Check::ok(area, name, format!("{key}; reachable")),
             Ok(Err(SendError::Refused { refusal, .. })) if matches!(refusal.status, Some(401 | 403)) => {
-                Check::fail(area, name, format!("it answers, but refuses the key: {refusal}"), "check the key and what it may do")
+                Check::fail(area, name, format!("it rejects the API key: {refusal}"), "check the key and its permissions")
             }
             // It is there; not every server has a list of models.
             Ok(Err(SendError::Refused { refusal, .. })) => {
-                Check::ok(area, name, format!("{key}, and it answers (with {})", refusal.status.unwrap_or_default()))
+                Check::ok(area, name, format!("{key}; reachable (status {})", refusal.status.unwrap_or_default()))
             }
             Ok(Err(error)) if provider.is_local() => {
-                Check::fail(area, name, error.to_string(), "start it, or correct its `base_url`")
+                Check::fail(area, name, error.to_string(), "start the server, or fix its `base_url`")
             }
-            Ok(Err(error)) => Check::fail(area, name, error.to_string(), "or say --offline to leave providers alone"),
+            Ok(Err(error)) => Check::fail(area, name, error.to_string(), "use --offline to skip providers"),
             Err(_) => {
-                let found = format!("it did not answer within {} seconds", PATIENCE.as_secs());
+                let found = format!("no answer within {} seconds", PATIENCE.as_secs());
                 Check::fail(area, name, found, "check the connection and its `base_url`")
             }
         }
@@ -224,16 +216,23 @@ impl Patient<'_> {
         let (area, name) = ("vault", self.vault.display().to_string());
         let vault = match vault::open(self.vault, self.places) {
             Ok(vault) => vault,
-            Err(error) => return each(Check::fail(area, name, error.to_string(), "name the folder your notes are in")),
+            Err(error) => return each(Check::fail(area, name, error.to_string(), "give the folder of your notes")),
         };
-        each(Check::ok(area, name, format!("{} notes can be read", vault.notes().len())));
+        each(Check::ok(
+            area,
+            name,
+            match vault.notes().len() {
+                1 => "1 note can be read".to_owned(),
+                notes => format!("{notes} notes can be read"),
+            },
+        ));
         let problems = vault.problems();
         for problem in problems.iter().take(MOST_PROBLEMS) {
-            each(Check::warn(area, &*problem.path, &*problem.what, "correct the file; the rest of it is used"));
+            each(Check::warn(area, &*problem.path, &*problem.what, "fix the file; the rest of it is used"));
         }
         if problems.len() > MOST_PROBLEMS {
             let more = format!("{} more problems", problems.len() - MOST_PROBLEMS);
-            each(Check::warn(area, "notes", more, "`foreword index` lists all of them"));
+            each(Check::warn(area, "notes", more, "list all of them with `foreword index`"));
         }
     }
 
@@ -243,18 +242,18 @@ impl Patient<'_> {
         for found in agents::list(&files) {
             let loaded = agents::load(&files, &found);
             for problem in &loaded.problems {
-                each(Check::warn("agent", &*problem.file, &*problem.what, "correct the file; the rest of it is used"));
+                each(Check::warn("agent", &*problem.file, &*problem.what, "fix the file; the rest of it is used"));
             }
             for server in &loaded.servers {
                 let name = format!("{}/{}", found.name, server.name);
                 each(match &server.transport {
-                    Transport::Http { .. } => Check::ok("server", name, "is reached over HTTP; it was not asked"),
+                    Transport::Http { .. } => Check::ok("server", name, "HTTP; not contacted"),
                     Transport::Stdio { command, .. } if self.is_program(command) => {
-                        Check::ok("server", name, format!("its program {command} is there; it was not started"))
+                        Check::ok("server", name, format!("program {command} found; not started"))
                     }
                     Transport::Stdio { command, .. } => {
-                        let advice = "install it, or give its whole path in the agent's mcp.json";
-                        Check::fail("server", name, format!("its program {command} is not there"), advice)
+                        let advice = "install it, or set its full path in the agent's mcp.json";
+                        Check::fail("server", name, format!("program {command} not found"), advice)
                     }
                 });
             }
@@ -279,10 +278,10 @@ impl Patient<'_> {
         let (area, name) = ("store", file.display().to_string());
         let Ok(facts) = std::fs::metadata(&file) else {
             if state.outside {
-                let found = "is used in place of the .foreword folder in the vault, which this user account did not make";
-                return Check::warn(area, name, found, "`foreword trust` shows what is in it and asks");
+                let found = "used instead of the vault's .foreword folder, which was created by another user account";
+                return Check::warn(area, name, found, "review it with `foreword trust`");
             }
-            return Check::ok(area, name, "is not there yet; the first question makes it");
+            return Check::ok(area, name, "not created yet; the first question creates it");
         };
         let store = match Sqlite::open_existing(&file) {
             Ok(store) => store,
@@ -291,25 +290,25 @@ impl Patient<'_> {
                     area,
                     name,
                     error.to_string(),
-                    "`foreword backup` and `foreword import` bring sessions into a new one",
+                    "use `foreword backup` and `foreword import` to move sessions to a new store",
                 );
             }
         };
         if store.is_read_only() {
-            return Check::fail(area, name, "can only be read: nothing new is kept", "make it and its folder writable");
+            return Check::fail(area, name, "read-only: new messages are not stored", "make the file and its folder writable");
         }
         let sessions = match store.sessions() {
             Ok(sessions) if sessions.len() == 1 => "1 session".to_owned(),
             Ok(sessions) => format!("{} sessions", sessions.len()),
-            Err(error) => return Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
+            Err(error) => return Check::fail(area, name, error.to_string(), "see `foreword verify`"),
         };
         if facts.len() > QUICK_BYTES {
-            return Check::ok(area, name, format!("{sessions}; `foreword verify` looks at all of it"));
+            return Check::ok(area, name, format!("{sessions}; check it with `foreword verify`"));
         }
         match store.check() {
-            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions}, nothing broken")),
-            Ok(faults) => Check::fail(area, name, format!("{} faults", faults.len()), "`foreword verify` names them"),
-            Err(error) => Check::fail(area, name, error.to_string(), "`foreword verify` tells more"),
+            Ok(faults) if faults.is_empty() => Check::ok(area, name, format!("{sessions}, no errors")),
+            Ok(faults) => Check::fail(area, name, format!("{} faults", faults.len()), "see `foreword verify`"),
+            Err(error) => Check::fail(area, name, error.to_string(), "see `foreword verify`"),
         }
     }
 }

@@ -3,8 +3,16 @@
 //! Every answer is remembered by the hash of the conversation up to it. A request that begins with a conversation that is remembered
 //! continues its session, or a fork of it; any other begins one and brings its past along.
 
+mod aside;
+mod assist;
+mod conversation;
+mod endpoint;
+mod explain;
 mod forward;
+mod json_text;
 mod record;
+mod sessions;
+mod spending;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
@@ -18,9 +26,17 @@ use foreword_core::tokens::Tokens;
 use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
 
+pub use assist::{Additions, plan as plan_additions, without};
+pub use conversation::{Conversation, is_id};
+pub use endpoint::{Endpoint, Family, Kind};
+pub use explain::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_diff, client_session, client_sessions};
+pub use foreword_provider::client::Method;
 pub use foreword_provider::client::{Secret, SendError};
 pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
-pub use forward::{Forwarder, Given, Passing, Route, is_any_model, model_of};
+pub use foreword_provider::refusal::Refusal;
+pub use forward::{About, Forwarder, Given, Passing, Recorded, Route, Way, is_any_model, model_of, renamed};
+pub use sessions::{How, Names, Recognised, Sessions};
+pub use spending::{Payer, Spending, Verdict};
 
 use crate::Layout;
 use crate::session::{Line, Manner, Model, Setup};
@@ -56,6 +72,8 @@ pub struct Memory {
     order: VecDeque<Hash>,
     /// Where each session stands.
     heads: HashMap<String, Hash>,
+    /// Conversations whose last request got no answer: they stand in their session as they are, to be sent again.
+    unanswered: HashMap<Hash, String>,
 }
 
 impl Memory {
@@ -69,6 +87,12 @@ impl Memory {
         is_free: &dyn Fn(&str) -> bool,
     ) -> Result<Plan, NotUnderstood> {
         check(asked)?;
+        if let Some(waiting) = chain.0.last().and_then(|last| self.unanswered.get(last))
+            && session.is_none_or(|session| session == waiting)
+            && is_free(waiting)
+        {
+            return Ok(Plan::Continue(waiting.clone(), Vec::new()));
+        }
         // A session that a client names goes on where it stands. What the client sends tells where that is, if it is remembered.
         let head = session.and_then(|session| self.heads.get(session));
         let known = chain.0.iter().rposition(|hash| Some(hash) == head);
@@ -98,6 +122,19 @@ impl Memory {
         Ok(begin(&asked.said))
     }
 
+    /// A request got no answer. The same one is sent again as it stands in its session, unless a part of an answer came (`is_begun`). Any
+    /// other goes on from before it, in a fork or a session of its own: what failed is in none of those.
+    pub fn failed(&mut self, asked: &Chain, session: &str, is_begun: bool) {
+        self.heads.remove(session);
+        self.unanswered.retain(|_, waiting| waiting != session);
+        if let Some(last) = asked.0.last().filter(|_| !is_begun) {
+            if self.unanswered.len() >= REMEMBERED {
+                self.unanswered.clear();
+            }
+            self.unanswered.insert(*last, session.to_owned());
+        }
+    }
+
     /// Remembers an answer: the conversation up to it leads to this session.
     pub fn remember(&mut self, asked: &Chain, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
         let hash = asked.answered(text, calls);
@@ -106,6 +143,7 @@ impl Memory {
             self.order.push_back(hash);
         }
         self.heads.insert(session.to_owned(), hash);
+        self.unanswered.retain(|_, waiting| waiting != session);
         while self.order.len() > REMEMBERED {
             let Some(place) = self.order.pop_front().and_then(|oldest| self.places.remove(&oldest).map(|place| (oldest, place)))
             else {
@@ -260,14 +298,15 @@ pub fn agent(asked: &Asked) -> Agent {
 pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup {
     let mut setup = Setup::of(session, model, Layout::Log, asked.tools.len(), Some(models));
     setup.settings.tools = ToolStyle::Native;
+    setup.settings.verbatim_outputs = true;
     // A client that reads files expects to see them: one output may take a sixteenth of the window.
     let chars = usize::try_from(setup.model.window.0 / 4).unwrap_or(usize::MAX);
     setup.settings.budget.output_chars = setup.settings.budget.output_chars.max(chars);
-    if let Some(reply) = asked.reply_tokens {
-        let reply = reply.min(setup.model.reply_limit.0).min(setup.model.window.0 / 2).max(1);
-        setup.settings.budget.reply = Tokens(reply);
-        setup.settings.budget.prompt = Tokens(setup.model.window.0.saturating_sub(reply));
-    }
+    // Who sets no limit has the model's own.
+    let limit = setup.model.reply_limit.0;
+    let reply = asked.reply_tokens.unwrap_or(limit).min(limit).min(setup.model.window.0 / 2).max(1);
+    setup.settings.budget.reply = Tokens(reply);
+    setup.settings.budget.prompt = Tokens(setup.model.window.0.saturating_sub(reply));
     setup
 }
 

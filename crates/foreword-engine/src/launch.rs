@@ -1,5 +1,5 @@
-//! From a tool server as a vault has it to one that can be started. A vault may come from anywhere, so what it says is taken only as far
-//! as the user's own configuration lets it: variables, permissions, the program that a name means, the folder it runs in.
+//! Prepares the tool servers of a vault for starting. A vault may be untrusted, so the user's configuration limits its environment
+//! variables, permissions, program and working folder.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,31 +16,31 @@ use crate::places::Places;
 use crate::private;
 use crate::session::STORE;
 
-/// Variables by name, as the program was started with them.
+/// The program's environment variables.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What the servers of a vault are started with.
+/// The inputs for starting tool servers.
 #[derive(Clone, Copy)]
 pub struct Launch<'a> {
     /// The vault.
     pub root: &'a Path,
-    /// The folder that we run in; its programs are not found by a bare name, and no server runs in it.
+    /// The working directory; programs in it are not found by name, and no server runs there.
     pub working_folder: &'a Path,
-    /// Where private folders are made.
+    /// The program's folders.
     pub places: &'a Places,
-    /// What the user's configuration says.
+    /// The rules of the user's configuration.
     pub rules: &'a ToolRules,
-    /// Our own variables, `PATH` and `HOME` among them.
+    /// The program's environment variables, including `PATH` and `HOME`.
     pub environment: Environment<'a>,
 }
 
 /// Why a tool server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// A variable that it may not see.
+    /// The environment variable is not allowed.
     #[error(
-        "the tool server {server} wants the variable {variable}, which your configuration does not allow; add it to [tools] variables in config.toml if \
-         this server may see it"
+        "tool server {server} requires the environment variable {variable}, which is not allowed; to allow it, add it to [tools] variables in \
+         config.toml"
     )]
     NotAllowed {
         /// The server.
@@ -48,9 +48,9 @@ pub enum LaunchError {
         /// The variable.
         variable: String,
     },
-    /// A variable that has no value.
+    /// The environment variable is not set.
     #[error(
-        "the tool server {server} wants the variable {variable}, which is not set; set it, or give it a default: ${{{variable}:-…}}"
+        "tool server {server} requires the environment variable {variable}, which is not set; set it, or add a default: ${{{variable}:-…}}"
     )]
     NotSet {
         /// The server.
@@ -58,30 +58,30 @@ pub enum LaunchError {
         /// The variable.
         variable: String,
     },
-    /// Its program is not there.
+    /// The program was not found.
     #[error(
-        "the tool server {server} wants the program {command:?}, which is not there; install it, or give its whole path (folders of the vault and \
-         relative ones in PATH are not searched)"
+        "tool server {server} requires the program {command:?}, which was not found; install it, or give its full path (folders of the vault and \
+         relative folders in PATH are not searched)"
     )]
     NoProgram {
         /// The server.
         server: String,
-        /// What the vault calls it.
+        /// The command in the vault.
         command: String,
     },
-    /// The folder that it would run in.
-    #[error("the tool server {server} has no folder to run in: {}: {error}", folder.display())]
+    /// The working folder cannot be created.
+    #[error("tool server {server}: cannot create its working folder {}: {error}", folder.display())]
     Folder {
         /// The server.
         server: String,
         /// The folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         error: io::Error,
     },
 }
 
-/// The program that a server would start, by its absolute path; none where it is reached over HTTP. A prompt can show it.
+/// The absolute path of a server's program, for prompts; `None` for HTTP servers.
 pub fn resolved_program(spec: &ServerSpec, launch: &Launch<'_>) -> Result<Option<PathBuf>, LaunchError> {
     let Transport::Stdio { command, cwd, .. } = &spec.transport else { return Ok(None) };
     let mut values = Values { server: &spec.name, launch, used: Vec::new() };
@@ -90,7 +90,7 @@ pub fn resolved_program(spec: &ServerSpec, launch: &Launch<'_>) -> Result<Option
     launch.program(spec, &command, &base.map_or_else(|| launch.root.to_owned(), |cwd| launch.root.join(cwd))).map(Some)
 }
 
-/// How a server is started, with its variables filled in. `sandbox` is what the user granted; none lets it have all rights of the user.
+/// The configuration of a server, with its variables filled in. Without a `sandbox`, the program has all permissions of the user.
 pub fn server_config(spec: &ServerSpec, launch: &Launch<'_>, sandbox: Option<Sandbox>) -> Result<ServerConfig, LaunchError> {
     let mut values = Values { server: &spec.name, launch, used: Vec::new() };
     let mut sandbox = sandbox.map(|sandbox| launch.hiding(sandbox));
@@ -138,7 +138,7 @@ impl Launch<'_> {
         program::search_folders(OsStr::new(&path), &avoided, home.as_deref())
     }
 
-    /// The `PATH` of a program: what it starts by name is not found in the vault either.
+    /// The `PATH` of a server, without folders of the vault.
     fn search_path(&self) -> String {
         let joined = std::env::join_paths(self.folders()).unwrap_or_default();
         joined.into_string().unwrap_or_default()
@@ -149,7 +149,7 @@ impl Launch<'_> {
         found.ok_or_else(|| LaunchError::NoProgram { server: spec.name.clone(), command: command.to_owned() })
     }
 
-    /// The folder of a server that names none: empty at first, and only for this server of this vault.
+    /// The default working folder of a server: a private folder per server and vault.
     fn private_folder(&self, spec: &ServerSpec) -> Result<PathBuf, LaunchError> {
         let all = self.places.cache.join("tool-servers");
         let name = Hash::of([self.root.as_os_str().as_encoded_bytes(), b"\0", spec.name.as_bytes()].concat());
@@ -159,7 +159,7 @@ impl Launch<'_> {
         made.map_err(|error| LaunchError::Folder { server: spec.name.clone(), folder, error })
     }
 
-    /// A sandbox that shows nothing of Foreword's own: decisions, tokens, caches, stores.
+    /// Hides Foreword's own files in a sandbox: decisions, tokens, caches and stores.
     fn hiding(&self, mut sandbox: Sandbox) -> Sandbox {
         let store = Path::new(STORE).parent().unwrap_or(Path::new(STORE));
         let stores = sandbox.folders.iter().map(PathBuf::as_path).chain([self.root]).map(|folder| folder.join(store));
@@ -170,11 +170,11 @@ impl Launch<'_> {
     }
 }
 
-/// Fills variables in.
+/// Fills in variables.
 struct Values<'a> {
     server: &'a str,
     launch: &'a Launch<'a>,
-    /// The values that were filled in, which are kept out of messages.
+    /// The values used, which are removed from messages.
     used: Vec<String>,
 }
 
@@ -206,7 +206,8 @@ impl Values<'_> {
     }
 }
 
-/// The permission of a server and of its tools: a vault may raise it, only the user may lower it. With what the user should know.
+/// The permissions of a server and its tools, and remarks for the user: a vault may make permissions stricter, only the user may
+/// relax them.
 fn permissions(spec: &ServerSpec, rules: &ToolRules) -> (Option<Permission>, BTreeMap<String, ToolConfig>, Vec<String>) {
     let all_unasked = rules.is_unasked(&spec.name, None);
     let unasked = all_unasked.then_some(Permission::NotRequired);
@@ -234,7 +235,7 @@ fn permissions(spec: &ServerSpec, rules: &ToolRules) -> (Option<Permission>, BTr
     let notes = (!refused.is_empty()).then(|| {
         let listed: Vec<String> = refused.iter().map(|name| format!("{name:?}")).collect();
         format!(
-            "its entry in the vault wants tools to run without asking you, which only you can allow; you are asked. To allow it, add to config.toml: \
+            "its entry in the vault asks to run tools without approval, which only you can allow. To allow it, add to config.toml: \
              [tools] unasked = [{}]",
             listed.join(", ")
         )

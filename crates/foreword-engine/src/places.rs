@@ -1,22 +1,22 @@
-//! Where the engine may keep things on this machine. Who starts it decides; the engine never looks at the environment.
+//! The folders that the engine uses. The caller chooses them; the engine never reads the environment.
 
 use std::path::{Path, PathBuf};
 
 use foreword_core::hash::Hash;
 
-/// Folders outside the vault.
+/// Folders outside of the vault.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Indexes, vectors and pages. Everything in it can be made again.
+    /// Indexes, embeddings and fetched pages. All of it can be recreated.
     pub cache: PathBuf,
-    /// Weights of local models. They can be fetched again.
+    /// The files of local models. They can be downloaded again.
     pub models: PathBuf,
-    /// Trust decisions, keys and the audit log. Only the user may read it, and nothing in it can be made again.
+    /// Trust decisions, keys and the audit log. Only the user can read them, and they cannot be recreated.
     pub state: PathBuf,
 }
 
 impl Places {
-    /// What is kept of one vault: told apart by where it is, so that two vaults of one name do not mix.
+    /// The cache folder of one vault, derived from its path.
     pub fn vault(&self, root: &Path) -> PathBuf {
         let name = root.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name: String = name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(40).collect();
@@ -24,7 +24,7 @@ impl Places {
         self.cache.join("vaults").join(format!("{name}-{hash}"))
     }
 
-    /// Vectors, of every vault and catalog.
+    /// The embeddings of all vaults and catalogs.
     pub fn embeddings(&self) -> PathBuf {
         self.cache.join("embeddings")
     }

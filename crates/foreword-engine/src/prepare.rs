@@ -1,4 +1,4 @@
-//! What a session begins with: the agent with the user's memory and the project in it.
+//! Prepares a new session: the agent with the user's memory and a project.
 
 use std::path::Path;
 
@@ -23,97 +23,101 @@ use crate::{memory, projects};
 
 pub use foreword_vault::agents::{Asking as AgentAsking, ServerSpec, Transport};
 
-/// What an agent that nobody wrote is told.
+/// The system prompt of the default agent.
 const PLAIN: &str = "You help a person with their notes. Answer from the notes you are given; where they do not say, say so.";
 
-/// What is wanted of a vault.
+/// The parts of a vault to use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// An agent in `Foreword/Agents`; a plain one where none is named.
+    /// The name of an agent in `Foreword/Agents`, or `None` for the default agent.
     pub agent: Option<&'a str>,
-    /// A project in `Foreword/Projects`.
+    /// The name of a project in `Foreword/Projects`.
     pub project: Option<&'a str>,
-    /// Room for the project's material.
+    /// The room for the project's context.
     pub room: Tokens,
 }
 
-/// What a session begins with.
+/// The prepared parts of a session.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// The agent, without its tools: those are known when its servers run.
+    /// The agent, without tools, which are known once its servers run.
     pub agent: Agent,
-    /// How its tool servers are started.
+    /// Its tool servers.
     pub servers: Vec<ServerSpec>,
-    /// When the user is asked before a tool runs.
+    /// When tools require approval.
     pub asking: AgentAsking,
-    /// The session settings that the agent's file asks for.
+    /// The session settings of the agent's file.
     pub settings: SessionSettings,
-    /// The model it prefers. Nobody but the user decides where notes are sent, so it is only said.
+    /// The model that the agent prefers. Only the user decides where notes are sent, so it is not used automatically.
     pub model: Option<String>,
-    /// What a person should know.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
 }
 
-/// Why a session cannot begin so.
+/// Why a session cannot be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum PrepareError {
-    /// No such agent.
-    #[error("there is no agent {name:?} in Foreword/Agents of this vault; {}", listed(.known))]
+    /// There is no such agent.
+    #[error("agent {name:?} not found in Foreword/Agents of this vault; {}", listed(.known))]
     NoAgent {
-        /// Asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// No such project.
-    #[error("there is no project {name:?} in Foreword/Projects of this vault; {}", listed(.known))]
+    /// There is no such project.
+    #[error("project {name:?} not found in Foreword/Projects of this vault; {}", listed(.known))]
     NoProject {
-        /// Asked for.
+        /// The requested name.
         name: String,
-        /// Those there are.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// The agent's settings cannot be used.
+    /// The agent's settings are invalid.
     #[error(transparent)]
     Settings(#[from] ReadError),
-    /// A setting does not fit.
+    /// A setting does not apply.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The template of a managed history cannot be used.
+    /// The template cannot be used.
     #[error(transparent)]
     Template(#[from] NoTemplate),
-    /// The project's pages cannot be fetched at all.
+    /// The project's pages cannot be fetched.
     #[error(transparent)]
     Web(#[from] WebError),
 }
 
-/// What a session is begun with, beside what is in the vault.
+/// Further inputs of a new session.
 #[derive(Clone, Debug)]
 pub struct Begin<'a> {
-    /// Its name.
+    /// The session's ID.
     pub session: &'a str,
     /// Its agent, by name.
     pub agent: Option<&'a str>,
+    /// Its project, by name.
+    pub project: Option<&'a str>,
     /// Its model.
     pub model: Model,
+    /// Where its requests go.
+    pub destination: Option<String>,
     /// What flags, or who asks the API, say about it.
     pub flags: SessionSettings,
-    /// What the user's configuration says.
+    /// The settings of the user's configuration.
     pub config: SessionSettings,
-    /// Where templates are.
+    /// The templates.
     pub shelf: &'a Shelf,
     /// The folder of local models.
     pub models: &'a Path,
 }
 
 impl Prepared {
-    /// The setup of a session, by the settings of all places; its agent is told what the template says about the conversation.
+    /// The setup of a session from the settings of all sources. Adds the template's instructions to the agent.
     pub fn begin(&mut self, begin: Begin<'_>) -> Result<Setup, PrepareError> {
-        let Begin { session, agent, model, flags, config, shelf, models } = begin;
+        let Begin { session, agent, project, model, destination, flags, config, shelf, models } = begin;
         let file = || agent.map(|name| format!("{}/{name}", agents::FOLDER)).unwrap_or_default();
         if let Some(preferred) = self.model.as_ref().filter(|preferred| **preferred != model.name) {
             let what = format!(
-                "it prefers the model {preferred}, and {} answers: only you decide where your notes are sent; --model {preferred} uses it",
+                "it prefers the model {preferred}, but {} is used, because only you decide where your notes are sent; to use it: --model {preferred}",
                 model.name
             );
             self.problems.push(Problem::new(file(), what));
@@ -124,6 +128,8 @@ impl Prepared {
         let mut setup = Setup::of(session, model, Layout::Log, 0, Some(models));
         setup.set(&settings, template.as_ref())?;
         setup.agent = agent.map(str::to_owned);
+        setup.project = project.map(str::to_owned);
+        setup.destination = destination;
         if let Some(template) = &template {
             template.instruct(&mut self.agent);
         }
@@ -132,10 +138,10 @@ impl Prepared {
 }
 
 fn listed(known: &[String]) -> String {
-    if known.is_empty() { "there are none".to_owned() } else { format!("there are: {}", known.join(", ")) }
+    if known.is_empty() { "none available".to_owned() } else { format!("available: {}", known.join(", ")) }
 }
 
-/// Reads all of it.
+/// Reads the agent, the memory and the project.
 pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Zoned) -> Result<Prepared, PrepareError> {
     let Loaded { mut agent, servers, asking, settings, generation, model, problems, .. } = load(vault, wanted.agent)?;
     let settings_file = settings.as_ref().map(|file| file.path.clone());
@@ -145,7 +151,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
     let unused = [("temperature", generation.temperature.is_some()), ("top_p", generation.top_p.is_some())];
     let unused = unused.into_iter().chain([("max_turns", generation.max_turns.is_some())]);
     for (key, _) in unused.filter(|(_, is_given)| *is_given) {
-        problems.push(Problem::new(&file, format!("generation.{key} is not supported; it has no effect")));
+        problems.push(Problem::new(&file, format!("generation.{key} is not supported and has no effect")));
     }
     settings.budget.reply_tokens = settings.budget.reply_tokens.or(generation.max_output_tokens);
     let trust = VaultTrust::open_or_restricted(places, vault.root());
@@ -159,8 +165,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
         let mut attachments = written.attachments.clone();
         if !trust.project_pages(name, &attachments) {
             attachments.retain(|attachment| !matches!(attachment, Attachment::Url(_)));
-            let what =
-                "its pages were not fetched, because this folder is not trusted to do so; `foreword trust` shows them and asks";
+            let what = "its web pages were not fetched, because you have not allowed them; review them with `foreword trust`";
             problems.push(Problem::new(&written.path, what));
         }
         let gathered = gather(vault, &attachments, places, now, Pages::Kept).await?;
@@ -184,7 +189,7 @@ fn load(vault: &Vault, name: Option<&str>) -> Result<Loaded, PrepareError> {
     }
 }
 
-/// The tool servers of an agent, for a session that goes on.
+/// The tool servers of an agent, for a session that continues.
 pub fn servers_of(vault: &Vault, agent: Option<&str>) -> Result<(Vec<ServerSpec>, AgentAsking), PrepareError> {
     let loaded = load(vault, agent)?;
     Ok((loaded.servers, loaded.asking))
@@ -235,7 +240,7 @@ mod tests {
         assert!(project.context.unwrap().starts_with("# Loaf.md\n\nFlour 500 g"));
         let problems: Vec<_> = prepared.problems.iter().map(ToString::to_string).collect();
         assert_eq!(problems.len(), 3, "{problems:?}");
-        for words in ["7 is no text", "Long.md has no room", "Gone"] {
+        for words in ["7 is not a string", "Long.md does not fit", "Gone"] {
             assert!(problems.iter().any(|problem| problem.contains(words)), "{words}: {problems:?}");
         }
         assert_eq!(projects::list(&vault), ["Bread"]);

@@ -1,11 +1,11 @@
-//! Files that only the user may read: trust decisions, keys, the audit log. A symbolic link in their place is refused, because it
-//! would make the program write or read somewhere else.
+//! Files that only the user can read: trust decisions, keys and the audit log. Symbolic links are refused, because they could
+//! redirect reads and writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Makes a folder, and those above it, that only the user may enter.
+/// Creates a folder and its parents with access only for the user.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent() {
         fs::create_dir_all(above)?;
@@ -30,7 +30,7 @@ pub fn read(file: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Replaces a file in one step: after a crash it holds the old text or the new one.
+/// Replaces a file atomically.
 pub fn write(file: &Path, text: &str) -> io::Result<()> {
     let folder = file.parent().ok_or_else(|| refused(file))?;
     create_folder(folder)?;
@@ -45,12 +45,12 @@ pub fn write(file: &Path, text: &str) -> io::Result<()> {
     sync_folder(folder)
 }
 
-/// Makes an empty file where there is none.
+/// Creates an empty file if it does not exist.
 pub fn touch(file: &Path) -> io::Result<()> {
     append(file, b"")
 }
 
-/// Writes a file that is not there yet, in one step. Returns `false` where there is one already: it stays as it is.
+/// Creates a file atomically. Returns `false` if it exists.
 pub fn create(file: &Path, text: &str) -> io::Result<bool> {
     let folder = file.parent().ok_or_else(|| refused(file))?;
     create_folder(folder)?;
@@ -64,7 +64,7 @@ pub fn create(file: &Path, text: &str) -> io::Result<bool> {
     }
 }
 
-/// Whether other users of this machine may read a file.
+/// Whether other users of this machine can read a file.
 pub fn is_open_to_others(file: &Path) -> io::Result<bool> {
     #[cfg(unix)]
     return Ok(std::os::unix::fs::PermissionsExt::mode(&fs::symlink_metadata(file)?.permissions()) & 0o077 != 0);
@@ -72,7 +72,7 @@ pub fn is_open_to_others(file: &Path) -> io::Result<bool> {
     return fs::symlink_metadata(file).map(|_| false);
 }
 
-/// Adds one line at the end of a file. The line is on disk when this returns.
+/// Appends a line to a file. It is on disk when this returns.
 pub fn append_line(file: &Path, line: &str) -> io::Result<()> {
     // One write, so that lines of two processes do not mix.
     append(file, format!("{line}\n").as_bytes())
@@ -107,7 +107,7 @@ fn sync_folder(_folder: &Path) -> io::Result<()> {
 }
 
 fn refused(path: &Path) -> io::Error {
-    io::Error::other(format!("{} is a symbolic link or not an ordinary file or folder; it is not used", path.display()))
+    io::Error::other(format!("{} is a symbolic link or not a regular file or folder, so it is not used", path.display()))
 }
 
 #[cfg(all(test, unix))]

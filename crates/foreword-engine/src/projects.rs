@@ -1,5 +1,5 @@
-//! Projects: a note in `Foreword/Projects` whose text is the project's instructions and whose `context` names what belongs to it. Both join
-//! L1 of every session in the project, so they are taken once, when the session begins.
+//! Projects: notes in `Foreword/Projects` with instructions, whose `context` lists material. Both are added to L1 of the project's
+//! sessions when they begin.
 
 use foreword_core::catalog::Project;
 use foreword_core::tokens::{Chars, Tokenizer as _, Tokens};
@@ -9,29 +9,29 @@ use foreword_vault::folder::Problem;
 use foreword_vault::index::Vault;
 use serde_json::Value;
 
-/// Where projects are, in a vault.
+/// The folder of projects in a vault.
 pub const FOLDER: &str = "Foreword/Projects";
 
-/// What a project's note says.
+/// The content of a project's note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The note.
     pub path: String,
     /// The instructions.
     pub prompt: String,
-    /// What belongs to it.
+    /// The listed material.
     pub attachments: Vec<Attachment>,
-    /// What could not be used.
+    /// Problems in the note.
     pub problems: Vec<Problem>,
 }
 
-/// The projects of a vault, by name.
+/// The names of a vault's projects.
 pub fn list(vault: &Vault) -> Vec<String> {
     let inside = |path: &str| path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(".md").map(str::to_owned);
     vault.notes().filter_map(|listed| inside(&listed.facts.path)).filter(|name| !name.contains('/')).collect()
 }
 
-/// What is written about a project; none where there is no such project.
+/// Reads a project; `None` if it does not exist.
 pub fn read(vault: &Vault, name: &str) -> Option<Written> {
     let path = format!("{FOLDER}/{name}.md");
     let (text, note) = vault.read_note(&path).ok()?;
@@ -45,18 +45,18 @@ pub fn read(vault: &Vault, name: &str) -> Option<Written> {
     };
     for value in named {
         let Some(text) = value.as_str() else {
-            problems.push(Problem::new(&path, format!("context: {value} is no text; it was left out")));
+            problems.push(Problem::new(&path, format!("context: {value} is not a string; it is ignored")));
             continue;
         };
         match vault.attachment(text) {
             Ok(attachment) => attachments.push(attachment),
-            Err(error) => problems.push(Problem::new(&path, format!("context: {error}; it was left out"))),
+            Err(error) => problems.push(Problem::new(&path, format!("context: {error}; it is ignored"))),
         }
     }
     Some(Written { path, prompt, attachments, problems })
 }
 
-/// A project as L1 holds it: as much of its material as fits into `room`, whole pieces in order, and what was left out.
+/// The project for L1, with as much of its material as fits into `room`, and the problems with material that does not fit.
 pub fn project(written: &Written, material: &[Version], room: Tokens) -> (Project, Vec<Problem>) {
     let mut context = String::new();
     let mut problems = Vec::new();
@@ -64,7 +64,7 @@ pub fn project(written: &Written, material: &[Version], room: Tokens) -> (Projec
         let part = format!("# {}\n\n{}\n\n", version.id.name(), version.content.trim());
         // Three characters a token is careful for any model.
         if Chars::THREE.count(&context) + Chars::THREE.count(&part) > room {
-            let what = format!("{} has no room in the project's context; attach it to a question", version.id);
+            let what = format!("{} does not fit the project's context; attach it to a question instead", version.id);
             problems.push(Problem::new(&written.path, what));
         } else {
             context.push_str(&part);

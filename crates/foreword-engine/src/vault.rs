@@ -1,4 +1,4 @@
-//! A vault, as the command line needs it.
+//! Opens vaults and lists their agents.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub use foreword_vault::watch::{WatchError, Watched, Watcher};
 
 use crate::places::Places;
 
-/// Opens the vault at `root`: what did not change since the last time is not read again.
+/// Opens the vault at `root`, using the cached index if it is still valid.
 pub fn open(root: &Path, places: &Places) -> Result<Vault, OpenError> {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let opened = Vault::open(&root, Some(&places.vault(&root)))?;
@@ -23,10 +23,10 @@ pub fn open(root: &Path, places: &Places) -> Result<Vault, OpenError> {
     Ok(opened.vault)
 }
 
-/// What an agent that nobody wrote is told.
+/// The system prompt of the default agent.
 const PLAIN: &str = "You help a person with their notes. Answer from the notes you are given; where they do not say, say so.";
 
-/// The agent of that name in a vault, with what was wrong in its files; without a name, a plain one. None where there is no such agent.
+/// Loads an agent with the problems in its files; the default agent without a name. `None` if there is no such agent.
 pub fn agent(root: &Path, name: Option<&str>) -> Option<(Agent, Vec<Problem>)> {
     let Some(name) = name else {
         return Some((Agent { system_prompt: PLAIN.to_owned(), ..Agent::default() }, Vec::new()));
@@ -41,15 +41,15 @@ pub fn agent(root: &Path, name: Option<&str>) -> Option<(Agent, Vec<Problem>)> {
 /// An agent of a vault.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct AgentInfo {
-    /// What it is called by.
+    /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// The model it prefers.
+    /// Its preferred model.
     pub model: Option<String>,
 }
 
-/// The agents of a vault, by name.
+/// The agents of a vault, sorted by name.
 pub fn agents(root: &Path) -> Vec<AgentInfo> {
     let Ok(files) = OnDisk::new(root) else { return Vec::new() };
     let mut all: Vec<AgentInfo> = agents::list(&files)

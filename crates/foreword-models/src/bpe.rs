@@ -19,7 +19,7 @@ const MAX_CACHED_BYTES: usize = 48;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VocabularyError {
     /// An entry that must be there is not.
-    #[error("it has no `{0}`")]
+    #[error("`{0}` is missing")]
     Missing(&'static str),
     /// Another kind of tokenizer.
     #[error("`tokenizer.ggml.model` is `{0}`: only `gpt2` (byte-level BPE) is supported")]
@@ -28,7 +28,7 @@ pub enum VocabularyError {
     #[error("`tokenizer.ggml.pre` is `{0}`: only `smollm`, `gpt-2` and `llama-bpe` are supported")]
     Pre(String),
     /// Lists that do not go together.
-    #[error("it has {tokens} tokens but {types} token types")]
+    #[error("{tokens} tokens but {types} token types")]
     Types {
         /// How many tokens.
         tokens: usize,
@@ -36,7 +36,7 @@ pub enum VocabularyError {
         types: usize,
     },
     /// A merge of tokens that are not there.
-    #[error("merge {index} is {text:?}: not two tokens that make a third one")]
+    #[error("merge {index} is {text:?}, which does not combine two tokens into a third")]
     Merge {
         /// Which one, counted from 0.
         index: usize,

@@ -1,11 +1,11 @@
-//! The embedded chat model: SmolLM2-135M-Instruct from a GGUF file, in this process, on the processor.
+//! The embedded chat model: SmolLM2-135M-Instruct from a GGUF file, run in this process on the CPU.
 //!
-//! It is there so that everything works without an account or a server. Any file of the same architecture, encodings and template can be used.
-//! What is here is fast because weights stay in the few bits that the file has, and because a [`Chat`] evaluates only what is new in
-//! a prompt.
+//! It lets everything work without an account or a server. Any file with the same architecture, encodings and template can be used.
+//! It is fast because weights keep the few bits of the file, and because a [`Chat`] evaluates only the new part of a prompt.
 
 mod cache;
 mod chat;
+mod endings;
 mod layers;
 mod pace;
 mod packed;
@@ -35,16 +35,16 @@ use weights::Weights;
 
 /// Why a model file cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot use the model file {path}: {fault}; fetch the model again")]
+#[error("cannot use the model file {path}: {fault}; download the model again")]
 pub struct ChatModelError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     #[source]
     pub fault: Fault,
 }
 
-/// What is wrong with a model file.
+/// An error in a model file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read.
@@ -57,17 +57,17 @@ pub enum Fault {
     #[error(transparent)]
     Vocabulary(#[from] VocabularyError),
     /// A setting is not one that can be computed with.
-    #[error("`{key}` is {found}, where {expected} is needed")]
+    #[error("`{key}` is {found}, expected {expected}")]
     Setting {
         /// The setting.
         key: String,
-        /// What stands there.
+        /// The value found.
         found: String,
         /// What should.
         expected: String,
     },
     /// A tensor is not there, or not as it should be.
-    #[error("at the tensor `{name}` it has {found}")]
+    #[error("tensor `{name}` has {found}")]
     Tensor {
         /// The tensor.
         name: String,
@@ -75,7 +75,7 @@ pub enum Fault {
         found: String,
     },
     /// There are others than those of this architecture.
-    #[error("it has {found} tensors, where {expected} are needed")]
+    #[error("{found} tensors, expected {expected}")]
     Tensors {
         /// How many there are.
         found: usize,
@@ -83,10 +83,10 @@ pub enum Fault {
         expected: usize,
     },
     /// Its template is not known.
-    #[error("its chat template is not that of SmolLM2, the only one that is known")]
+    #[error("its chat template is not that of SmolLM2, the only supported one")]
     Template,
     /// A token that the template writes is not there.
-    #[error("it has no special token `{0}`")]
+    #[error("the special token `{0}` is missing")]
     Token(String),
 }
 

@@ -22,7 +22,7 @@ const MAX_DEPTH: u32 = 4;
 
 pub use tensors::{Encoding, Tensor, Tensors};
 
-/// What is wrong with a GGUF file.
+/// An error in a GGUF file.
 #[derive(Debug, thiserror::Error)]
 pub enum GgufError {
     /// The disk failed.
@@ -34,13 +34,13 @@ pub enum GgufError {
         source: io::Error,
     },
     /// Another kind of file.
-    #[error("it does not start with `GGUF`: it is not a GGUF file")]
+    #[error("not a GGUF file: it does not start with `GGUF`")]
     NotGguf,
     /// A version that is not known.
     #[error("GGUF version {0} is not supported: expected 2 or 3, little-endian")]
     Version(u32),
     /// The file ends too early.
-    #[error("{what} takes {needed} bytes at byte {at}, but only {left} are left: the file is cut off or damaged")]
+    #[error("{what} needs {needed} bytes at byte {at}, but only {left} are left: the file is truncated or damaged")]
     CutOff {
         /// What was being read.
         what: String,
@@ -48,7 +48,7 @@ pub enum GgufError {
         at: u64,
         /// Its size.
         needed: u64,
-        /// What is left of the file.
+        /// The remaining bytes of the file.
         left: u64,
     },
     /// A length that no real file has.
@@ -62,7 +62,7 @@ pub enum GgufError {
         limit: u64,
     },
     /// A value of another type than the key asks for.
-    #[error("`{key}` has type {found}, which is not the expected type")]
+    #[error("`{key}` has the unexpected type {found}")]
     Type {
         /// The key.
         key: String,
@@ -70,7 +70,7 @@ pub enum GgufError {
         found: u32,
     },
     /// A tensor that is not as it should be.
-    #[error("the tensor `{name}` has {found}")]
+    #[error("tensor `{name}` has {found}")]
     Tensor {
         /// The tensor.
         name: String,
@@ -165,7 +165,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// The whole number that stands at `key`.
+    /// The integer at `key`.
     pub fn whole(&self, key: &str) -> Option<u64> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a whole number in the range")]
         self.numbers

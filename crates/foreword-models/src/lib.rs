@@ -37,7 +37,7 @@ pub enum OpenError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: GgufError,
     },
     /// The file's tokenizer is not one that can be used.
@@ -45,7 +45,7 @@ pub enum OpenError {
     Vocabulary {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: VocabularyError,
     },
 }

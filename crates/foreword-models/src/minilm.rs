@@ -1,7 +1,7 @@
-//! Sentence embeddings by all-MiniLM-L6-v2: texts that mean the same get vectors that point the same way.
+//! Sentence embeddings with all-MiniLM-L6-v2: texts with similar meaning get similar vectors.
 //!
-//! The model is small enough to write out: six layers of products, attention and normalisation. What is here is fast because of what it leaves
-//! out: no padding, no copies between layers, no locks between threads that have a text each.
+//! The model is small enough for its own implementation: six layers of matrix products, attention and normalization. It is fast
+//! because it avoids padding, copies between layers, and locks between threads with separate texts.
 
 mod encoder;
 mod team;
@@ -33,7 +33,7 @@ const FILE_LIMIT: u64 = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A file cannot be read.
-    #[error("cannot read the model file {path}: {source}; fetch the model again")]
+    #[error("cannot read the model file {path}: {source}; download the model again")]
     Read {
         /// The file.
         path: PathBuf,
@@ -41,15 +41,15 @@ pub enum ModelError {
         source: std::io::Error,
     },
     /// The table of tensors is damaged.
-    #[error("the model file {path} has no table of tensors that can be read ({found}); fetch the model again")]
+    #[error("the model file {path} has an invalid table of tensors ({found}); download the model again")]
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         found: String,
     },
     /// A tensor is not there, or not as it should be.
-    #[error("the model file {path} has at `{name}` {found}; fetch the model again")]
+    #[error("the model file {path}: tensor `{name}` has {found}; download the model again")]
     Tensor {
         /// The file.
         path: PathBuf,
@@ -59,25 +59,23 @@ pub enum ModelError {
         found: String,
     },
     /// The configuration is not that of this model.
-    #[error(
-        "the model's configuration {path} has `{field}`: {found}, where {expected} is needed; only all-MiniLM-L6-v2 can be used"
-    )]
+    #[error("the model's configuration {path}: `{field}` is {found}, expected {expected}; only all-MiniLM-L6-v2 is supported")]
     Config {
         /// The file.
         path: PathBuf,
         /// The field.
         field: &'static str,
-        /// What stands there.
+        /// The value found.
         found: String,
         /// What should.
         expected: String,
     },
     /// The tokenizer cannot be used.
-    #[error("cannot use the tokenizer {path}: {source}; fetch the model again")]
+    #[error("cannot use the tokenizer {path}: {source}; download the model again")]
     Tokenizer {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: WordPieceError,
     },
 }
@@ -201,7 +199,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ModelError> {
     let read = |source| ModelError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(read)?.len();
     if size > FILE_LIMIT {
-        return Err(read(std::io::Error::other(format!("it has {size} bytes, at most {FILE_LIMIT} are read"))));
+        return Err(read(std::io::Error::other(format!("it has {size} bytes; the limit is {FILE_LIMIT}"))));
     }
     std::fs::read(path).map_err(read)
 }

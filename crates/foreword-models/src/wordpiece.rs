@@ -25,10 +25,10 @@ const WITHIN: &str = "##";
 #[derive(Debug, thiserror::Error)]
 pub enum WordPieceError {
     /// It is not a tokenizer file.
-    #[error("it cannot be read as a tokenizer: {0}")]
+    #[error("not a valid tokenizer: {0}")]
     Json(#[from] serde_json::Error),
     /// It describes another kind of tokenizer.
-    #[error("`{field}` is {found}, where {expected} is needed")]
+    #[error("`{field}` is {found}, expected {expected}")]
     Kind {
         /// The field.
         field: &'static str,
@@ -38,10 +38,10 @@ pub enum WordPieceError {
         expected: &'static str,
     },
     /// A token that every text needs is not in the vocabulary.
-    #[error("its vocabulary has no `{0}`")]
+    #[error("the vocabulary has no `{0}`")]
     Missing(&'static str),
     /// It has more pieces than the model has vectors, or numbers them beyond.
-    #[error("its vocabulary numbers pieces up to {found}, where the model knows {most}")]
+    #[error("the vocabulary has token ids up to {found}, but the model has {most}")]
     Size {
         /// One more than the largest number of a piece.
         found: usize,

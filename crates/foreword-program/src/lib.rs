@@ -32,7 +32,7 @@ const PATHS: &[&str] = &[
 
 /// A program that was not found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no program `{name}` in an absolute folder of PATH outside of the working directory")]
+#[error("program `{name}` not found in PATH (only absolute folders outside of the working directory are searched)")]
 pub struct NotFound {
     /// The name that was looked up.
     pub name: String,

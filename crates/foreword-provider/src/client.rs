@@ -1,8 +1,7 @@
-//! Step 7: sends the bytes of a body, untouched, and gives the answer as events.
+//! Step 7: sends the bytes of a request body unchanged and returns the answer as events.
 //!
-//! A request is tried again only while the model has not begun to answer; after that a second try could say something else, and cost
-//! again. Whoever
-//! drops an [`Answer`] or the future that brings it ends the request.
+//! A request is retried only before the model begins to answer; after that a retry could give another answer and cost twice. Dropping an
+//! [`Answer`] or its future cancels the request.
 //!
 //! ```no_run
 //! # use foreword_provider::{client::*, dialect::Dialect, model::Model, render::Body, reply::Event};
@@ -31,7 +30,7 @@ mod retry;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Method, Response, redirect};
+use reqwest::{Response, redirect};
 use tokio::time::Instant;
 use url::Url;
 
@@ -48,38 +47,39 @@ pub use config::{ClientConfig, Retry, Timeouts};
 pub use error::{SendError, SetupError, Waited};
 pub use forward::{Forwarded, Untouched};
 pub use key::{KeyError, KeySource, Secret};
+pub use reqwest::Method;
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use flight::{Flight, Flights};
 use key::Key;
 
-/// Bytes of a refusal that are read.
+/// The largest part of an error response that is read.
 const MAX_REFUSAL: usize = 64 << 10;
 const MAX_HEADERS: usize = 200;
 
-/// How an answer is wanted. The body says so itself but in Gemini's dialect, where the address does.
+/// How the answer is delivered. Gemini takes this from the URL, the other dialects from the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As it comes into being.
+    /// As a stream.
     Stream,
-    /// When it is done.
+    /// As a whole.
     Whole,
 }
 
-/// A request that was taken, and the key it was sent with.
+/// A request that the provider accepted, and the key that was used.
 struct Sent {
     response: Response,
     key: Option<Secret>,
 }
 
-/// Speaks to one provider with one key.
+/// A client for one provider with one key.
 pub struct Client {
     dialect: Dialect,
     base: Url,
     host: String,
     http: reqwest::Client,
     headers: HeaderMap,
-    key: Key,
+    key: Arc<Key>,
     timeouts: Timeouts,
     retry: Retry,
     max_bytes: usize,
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client as configured. Nothing is sent yet, and the key is not looked for.
+    /// Creates a client. Nothing is sent, and the key is not looked up yet.
     pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
         let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
         let (timeouts, retry) = (timeouts.bounded(), retry.bounded());
@@ -126,11 +126,11 @@ impl Client {
             builder = builder.proxy(reqwest::Proxy::all(proxy.expose()).map_err(|_| SetupError::Proxy)?);
         }
         let http = builder.build().map_err(|error| SetupError::Http(error::innermost(&error)))?;
-        let key = Key::new(key);
+        let key = Arc::new(Key::new(key));
         Ok(Self { dialect, base, host, http, headers, key, timeouts, retry, max_bytes, flights: Arc::default() })
     }
 
-    /// A client that speaks to the same provider with another key. Connections are shared.
+    /// A client for the same provider with another key. Connections are shared.
     #[must_use]
     pub fn with_key(&self, key: Secret) -> Self {
         Self {
@@ -139,11 +139,28 @@ impl Client {
             host: self.host.clone(),
             http: self.http.clone(),
             headers: self.headers.clone(),
-            key: Key::new(KeySource::Given(key)),
+            key: Arc::new(Key::new(KeySource::Given(key))),
             timeouts: self.timeouts,
             retry: self.retry,
             max_bytes: self.max_bytes,
             // What one key has warmed is not there for another.
+            flights: Arc::default(),
+        }
+    }
+
+    /// The same for one request of somebody who decides about tries: it is sent once, and waits for no other.
+    #[must_use]
+    pub fn once(&self) -> Self {
+        Self {
+            dialect: self.dialect,
+            base: self.base.clone(),
+            host: self.host.clone(),
+            http: self.http.clone(),
+            headers: self.headers.clone(),
+            key: Arc::clone(&self.key),
+            timeouts: self.timeouts,
+            retry: Retry { tries: 1, ..self.retry },
+            max_bytes: self.max_bytes,
             flights: Arc::default(),
         }
     }
@@ -154,12 +171,12 @@ impl Client {
         self.key.is_needed() && !self.headers.values().any(HeaderValue::is_sensitive)
     }
 
-    /// The dialect it speaks.
+    /// The provider's dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Sends `body`; done when the model begins to answer. Waits first where another request is about to warm the cache for this one.
+    /// Sends `body` and returns when the answer begins. Waits first if another request is about to fill the cache for this one.
     pub async fn send(&self, model: &Model, body: &Body, delivery: Delivery) -> Result<Answer, SendError> {
         let deadline = Instant::now() + self.timeouts.total;
         let sent = async {
@@ -170,10 +187,19 @@ impl Client {
             }
             Ok(answer)
         };
-        match tokio::time::timeout_at(deadline, sent).await {
+        let began = Instant::now();
+        let answer = match tokio::time::timeout_at(deadline, sent).await {
             Ok(answer) => answer,
             Err(_) => Err(self.slow(Waited::Whole, self.timeouts.total)),
+        };
+        let (host, ms) = (&self.host, began.elapsed().as_millis());
+        match &answer {
+            Ok(_) => tracing::debug!(%host, model = %model.name, bytes = body.bytes.len(), ms, "provider began to answer"),
+            Err(error) => {
+                tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer")
+            }
         }
+        answer
     }
 
     async fn tries(&self, model: &Model, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
@@ -188,11 +214,12 @@ impl Client {
             let Some(wait) = self.retry.wait(tried, &error).filter(|wait| Instant::now() + *wait < deadline) else {
                 return Err(error);
             };
+            tracing::info!(host = %self.host, model = %model.name, tried, ?wait, error = error.kind(), status = error.status(), "retrying");
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// One try, up to the first event.
+    /// Sends the request once and reads up to the first event.
     async fn attempt(&self, url: &Url, body: &Body, delivery: Delivery, deadline: Instant) -> Result<Answer, SendError> {
         let limit = self.timeouts.begin;
         let begin = async {
@@ -221,7 +248,7 @@ impl Client {
         }
     }
 
-    /// Sends one HTTP request and takes a refusal for what it is.
+    /// Sends one HTTP request and converts error responses.
     async fn call(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> Result<Sent, SendError> {
         let key = self.key.get().await.map_err(SendError::Key)?;
         let mut request = self.http.request(method, url.clone()).headers(self.headers.clone());
@@ -267,7 +294,7 @@ impl Client {
         }
     }
 
-    /// The base with more path behind it.
+    /// Appends a path to the base URL.
     fn address(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -296,7 +323,7 @@ fn key_header(dialect: Dialect, key: &Secret) -> Option<(&'static str, HeaderVal
     Some((name, value.ok()?))
 }
 
-/// The first bytes of an answer; what is lost on the way is not missed in an error message.
+/// The first bytes of a response, for error messages.
 async fn start_of(response: &mut Response) -> Vec<u8> {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -308,7 +335,7 @@ async fn start_of(response: &mut Response) -> Vec<u8> {
     bytes
 }
 
-/// Locks; what another task left behind when it panicked is whole, since nothing here changes half.
+/// Locks a mutex, even if another task panicked: the data is always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

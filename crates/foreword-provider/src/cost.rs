@@ -1,11 +1,11 @@
-//! What a request costs, in USD.
+//! The cost of a request in USD.
 
 use foreword_core::tokens::Tokens;
 
 use crate::cache::CacheUse;
 use crate::model::{Model, PER, Prices};
 
-/// The price of a prompt, as the cache treated it. Long prompts pay the model's surcharge.
+/// The cost of a prompt with the given cache use, including the surcharge for long prompts.
 pub fn cost(model: &Model, used: &CacheUse) -> f64 {
     let Some(prices) = model.prices else {
         return 0.0;
@@ -16,13 +16,13 @@ pub fn cost(model: &Model, used: &CacheUse) -> f64 {
     sum / PER * input_factor(&prices, used.total())
 }
 
-/// The price of a prompt of that size without any cache.
+/// The cost of a prompt without a cache.
 pub fn uncached_cost(model: &Model, total: Tokens) -> f64 {
     let used = CacheUse { uncached: total, ..CacheUse::default() };
     cost(model, &used)
 }
 
-/// The price of a reply to a prompt of `input` tokens.
+/// The cost of a reply to a prompt of `input` tokens.
 pub fn output_cost(model: &Model, input: Tokens, output: Tokens) -> f64 {
     let Some(prices) = model.prices else {
         return 0.0;

@@ -1,26 +1,26 @@
-//! Where a request stopped being a continuation of the one before it: the place that cost the cache.
+//! Finds where a request stopped continuing the previous one, which broke the cache.
 
 use foreword_core::message::Origin;
 use foreword_core::tokens::Tokens;
 
 use crate::stream::{Path, PromptStream, common_prefix};
 
-/// The first place where the previous prompt is not continued.
+/// The first difference from the previous prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Break {
-    /// Bytes of prompt in front of it.
+    /// The number of prompt bytes before it.
     pub at_byte: usize,
-    /// Where it is in the current body; in the previous one where the current one ends there.
+    /// Its path in the current body, or in the previous one if the current prompt ends there.
     pub path: Path,
-    /// What stood there before.
+    /// The origin of the previous text.
     pub origin: Origin,
-    /// What stands there now; none where the current prompt ends there.
+    /// The origin of the current text; `None` if the current prompt ends there.
     pub current_origin: Option<Origin>,
-    /// Tokens of the previous prompt that can not be read again.
+    /// Tokens of the previous prompt that cannot be read from the cache.
     pub tokens_lost: Tokens,
 }
 
-/// The first break between two requests; none where the previous prompt is a prefix of the current one.
+/// The first break between two requests; `None` if the previous prompt is a prefix of the current one.
 pub fn first_break(previous: &PromptStream, current: &PromptStream) -> Option<Break> {
     let prefix = common_prefix(previous, current);
     let before = prefix.previous?;

@@ -1,4 +1,4 @@
-//! The words of each provider. A dialect decides the shape of the JSON; a model's row decides which of its features are used.
+//! Request formats. The dialect decides the shape of the JSON; the model's row decides which features are used.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ pub(crate) mod tools;
 pub(crate) mod turns;
 pub(crate) mod wire;
 
-/// With more tools than this the list is no longer sent as a whole: `useTool` stands in for it.
+/// With more tools than this, `useTool` replaces the full list.
 pub const MAX_LISTED_TOOLS: usize = 64;
 
 /// A provider's request format.
@@ -34,7 +34,7 @@ pub enum Dialect {
     Anthropic,
     /// Gemini generateContent.
     Gemini,
-    /// Chat Completions as llama.cpp, Ollama and vLLM take it.
+    /// Chat Completions as supported by llama.cpp, Ollama and vLLM.
     LlamaCpp,
 }
 
@@ -45,10 +45,10 @@ impl From<Dialect> for &'static str {
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 5] = [Self::OpenAiResponses, Self::OpenAiChat, Self::Anthropic, Self::Gemini, Self::LlamaCpp];
 
-    /// Its name in settings and on the record.
+    /// The name in settings and stored data.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAiResponses => "openai-responses",
@@ -59,12 +59,12 @@ impl Dialect {
         }
     }
 
-    /// Who makes the opaque blocks of replies, and may be sent them: nobody else can read them.
+    /// The author of a model's opaque blocks. Only the same author can read them.
     pub fn author(self, model: &Model) -> String {
         format!("{self}/{}", model.wire)
     }
 
-    /// How the choice of tools is told to `model` in this dialect, when `tool_count` tools could be listed.
+    /// How the choice of tools is sent to `model` in this dialect, given the number of tools.
     pub fn tool_style(self, model: &Model, native: bool, tool_count: usize) -> ToolStyle {
         let allowed = matches!(self, Self::OpenAiChat | Self::OpenAiResponses) && model.has(Capability::AllowedTools);
         if native {
@@ -83,9 +83,9 @@ impl fmt::Display for Dialect {
     }
 }
 
-/// A name that is no dialect.
+/// An unknown dialect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a provider: expected one of openai-responses, openai-chat, anthropic, gemini, llamacpp")]
+#[error("unknown provider {0:?}: expected one of openai-responses, openai-chat, anthropic, gemini, llamacpp")]
 pub struct UnknownDialect(String);
 
 impl FromStr for Dialect {

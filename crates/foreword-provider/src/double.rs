@@ -28,6 +28,7 @@ use crate::rules::{Endpoint, validate};
 use crate::stream::PromptStream;
 use crate::table::ModelTable;
 
+pub use prompt::read as prompt_of;
 pub use script::{Script, ScriptError, Scripted, ScriptedCall, ScriptedError, ScriptedStop};
 
 use caches::Caches;

@@ -1,8 +1,8 @@
-//! Steps 6 and 7 of a turn: a prompt in no provider's words becomes the bytes one provider is sent, and what it answers becomes events in
-//! no provider's words.
+//! Steps 6 and 7 of a turn: turns a provider-neutral prompt into the bytes of a provider's request, and its answer into
+//! provider-neutral events.
 //!
-//! Only this crate knows a provider's JSON, prices and cache rules. All of it is pure (no IO, no clock, no async) but [`client`], which
-//! sends, and `double`, the server that tests send to.
+//! Only this crate knows the JSON, prices and cache rules of providers. Everything is pure (no IO, no clock, no async) except
+//! [`client`], which sends requests, and `double`, the mock server for tests.
 
 pub mod cache;
 pub mod client;
@@ -13,6 +13,7 @@ pub mod dialect;
 #[cfg(feature = "double")]
 pub mod double;
 pub mod front;
+pub mod lifetime;
 pub mod model;
 pub mod refusal;
 pub mod render;
@@ -22,3 +23,8 @@ pub mod sse;
 pub mod stream;
 pub mod table;
 pub mod usage;
+
+/// Compiles and runs the example in README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeExample;

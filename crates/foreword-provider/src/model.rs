@@ -1,39 +1,39 @@
-//! What the engine must know of one model. Everything a provider may change without notice is data of the table, not code.
+//! The properties of a model. Everything that providers may change without notice is data in the model table, not code.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use foreword_core::image_tokens::ImageTokens;
-use foreword_core::prompt::CachePrices;
+use foreword_core::prompt::{CachePrices, LongPrompt};
 use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
 
-/// A row of the model table, resolved.
+/// A row of the model table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// The row's name: identity in settings, on the record and in the cache simulators.
+    /// The row's name: the model's identity in settings, records and cache simulators.
     pub name: String,
-    /// The name the provider is sent: the row's, or the dated form that was asked for.
+    /// The name sent to the provider: the row's name, or the requested dated form.
     pub wire: String,
-    /// Other names that find this row.
+    /// Other names of the row.
     pub aliases: Vec<String>,
-    /// The dialect it is spoken to in unless settings say otherwise.
+    /// The default dialect.
     pub dialect: Dialect,
-    /// Room for prompt and reply together.
+    /// The context window: prompt and reply together.
     pub window: Tokens,
     /// The longest reply.
     pub reply_limit: Tokens,
-    /// How its text is counted.
+    /// The tokenizer.
     pub tokenizer: TokenizerName,
     /// How its provider caches prompts.
     pub cache: CacheRules,
-    /// What it costs; none for models that run at home.
+    /// Its prices; `None` for local models.
     pub prices: Option<Prices>,
-    /// What it can do.
+    /// Its capabilities.
     pub can: BTreeSet<Capability>,
-    /// What an image takes, where it sees images.
+    /// The token cost of images, if it supports them.
     #[serde(default)]
     pub images: ImageTokens,
 }
@@ -44,90 +44,99 @@ impl Model {
         self.can.contains(&capability)
     }
 
-    /// What an image takes.
+    /// The token cost of images.
     pub fn image_tokens(&self) -> ImageTokens {
         if self.has(Capability::Images) { self.images } else { ImageTokens::None }
     }
 
-    /// The prices and the lifetime that decide a fold, per token.
+    /// What decides a fold: prices per token, the lifetime, and what is read of a prefix.
     pub fn cache_prices(&self) -> CachePrices {
-        let lifetime_s = self.cache.lifetime_s();
-        let Some(prices) = self.prices else {
-            return CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s };
+        let rules = CachePrices {
+            lifetime_s: self.cache.lifetime_s(),
+            minimum: self.cache.minimum(),
+            step: self.cache.step(),
+            ..CachePrices::default()
         };
-        CachePrices { input: prices.input / PER, read: prices.read() / PER, write: prices.write() / PER, lifetime_s }
+        let Some(prices) = self.prices else { return rules };
+        CachePrices {
+            input: prices.input / PER,
+            read: prices.read() / PER,
+            write: prices.write() / PER,
+            long: prices.long.map(|long| LongPrompt { over: long.over, factor: long.input }),
+            ..rules
+        }
     }
 }
 
-/// Prices are quoted for this many tokens.
+/// Prices are per this many tokens.
 pub(crate) const PER: f64 = 1_000_000.0;
 
-/// Prices in USD for a million tokens.
+/// Prices in USD per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// A prompt token that no cache serves.
+    /// For a prompt token that is not cached.
     pub input: f64,
-    /// A prompt token read from the cache; the input price where there is no cached price.
+    /// For a prompt token read from the cache. Default: the input price.
     pub read: Option<f64>,
-    /// A prompt token written to the cache; the input price where writing is free.
+    /// For a prompt token written to the cache. Default: the input price.
     pub write: Option<f64>,
-    /// A prompt token written for the long lifetime.
+    /// For a prompt token written with the long lifetime.
     pub write_long: Option<f64>,
-    /// A token of the reply.
+    /// For a token of the reply.
     pub output: f64,
-    /// What changes for a long prompt.
+    /// Changes for long prompts.
     pub long: Option<LongContext>,
 }
 
 impl Prices {
-    /// The price of a read.
+    /// The price of a cache read.
     pub fn read(&self) -> f64 {
         self.read.unwrap_or(self.input)
     }
 
-    /// The price of a write.
+    /// The price of a cache write.
     pub fn write(&self) -> f64 {
         self.write.unwrap_or(self.input)
     }
 
-    /// The price of a write for the long lifetime.
+    /// The price of a cache write with the long lifetime.
     pub fn write_long(&self) -> f64 {
         self.write_long.unwrap_or_else(|| self.write())
     }
 }
 
-/// A surcharge on the whole request once its prompt is longer than a threshold.
+/// A surcharge for prompts above a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LongContext {
-    /// Prompts with more tokens than this pay it.
+    /// The threshold in tokens.
     pub over: u64,
-    /// Factor on input, reads and writes.
+    /// The factor on input, cache reads and writes.
     pub input: f64,
-    /// Factor on the reply.
+    /// The factor on the reply.
     pub output: f64,
 }
 
-/// What a model or its endpoint can do.
+/// A capability of a model or its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// `tool_choice` can name an allowed subset of the tools.
+    /// `tool_choice` can name a subset of the tools.
     AllowedTools,
-    /// Text parts can carry `prompt_cache_breakpoint`.
+    /// Text parts can have `prompt_cache_breakpoint`.
     Breakpoints,
-    /// Requests can carry `prompt_cache_key`.
+    /// Requests can have `prompt_cache_key`.
     PromptCacheKey,
-    /// A system message may stand between other messages.
+    /// A system message can be between other messages.
     MidConversationSystem,
-    /// Chat Completions takes tools for this model.
+    /// Chat Completions supports tools for this model.
     ToolsInChat,
-    /// It sees images.
+    /// It supports images.
     Images,
-    /// A prefix can be cached as a resource of its own.
+    /// A prompt prefix can be cached as a separate resource.
     ExplicitCache,
-    /// A cache mark can ask for the long lifetime.
+    /// Cache marks can ask for the long lifetime.
     LongTtl,
     /// A function call without a thought signature is refused.
     ThoughtSignature,
@@ -169,7 +178,7 @@ impl TokenizerName {
 
 /// A name that is no tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a tokenizer: expected one of o200k, cl100k, chars4, chars3")]
+#[error("unknown tokenizer {0:?}: expected one of o200k, cl100k, chars4, chars3")]
 pub struct UnknownTokenizer(String);
 
 impl FromStr for TokenizerName {
@@ -196,7 +205,7 @@ pub enum CacheRules {
     None {},
     /// At exact message ends, chosen by the provider and by explicit breakpoints; writes are charged (OpenAI from 5.6 on).
     Breakpoints {
-        /// Shortest prefix that is kept.
+        /// The shortest cacheable prefix.
         minimum: u64,
         /// Seconds without use until it is gone.
         lifetime_s: u64,
@@ -209,13 +218,13 @@ pub enum CacheRules {
         /// Earlier message ends that are looked up.
         earlier_ends: usize,
     },
-    /// At every so many tokens; writes are free (OpenAI before 5.6, Gemini, DeepSeek).
+    /// At multiples of an interval; writes are free (OpenAI before 5.6, Gemini, DeepSeek).
     Interval {
         /// Shortest prefix that is served.
         minimum: u64,
         /// Distance between two places where a prefix can end.
         interval: u64,
-        /// What is reported is rounded down to a multiple of this.
+        /// Reported cached tokens are rounded down to a multiple of this.
         #[serde(default = "one")]
         report: u64,
         /// Seconds without use until it is gone.
@@ -223,9 +232,9 @@ pub enum CacheRules {
     },
     /// At marks set by the caller, found again by walking back; writes are charged (Anthropic).
     Marks {
-        /// Shortest prefix that is kept.
+        /// The shortest cacheable prefix.
         minimum: u64,
-        /// Seconds without use until a mark's entry is gone.
+        /// Seconds without use until a mark's entry is gone, counted from the end of the last answer.
         lifetime_s: u64,
         /// The same for marks with the long lifetime.
         long_lifetime_s: u64,
@@ -276,6 +285,15 @@ impl CacheRules {
         }
     }
 
+    /// The distance between two places where a prefix can end; 1 where it can end anywhere or at the end of every block.
+    pub fn step(&self) -> u64 {
+        match *self {
+            Self::Interval { interval, report, .. } => interval.max(report).max(1),
+            Self::Blocks { block } => block.max(1),
+            Self::None {} | Self::Breakpoints { .. } | Self::Marks { .. } | Self::Slots { .. } => 1,
+        }
+    }
+
     /// The same rules with another minimum; none where the regime has no minimum.
     pub(crate) fn with_minimum(mut self, new: u64) -> Option<Self> {
         match &mut self {
@@ -285,7 +303,7 @@ impl CacheRules {
         Some(self)
     }
 
-    /// Seconds of idleness after which nothing can be read any more; none where there is no such limit.
+    /// The cache lifetime in seconds of idle time; `None` if unlimited.
     pub fn lifetime_s(&self) -> Option<u64> {
         match *self {
             Self::Breakpoints { lifetime_s, .. } | Self::Interval { lifetime_s, .. } | Self::Marks { lifetime_s, .. } => {

@@ -1,62 +1,62 @@
-//! What a provider says when it does not answer, in one form: what is wrong, in its own words, and whether another try can help.
+//! Provider-neutral error responses: the kind of error, the provider's message, and whether a retry may help.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
 
-/// More of a provider's message than this is not shown to anyone.
+/// The longest part of a provider's message that is shown.
 const MAX_MESSAGE: usize = 1000;
 
-/// What is wrong, as far as it decides what to do.
+/// The kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The key is missing, wrong, or not allowed to do this.
+    /// The key is missing, invalid, or lacks permission.
     Key,
-    /// There is no such model or address.
+    /// There is no such model or URL.
     NotFound,
-    /// The prompt does not fit the model's window, or the body is too large.
+    /// The prompt exceeds the context window, or the body is too large.
     TooLong,
-    /// The account has no money or quota left.
+    /// The account has no balance or quota left.
     Quota,
-    /// Too many requests for now.
+    /// The rate limit is exceeded.
     RateLimit,
-    /// The provider is overloaded or broken for now.
+    /// The provider is overloaded or down.
     Busy,
-    /// The explicit cache that the request names is gone.
+    /// The explicit cache in the request no longer exists.
     CacheGone,
-    /// The request itself.
+    /// The request is invalid.
     Request,
 }
 
 impl Fault {
-    /// What a person can do.
+    /// Advice for the user.
     fn advice(self) -> &'static str {
         match self {
-            Self::Key => "check the key and what it is allowed to do",
-            Self::NotFound => "check the model's name and the base URL, which ends in the version, like /v1",
-            Self::TooLong => "fold the session or choose a model with a larger window",
+            Self::Key => "check the API key and its permissions",
+            Self::NotFound => "check the model name and the base URL, which must end in the version, like /v1",
+            Self::TooLong => "compact (fold) the session, or choose a model with a larger context window",
             Self::Quota => "check the account's plan and balance",
-            Self::RateLimit => "wait, or raise the account's limits",
+            Self::RateLimit => "wait, or raise the account's rate limits",
             Self::Busy => "try again later",
-            Self::CacheGone => "send the request without the cache, or make it again",
-            Self::Request => "the request has to change; sending it again does not help",
+            Self::CacheGone => "send the request without the cache, or create the cache again",
+            Self::Request => "the request is invalid; a retry does not help",
         }
     }
 }
 
-/// A request that a provider did not answer.
+/// A request that the provider refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status; none where the refusal came within a stream.
+    /// The HTTP status; `None` if the error came within a stream.
     pub status: Option<u16>,
-    /// What is wrong.
+    /// The kind of error.
     pub fault: Fault,
-    /// The provider's own words, on one line.
+    /// The provider's message, on one line.
     pub message: String,
-    /// Whether the same request may be taken a little later.
+    /// Whether the same request may succeed later.
     pub passing: bool,
-    /// How long to wait before that, where the provider says it.
+    /// How long to wait, if the provider says so.
     pub wait: Option<Duration>,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.status {
             Some(status) => write!(f, "the provider answered {status}: ")?,
-            None => write!(f, "the provider broke off: ")?,
+            None => write!(f, "the provider ended the answer: ")?,
         }
         write!(f, "{}; {}", self.message.trim_end_matches('.'), self.fault.advice())
     }
@@ -73,25 +73,25 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// Reads an answer that is no success.
+    /// Parses an error response.
     pub fn read(status: u16, body: &[u8]) -> Self {
         let value: Option<Value> = serde_json::from_slice(body).ok();
         let found = value.as_ref().map(details).unwrap_or_default();
         let message = if found.message.is_empty() { clean(&String::from_utf8_lossy(body)) } else { found.message };
-        let message = if message.is_empty() { "it gave no reason".to_owned() } else { message };
+        let message = if message.is_empty() { "no reason given".to_owned() } else { message };
         let fault = fault(Some(status), &found.words, &message);
         Self { status: Some(status), fault, message, passing: passes(fault), wait: found.wait }
     }
 
-    /// Reads an error that came as an event of a stream.
+    /// Parses an error event of a stream.
     pub fn in_stream(event: &Value) -> Self {
         let found = details(event);
-        let message = if found.message.is_empty() { "it gave no reason".to_owned() } else { found.message };
+        let message = if found.message.is_empty() { "no reason given".to_owned() } else { found.message };
         let fault = fault(None, &found.words, &message);
         Self { status: None, fault, message, passing: passes(fault), wait: found.wait }
     }
 
-    /// Takes a secret out of the provider's words.
+    /// Removes a secret from the message.
     #[must_use]
     pub(crate) fn without(mut self, secret: &str) -> Self {
         self.message = without(&self.message, secret);
@@ -99,7 +99,7 @@ impl Refusal {
     }
 }
 
-/// A text without the secret in it, or the start of one that was cut off at the text's end.
+/// The text without the secret, also if it is truncated at the end.
 pub(crate) fn without(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
@@ -124,7 +124,7 @@ struct Details {
     wait: Option<Duration>,
 }
 
-/// The message and the code words, wherever one of the many kinds of servers puts them.
+/// Finds the message and the error codes in the formats of various servers.
 fn details(value: &Value) -> Details {
     let value = value.get(0).unwrap_or(value); // Gemini wraps the errors of streams in a list
     let inner = ["/error", "/response/error"].iter().find_map(|path| value.pointer(path)).filter(|error| !error.is_null());
@@ -147,14 +147,14 @@ fn details(value: &Value) -> Details {
     Details { message: clean(&message), words: words.join(" ").to_lowercase(), wait }
 }
 
-/// On one line, bounded, without control characters.
+/// The text on one line, shortened, without control characters.
 fn clean(text: &str) -> String {
     let spaced = text.chars().take(4 * MAX_MESSAGE).map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
     let words: Vec<&str> = spaced.split_whitespace().collect();
     words.join(" ").chars().take(MAX_MESSAGE).collect()
 }
 
-/// A number of seconds, as headers and Gemini write it.
+/// Parses a number of seconds as in headers and Gemini's errors.
 pub(crate) fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = text.trim().parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -274,7 +274,7 @@ mod tests {
     fn pages_of_gateways_are_quoted_in_part() {
         let refusal = Refusal::read(502, "<html>\n".repeat(10_000).as_bytes());
         assert!(refusal.passing && refusal.message.starts_with("<html> <html>") && refusal.message.len() <= MAX_MESSAGE);
-        assert_eq!(Refusal::read(502, b"").message, "it gave no reason");
+        assert_eq!(Refusal::read(502, b"").message, "no reason given");
         assert_eq!(Refusal::read(502, &[0xff; 9]).fault, Fault::Busy);
     }
 
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_message_says_what_happened_and_what_to_do() {
         let refusal = Refusal::read(401, br#"{"error":{"message":"Bad key sk-1234."}}"#).without("sk-1234");
-        assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the key and what it is allowed to do");
+        assert_eq!(refusal.to_string(), "the provider answered 401: Bad key [key]; check the API key and its permissions");
     }
 
     #[test]

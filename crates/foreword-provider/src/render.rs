@@ -1,5 +1,5 @@
-//! From a prompt to the bytes that go out. A [`Renderer`] keeps what it wrote for a session: the next body costs escaping for
-//! what is new and a copy for the rest.
+//! Renders prompts as request bodies. A [`Renderer`] caches the bytes of a session, so that the next body costs only the encoding
+//! of new messages and a copy of the rest.
 
 mod body;
 mod marks;
@@ -28,45 +28,51 @@ use crate::stream::{ClientMark, Mark, PromptStream, Ttl};
 pub use body::Body;
 use body::{Assembly, HashState};
 
-/// What the next request is expected to be.
+/// What kind of request is expected next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Next {
-    /// The user's next turn: only what is settled stays as it is.
+    /// The user's next turn: only settled messages stay unchanged.
     #[default]
     Turn,
-    /// A step of the same turn, which will begin with the whole of this request.
+    /// A step of the same turn, which begins with all of this request.
     Step,
 }
 
-/// What a body needs to know beside the prompt.
+/// Options of a request body.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BodyOptions {
-    /// How long marks on the system are to be remembered; marks on messages always take the short lifetime.
+    /// How long marks on the system are to be remembered.
     pub ttl: Ttl,
-    /// How many messages of the previous request this one begins with, where all of them are.
+    /// How long marks on messages are. Where that is long, so are the marks on the system.
+    #[serde(default)]
+    pub message_ttl: Ttl,
+    /// How many messages of the previous request this one begins with.
     pub previous_len: Option<usize>,
+    /// How many messages of this request the next fold will leave as they are, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold_len: Option<usize>,
     /// What comes after this request.
     pub next: Next,
-    /// A Gemini cache that holds the tools and the system.
+    /// The name of a Gemini cache with the tools and the system message.
     pub cached_content: Option<String>,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the answer is requested as a stream.
     pub stream: bool,
-    /// The answer before, by the provider's name for it: where the cache is missed, the provider is asked what has changed since.
+    /// The provider's ID of the previous answer: on a cache miss the provider reports what has changed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_with: Option<String>,
-    /// Fields of a client that go along in the provider's own words. What the engine sets itself wins.
+    /// Extra fields of the client, in the provider's format. Fields set by the engine take precedence.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
-    /// Cache marks of a client. Each stays where it is; ours take the places that are left.
+    /// Cache marks of the client. They keep their places; the engine uses the remaining ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<ClientMark>,
-    /// What a client says of its tools in the provider's own words, by the tool's name.
+    /// Extra fields of the client's tools in the provider's format, by tool name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_fields: BTreeMap<String, Map<String, Value>>,
 }
 
-/// Whether a field says what the prompt is, which model it is for or how the answer comes: nobody but the engine sets it.
+/// Whether only the engine may set a field: it defines the prompt, the model or the delivery.
 pub(crate) fn is_ours(field: &str) -> bool {
     matches!(
         field,
@@ -94,12 +100,12 @@ pub(crate) fn is_ours(field: &str) -> bool {
     )
 }
 
-/// The body of one request, without a history to build on.
+/// Renders a single request body without a cache.
 pub fn body(dialect: Dialect, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
     Renderer::new(dialect).render(model, prompt, options)
 }
 
-/// The request that makes a Gemini cache of a prompt's tools and system, to live for `ttl_s` seconds.
+/// The request that creates a Gemini cache with a prompt's tools and system message, for `ttl_s` seconds.
 pub fn gemini_cache_request(model: &Model, prompt: &Prompt<'_>, ttl_s: u64) -> GeminiCacheRequest {
     let mut renderer = Renderer::new(Dialect::Gemini);
     renderer.system.set(gemini::SYSTEM, split(prompt.messages).0);
@@ -129,7 +135,7 @@ pub fn gemini_cache_request(model: &Model, prompt: &Prompt<'_>, ttl_s: u64) -> G
 pub struct Renderer {
     dialect: Dialect,
     model: String,
-    /// Whose opaque blocks are sent.
+    /// The author whose opaque blocks are sent.
     author: String,
     tools: Tools,
     system: System,
@@ -138,7 +144,7 @@ pub struct Renderer {
 }
 
 impl Renderer {
-    /// A renderer that has not written anything yet.
+    /// Creates an empty renderer.
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
@@ -151,12 +157,12 @@ impl Renderer {
         }
     }
 
-    /// The dialect it renders.
+    /// The renderer's dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The body of the session's next request.
+    /// Renders the body of the session's next request.
     pub fn render(&mut self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
         let author = self.dialect.author(model);
         if self.model != model.name || self.author != author {
@@ -221,7 +227,7 @@ impl Renderer {
         }
     }
 
-    /// Whether the system message is the first of the messages on the wire.
+    /// Whether the system message is one of the messages in the request.
     fn system_is_message(&self) -> bool {
         matches!(self.dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp)
     }
@@ -252,7 +258,7 @@ impl Renderer {
         }
     }
 
-    /// Writes what is new of the messages and says how many bytes of the old ones stayed.
+    /// Writes new messages. Returns how many bytes of old messages are unchanged.
     fn messages(&mut self, model: &Model, messages: &[Arc<Message>]) -> usize {
         let base = usize::from(self.system_is_message() && !self.system.bytes.is_empty());
         if self.wire.base != base {
@@ -306,7 +312,7 @@ impl Renderer {
         }
     }
 
-    /// The fields in front of the messages, behind them, and behind the system where that is a field of its own.
+    /// The fields before the messages, after them, and after the system message if it is a separate field.
     fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions, marks: &[Mark]) -> [Vec<u8>; 3] {
         let reply = prompt.reply_tokens;
         let mut fields = Fields::default();
@@ -375,12 +381,12 @@ impl Renderer {
     }
 }
 
-/// Whether a message is sent and speaks in a role of its own.
+/// Whether a message is sent with a role of its own.
 fn settles(message: &Message, blank: Blank) -> bool {
     message.role != Role::System && parts::is_sent(message, blank)
 }
 
-/// The system message, and the others.
+/// The system message and the other messages.
 fn split(messages: &[Arc<Message>]) -> (Option<&Arc<Message>>, &[Arc<Message>]) {
     match messages.split_first() {
         Some((first, rest)) if first.role == Role::System => (Some(first), rest),
@@ -388,12 +394,12 @@ fn split(messages: &[Arc<Message>]) -> (Option<&Arc<Message>>, &[Arc<Message>]) 
     }
 }
 
-/// The routing key of a session: stable, and it gives nothing of the session's name away.
+/// The cache routing key of a session: stable, and without revealing the session's ID.
 pub fn prompt_cache_key(session: &str) -> String {
     format!("fw-{}", &Hash::of(session).to_string()[..16])
 }
 
-/// Whether a model's cache is told where prefixes end.
+/// Whether the model's cache uses explicit marks.
 pub(crate) fn takes_marks(dialect: Dialect, model: &Model) -> bool {
     match dialect {
         Dialect::Anthropic => matches!(model.cache, CacheRules::Marks { .. }),
@@ -402,7 +408,7 @@ pub(crate) fn takes_marks(dialect: Dialect, model: &Model) -> bool {
     }
 }
 
-/// Fields of an object by name, each value as JSON.
+/// The fields of an object by name, with values as JSON.
 #[derive(Debug, Default)]
 struct Fields<'a>(BTreeMap<&'a str, Cow<'a, [u8]>>);
 
@@ -433,7 +439,7 @@ impl<'a> Fields<'a> {
         self.0.insert(name, Cow::Owned(value.to_string().into_bytes()));
     }
 
-    /// The fields up to the bracket of the messages, those behind it up to the system where that is a field, and the rest.
+    /// The fields up to the bracket of the messages, those up to the system message if it is a field, and the rest.
     fn around(self, messages: &str, system: Option<&str>) -> [Vec<u8>; 3] {
         let (mut lead, mut middle, mut tail) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in self.0 {
@@ -457,7 +463,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A field's name with a comma in front.
+/// Writes a field's name, after a comma.
 fn write_key(out: &mut Vec<u8>, name: &str) {
     out.push(b',');
     json::write_str(out, name);

@@ -1,7 +1,6 @@
-//! What a model answers, in no provider's words: a row of [`Event`]s, whether it came as a stream or whole, and the [`Reply`] they add
-//! up to.
+//! Provider-neutral replies: a series of [`Event`]s, streamed or whole, and the [`Reply`] that they form.
 //!
-//! Reading is pure: bytes in pieces of any size become the same events.
+//! Parsing is pure: the same bytes give the same events, however they are split.
 
 mod anthropic;
 mod chat;
@@ -17,124 +16,124 @@ use crate::usage::Usage;
 
 pub use read::{Form, ReadError, Reader};
 
-/// Something that happened in a reply, in the order the model brought it forth. [`Event::Stop`] is the last one.
+/// An event of a reply, in order. [`Event::Stop`] is the last one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// Words for the user.
+    /// Text for the user.
     Text(String),
-    /// Words of the model to itself, where the provider shows them.
+    /// Reasoning text, if the provider shows it.
     Reasoning(String),
-    /// A call begins.
+    /// A tool call begins.
     CallBegin {
-        /// Its place among the reply's calls, from 0.
+        /// The index of the call in the reply, from 0.
         call: usize,
-        /// The provider's id; none where it gives none, and then the caller has to name the call.
+        /// The provider's ID; if `None`, the caller assigns one.
         id: Option<String>,
-        /// The tool, by its name on the wire.
+        /// The tool's name in the request.
         name: String,
     },
-    /// More of a call's arguments. The parts of several calls may come mixed.
+    /// More of a call's arguments. The parts of several calls may be interleaved.
     CallPart {
-        /// Which call.
+        /// The index of the call.
         call: usize,
-        /// JSON text, cut anywhere.
+        /// A fragment of JSON text.
         arguments: String,
     },
-    /// What only the provider can read, and wants back as it was.
+    /// A block that only the provider can read and wants back unchanged.
     Opaque(Opaque),
-    /// Why the cache was missed; at most once, behind what was said.
+    /// Why the cache was missed; at most once, after the text.
     Missed(CacheMiss),
-    /// What it cost; at most once, just before the end.
+    /// The usage; at most once, just before the end.
     Usage(Usage),
-    /// The end.
+    /// The reply ends.
     Stop(Stop),
 }
 
-/// A block that is kept for the provider: a signed thought, a reasoning item, a signature. It is sent back whole or not at all.
+/// An opaque block: a signed thought, a reasoning item, a signature. It is sent back whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opaque {
-    /// Where it belongs when it is sent back.
+    /// Its place when it is sent back.
     pub place: Place,
     /// The provider's own JSON.
     pub json: Value,
 }
 
-/// Where an opaque block belongs.
+/// The place of an opaque block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Between its neighbours, as a block of its own.
+    /// A block of its own, between its neighbours.
     Here,
-    /// Its fields belong to the object of this call.
+    /// Fields in the object of this call.
     Call(usize),
-    /// Its fields belong to the object of the message.
+    /// Fields in the object of the message.
     Message,
 }
 
-/// Why a provider could not read all of a prompt from its cache.
+/// Why a provider could not read the whole prompt from its cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CacheMiss {
-    /// In the provider's word: `tools_changed`, `input_changed` …
+    /// The provider's reason: `tools_changed`, `input_changed` …
     pub reason: String,
-    /// How much of the prompt that was.
+    /// The number of missed tokens.
     pub tokens: Option<u64>,
 }
 
 /// Why a reply ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The model had said all it wanted.
+    /// The model finished.
     End,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     Calls,
-    /// The room for the reply was used up.
+    /// The reply reached its token limit.
     Length,
-    /// The window was.
+    /// The context window is full.
     Window,
-    /// The provider or the model refused to go on.
+    /// The provider or the model refused to continue.
     Refused,
-    /// The provider wants the reply sent back to go on with it.
+    /// The provider wants the reply sent back in order to continue.
     Paused,
-    /// A reason that is not known here, in the provider's word.
+    /// Another reason, as the provider gave it.
     Other(String),
 }
 
 /// A part of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// Words for the user.
+    /// Text for the user.
     Text(String),
-    /// Words of the model to itself.
+    /// Reasoning text.
     Reasoning(String),
-    /// A call.
+    /// A tool call.
     Call {
-        /// The provider's id, where it gave one.
+        /// The provider's ID, if any.
         id: Option<String>,
-        /// The tool, by its name on the wire.
+        /// The tool's name in the request.
         name: String,
-        /// JSON text, as the model wrote it: not always JSON.
+        /// The arguments as the model wrote them; not always valid JSON.
         arguments: String,
     },
-    /// For the provider.
+    /// An opaque block.
     Opaque(Opaque),
 }
 
-/// A whole reply.
+/// A complete reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// What it says, in order; neighbours of one kind are one part.
+    /// Its parts in order; adjacent parts of one kind are joined.
     pub parts: Vec<Part>,
-    /// Why the cache was missed, where it was and the provider said so.
+    /// Why the cache was missed, if the provider said so.
     pub missed: Option<CacheMiss>,
-    /// What it cost, where the provider said so.
+    /// The usage, if the provider sent it.
     pub usage: Option<Usage>,
-    /// Why it ended; none while it has not.
+    /// Why it ended; `None` before the end.
     pub stop: Option<Stop>,
-    /// Where the calls are among the parts.
+    /// The indexes of the calls among the parts.
     calls: Vec<usize>,
 }
 
 impl Reply {
-    /// Takes in the next event.
+    /// Adds an event.
     pub fn add(&mut self, event: Event) {
         match event {
             Event::Text(more) => match self.parts.last_mut() {
@@ -162,7 +161,7 @@ impl Reply {
         }
     }
 
-    /// Its words for the user.
+    /// The text for the user.
     pub fn text(&self) -> String {
         self.parts.iter().filter_map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None }).collect()
     }

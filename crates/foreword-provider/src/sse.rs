@@ -1,42 +1,42 @@
-//! Server-sent events, from bytes in whatever pieces the network hands them over. Providers use a part of the standard: a frame is
-//! `event:` and `data:` lines up to an empty one. A frame is bounded, so a server that never ends one costs a bounded amount of memory.
+//! Parses server-sent events from bytes in pieces of any size. Providers use a part of the standard: a frame is a group of `event:`
+//! and `data:` lines up to an empty line. The size of a frame is limited.
 
-/// One event of a server.
+/// A server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// What it is called; empty where the server gave no name.
+    /// Its name; empty if there is none.
     pub event: String,
-    /// Its data; several lines are joined by line feeds.
+    /// Its data; lines are joined by line feeds.
     pub data: String,
 }
 
-/// A frame with more bytes than are taken.
+/// A frame exceeds the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an event of the stream has more than {max} bytes")]
+#[error("a stream event is longer than {max} bytes")]
 pub struct FrameTooLong {
-    /// How many are.
+    /// The limit in bytes.
     pub max: usize,
 }
 
-/// Reads frames. What it gives does not depend on where the bytes were cut.
+/// Parses frames. The result does not depend on how the bytes are split.
 #[derive(Debug)]
 pub struct SseReader {
     max: usize,
     line: Vec<u8>,
     frame: Frame,
     has_data: bool,
-    /// The last byte was a carriage return; a line feed after it belongs to it.
+    /// Whether the last byte was a carriage return, to which a line feed may belong.
     after_cr: bool,
     first_line: bool,
 }
 
 impl SseReader {
-    /// A reader of frames of at most `max` bytes.
+    /// A reader with a limit of `max` bytes per frame.
     pub fn new(max: usize) -> Self {
         Self { max, line: Vec::new(), frame: Frame::default(), has_data: false, after_cr: false, first_line: true }
     }
 
-    /// Takes in bytes; the frames that they complete are handed to `each`.
+    /// Adds bytes; `each` receives the complete frames.
     pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Frame)) -> Result<(), FrameTooLong> {
         let mut rest = bytes;
         if self.after_cr && !rest.is_empty() {
@@ -58,7 +58,7 @@ impl SseReader {
         self.take(rest)
     }
 
-    /// The last frame, where the stream ended without the empty line that some servers forget.
+    /// The last frame, if the stream ended without an empty line.
     pub fn finish(&mut self) -> Option<Frame> {
         let last = if self.line.is_empty() { None } else { self.end_line() };
         last.or_else(|| self.end_frame())

@@ -1,7 +1,7 @@
-//! A request in the order in which a provider's cache sees it: tools, system, messages. That is not the order of the JSON keys.
+//! A prompt in the order of a provider's cache: tools, system message, messages. This is not the order of the JSON keys.
 //!
-//! Two streams are compared to find out what a cache could reuse, and where and why it could not. Streams of one session share
-//! what they have in common, so keeping one per request costs little.
+//! Comparing two streams shows what a cache can reuse, and where and why it cannot. The streams of one session share their common
+//! part, so keeping one per request is cheap.
 
 mod prefix;
 
@@ -16,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 
 pub use prefix::{Place, Prefix, common_prefix};
 
-/// How many blocks are shared at a time.
+/// The number of blocks per shared chunk.
 const CHUNK: usize = 128;
 
-/// Where a block stands in the body, for example `messages[3].content[0].text`.
+/// The position of a block in the body, for example `messages[3].content[0].text`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     form: &'static str,
@@ -27,7 +27,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path whose `#` stand for the given places, in order.
+    /// A path whose `#` are replaced by the indexes, in order.
     pub(crate) fn new(form: &'static str, first: usize, second: usize) -> Self {
         Self { form, at: [first, second] }
     }
@@ -48,10 +48,10 @@ impl fmt::Display for Path {
     }
 }
 
-/// What a block is to a cache.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// A tool's definition.
+    /// A tool definition.
     Tool,
     /// Text of the system message.
     System,
@@ -59,61 +59,79 @@ pub enum BlockKind {
     Text,
     /// An image.
     Image,
-    /// A call of a tool.
+    /// A tool call.
     Call,
-    /// A tool's answer.
+    /// A tool result.
     Result,
-    /// What only the provider can read.
+    /// An opaque block.
     Opaque,
+}
+
+/// Counts the positions that a lookup at Anthropic's goes over, block by block, from the end: a run of calls is one, and so is a run of
+/// results.
+#[derive(Debug, Default)]
+pub(crate) struct Positions {
+    count: usize,
+    run: Option<BlockKind>,
+}
+
+impl Positions {
+    /// Goes over one more block, and says how many positions that makes.
+    pub(crate) fn step(&mut self, kind: BlockKind) -> usize {
+        let in_run = matches!(kind, BlockKind::Call | BlockKind::Result) && self.run == Some(kind);
+        self.count += usize::from(!in_run);
+        self.run = Some(kind);
+        self.count
+    }
 }
 
 /// How long a cache mark asks to be remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ttl {
-    /// The provider's usual lifetime; `5m` at Anthropic.
+    /// The provider's default lifetime; `5m` at Anthropic.
     #[default]
     Short,
-    /// The long one; `1h` at Anthropic.
+    /// The long lifetime; `1h` at Anthropic.
     Long,
 }
 
-/// A cache mark: everything up to and including a block is to be remembered.
+/// A cache mark: the prompt up to and including a block should be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Index of the block that carries it.
+    /// The index of the block.
     pub block: usize,
-    /// For how long.
+    /// The lifetime.
     pub ttl: Ttl,
 }
 
-/// A cache mark that a client set on what it sent.
+/// A cache mark set by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientMark {
-    /// Behind what.
+    /// Its position.
     pub at: Marked,
-    /// For how long.
+    /// Its lifetime.
     pub ttl: Ttl,
 }
 
-/// What a client's mark stands behind.
+/// The position of a client's mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Marked {
-    /// The tools.
+    /// After the tools.
     Tools,
-    /// The system prompt.
+    /// After the system prompt.
     System,
-    /// A message, behind which so many others come.
+    /// After the message that this many others follow.
     Message(usize),
 }
 
-/// Tells the contents of two blocks apart.
+/// A hash that identifies a block's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digest(u128);
 
 impl Digest {
-    /// The digest of a prefix that is `self` followed by `next`.
+    /// The hash of `self` followed by `next`.
     #[must_use]
     pub(crate) fn then(self, next: Self) -> Self {
         // Inputs are cryptographic digests already; an odd multiplier per step is enough to make order count.
@@ -121,34 +139,34 @@ impl Digest {
         Self((self.0.rotate_left(41) ^ next.0).wrapping_mul(ODD))
     }
 
-    /// The digest of a name.
+    /// The hash of a name.
     pub(crate) fn of(text: &str) -> Self {
         finish(Sha256::new_with_prefix(text))
     }
 }
 
-/// Where a block's bytes are.
+/// The location of a block's bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// In some pieces of a message.
+    /// Pieces of a message.
     Pieces(Arc<Message>, Range<usize>),
-    /// In an image of a message.
+    /// An image of a message.
     Image(Arc<Message>, usize),
-    /// Here.
+    /// The block itself.
     Own(Arc<str>, Origin),
 }
 
-/// What tells two blocks apart beside their bytes.
+/// Properties that distinguish blocks with equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) kind: BlockKind,
     pub(crate) role: Role,
-    /// First of its message on the wire.
+    /// Whether it is the first of its message.
     pub(crate) opens: bool,
 }
 
 impl Tag {
-    /// A hasher that has taken in the tag.
+    /// A hasher that includes the tag.
     pub(crate) fn hasher(self, answers: Option<&str>) -> Sha256 {
         let mut hasher = Sha256::new_with_prefix([self.kind as u8, self.role as u8, u8::from(self.opens)]);
         hasher.update(answers.unwrap_or_default());
@@ -163,16 +181,16 @@ pub(crate) fn finish(hasher: Sha256) -> Digest {
     Digest(u128::from_be_bytes(half))
 }
 
-/// A stretch of the prompt that a provider treats as one: a text part, an image, a call, a result, a tool.
+/// A part of the prompt that a provider treats as one unit: text, image, call, result or tool.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Where it stands in the body.
+    /// Its position in the body.
     pub path: Path,
     /// Its size in tokens.
     pub tokens: Tokens,
-    /// Its length in bytes, before JSON escapes.
+    /// Its length in bytes, before JSON escaping.
     pub len: usize,
-    /// Whether it is the last block of a message of the conversation.
+    /// Whether it is the last block of a message.
     pub ends: bool,
     pub(crate) tag: Tag,
     pub(crate) digest: Digest,
@@ -193,12 +211,12 @@ impl Block {
         block
     }
 
-    /// What it is.
+    /// The kind of block.
     pub fn kind(&self) -> BlockKind {
         self.tag.kind
     }
 
-    /// Who speaks.
+    /// The role of its message.
     pub fn role(&self) -> Role {
         self.tag.role
     }
@@ -223,12 +241,12 @@ impl Block {
         }
     }
 
-    /// Its bytes, piece by piece, each with where it came from.
+    /// Its bytes in pieces, with their origins.
     pub fn pieces(&self) -> impl Iterator<Item = (&str, &Origin)> {
         (0..).map_while(|index| self.piece(index))
     }
 
-    /// Where each stretch of its bytes came from, by the byte it starts at.
+    /// The origin of each part, by its first byte.
     pub fn origins(&self) -> Vec<(usize, Origin)> {
         let mut at = 0;
         self.pieces()
@@ -240,7 +258,7 @@ impl Block {
             .collect()
     }
 
-    /// Images carry their id beside their bytes.
+    /// The origin; for images with their ID.
     fn named(&self, origin: &Origin) -> Origin {
         match &self.source {
             Source::Image(message, index) => {
@@ -263,7 +281,7 @@ impl Block {
         last.map_or(Origin::Engine("empty"), |origin| self.named(origin))
     }
 
-    /// The tokens of its first `bytes` bytes: whole pieces count in full, a part of one by its share.
+    /// The tokens of its first `bytes` bytes: a partial piece counts proportionally.
     fn tokens_of(&self, bytes: usize) -> Tokens {
         let share = |tokens: Tokens, part: usize, whole: usize| {
             let exact = u128::from(tokens.0) * part as u128 / (whole.max(1)) as u128;
@@ -285,7 +303,7 @@ impl Block {
         sum
     }
 
-    /// How many bytes this and `other` begin with in common.
+    /// The length of the common prefix with another block, in bytes.
     fn common_bytes(&self, other: &Self) -> usize {
         let (mut left, mut right) = (self.pieces(), other.pieces());
         let (mut a, mut b) = ("".as_bytes(), "".as_bytes());
@@ -319,7 +337,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     words + a[words..].iter().zip(&b[words..]).take_while(|(x, y)| x == y).count()
 }
 
-/// Blocks that several streams share.
+/// Blocks shared by several streams.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     blocks: Vec<Block>,
@@ -339,7 +357,7 @@ impl Chunk {
     }
 }
 
-/// Blocks in the making: full chunks are shared with every stream taken from it.
+/// A list of blocks under construction. Full chunks are shared with the streams made from it.
 #[derive(Debug, Default)]
 pub(crate) struct BlockList {
     full: Vec<Arc<Chunk>>,
@@ -372,7 +390,7 @@ impl BlockList {
     }
 }
 
-/// One request as a cache sees it.
+/// A request as the cache sees it.
 #[derive(Clone, Debug, Default)]
 pub struct PromptStream {
     chunks: Vec<Arc<Chunk>>,
@@ -395,7 +413,7 @@ impl PromptStream {
         self
     }
 
-    /// Says that the first `blocks` blocks stand in an explicit cache.
+    /// Marks the first `blocks` blocks as part of an explicit cache.
     pub(crate) fn with_explicit(mut self, blocks: usize) -> Self {
         self.explicit = blocks;
         self
@@ -406,22 +424,22 @@ impl PromptStream {
         self.chunks.iter().flat_map(|chunk| chunk.blocks.iter())
     }
 
-    /// Its cache marks, in order.
+    /// The cache marks, in order.
     pub fn marks(&self) -> &[Mark] {
         &self.marks
     }
 
-    /// How many of its blocks stand in an explicit cache.
+    /// The number of blocks in an explicit cache.
     pub fn explicit(&self) -> usize {
         self.explicit
     }
 
-    /// Its size in tokens.
+    /// The size in tokens.
     pub fn tokens(&self) -> Tokens {
         self.chunks.iter().map(|chunk| chunk.tokens).sum()
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     pub fn bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }

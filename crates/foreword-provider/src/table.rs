@@ -1,4 +1,4 @@
-//! The model table: the one place for facts that providers change. It is dated, embedded, and users can add rows to it.
+//! The model table: facts that providers change. It is dated and embedded, and users can add rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,59 +10,59 @@ use crate::dialect::Dialect;
 use crate::model::{CacheRules, Capability, Model, Prices, TokenizerName};
 
 const BUILTIN: &str = include_str!("models.toml");
-/// How many similar names an error offers.
+/// The number of similar names in an error.
 const SUGGESTIONS: usize = 5;
 
-/// All models the engine knows.
+/// All known models.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelTable {
     as_of: String,
     rules: BTreeMap<String, CacheRules>,
     rows: BTreeMap<String, Model>,
-    /// Every name and alias, to the row's name.
+    /// Every name and alias, with the row's name.
     names: BTreeMap<String, String>,
 }
 
-/// A table text that cannot be used.
+/// An invalid table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// It is not TOML.
+    /// Invalid TOML.
     #[error("the model table is not valid TOML: {0}")]
     Syntax(String),
-    /// A field of the table itself is wrong.
+    /// A field of the table is invalid.
     #[error("model table, field `{field}`: {found}")]
     Field {
         /// Its path.
         field: String,
-        /// What is wrong with it.
+        /// The error.
         found: String,
     },
-    /// A field of a row is wrong.
+    /// A field of a row is invalid.
     #[error("model table, row {row}, field `{field}`: {found}")]
     Row {
-        /// The row's name, or its place where it has none.
+        /// The row's name, or its position if it has none.
         row: String,
         /// The field's path in the row.
         field: String,
-        /// What is wrong with it.
+        /// The error.
         found: String,
     },
 }
 
-/// A name that no row has.
+/// There is no such model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model {name:?} in the model table{}. To use it, add a row: `[[model]]` with `name = \"{name}\"`, `like = \"…\"` (a row to start from) and what differs",
+    "model {name:?} is not in the model table{}. To use it, add a `[[model]]` row with `name = \"{name}\"`, `like = \"…\"` (a row to start from) and the differences",
     if close.is_empty() { String::new() } else { format!("; close names: {}", close.join(", ")) }
 )]
 pub struct UnknownModel {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
     /// Similar names, the closest first.
     pub close: Vec<String>,
 }
 
-/// A row as it is written: everything but the name can be taken over from another row by `like`.
+/// A row as written: everything except the name can be inherited from another row with `like`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
@@ -82,29 +82,29 @@ struct Row {
 }
 
 impl ModelTable {
-    /// The table this program was built with.
+    /// The built-in table.
     pub fn builtin() -> Result<Self, TableError> {
         let mut table = Self::default();
         table.merge_toml(BUILTIN)?;
         Ok(table)
     }
 
-    /// The date of the newest facts in it.
+    /// The date of its newest facts.
     pub fn as_of(&self) -> &str {
         &self.as_of
     }
 
-    /// All rows, by name.
+    /// All rows, sorted by name.
     pub fn rows(&self) -> impl Iterator<Item = &Model> {
         self.rows.values()
     }
 
-    /// Adds the rows and cache rules of `text`; those of the same name are replaced. On an error nothing is changed.
+    /// Adds rows and cache rules; existing ones with the same name are replaced. An error changes nothing.
     pub fn merge_toml(&mut self, text: &str) -> Result<(), TableError> {
         self.merge(text.parse().map_err(|error: toml::de::Error| TableError::Syntax(error.to_string()))?)
     }
 
-    /// The same for a table that was read already.
+    /// The same for a parsed table.
     pub fn merge(&mut self, mut file: toml::Table) -> Result<(), TableError> {
         let mut next = self.clone();
         if let Some(value) = file.remove("as_of") {
@@ -147,7 +147,7 @@ impl ModelTable {
         let cache = match &row.cache {
             Some(name) => *self.rules.get(name).ok_or_else(|| {
                 let known: Vec<&str> = self.rules.keys().map(String::as_str).collect();
-                wrong("cache", format!("no cache rules {name:?}; known: {}", known.join(", ")))
+                wrong("cache", format!("unknown cache rules {name:?}; known: {}", known.join(", ")))
             })?,
             None => base.as_ref().map(|base| base.cache).ok_or_else(|| missing("cache"))?,
         };
@@ -185,14 +185,14 @@ impl ModelTable {
         }
         for (field, name) in std::iter::once(("name", &model.name)).chain(model.aliases.iter().map(|alias| ("aliases", alias))) {
             if let Some(taken) = self.names.insert(plain(name), model.name.clone()) {
-                return Err((field, format!("{name:?} already names the row {taken:?}; choose another")));
+                return Err((field, format!("{name:?} is already the name of the row {taken:?}; choose another")));
             }
         }
         self.rows.insert(model.name.clone(), model);
         Ok(())
     }
 
-    /// The model of that name, alias or dated name.
+    /// Finds a model by name, alias or dated name.
     pub fn find(&self, name: &str) -> Result<Model, UnknownModel> {
         let asked = plain(name);
         if let Some(model) = self.row(&asked) {
@@ -208,7 +208,7 @@ impl ModelTable {
         self.names.get(plain).and_then(|name| self.rows.get(name))
     }
 
-    /// The model a dialect speaks to where settings name none.
+    /// The default model of a dialect.
     pub fn default_for(&self, dialect: Dialect) -> Result<Model, UnknownModel> {
         self.find(match dialect {
             Dialect::OpenAiChat => "gpt-5.4",
@@ -223,8 +223,10 @@ impl ModelTable {
         let mut scored: Vec<(usize, &String)> = self
             .names
             .iter()
-            .map(|(name, row)| (distance(asked, name), row))
-            .filter(|(far, row)| *far <= row.len().max(asked.len()) / 3)
+            .map(|(name, row)| (name, distance(asked, name), row))
+            // An alias may be far shorter than the name of its row.
+            .filter(|(name, far, _)| *far <= name.len().max(asked.len()) / 3)
+            .map(|(_, far, row)| (far, row))
             .collect();
         scored.sort();
         let mut close: Vec<String> = Vec::new();
@@ -274,13 +276,13 @@ fn check(model: &Model) -> Result<(), (&'static str, String)> {
     Ok(())
 }
 
-/// Names are compared without case, and Claude's version dots are dashes on the wire.
+/// Normalizes a name: case is ignored, and dots in Claude's versions become dashes.
 fn plain(name: &str) -> String {
     let lower = name.trim().to_ascii_lowercase();
     if lower.starts_with("claude-") { lower.replace('.', "-") } else { lower }
 }
 
-/// The name without `-20251001` or `-2024-08-06` at its end.
+/// The name without a date suffix (`-20251001` or `-2024-08-06`).
 fn undated(name: &str) -> Option<&str> {
     let digits = |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
     let (rest, last) = name.rsplit_once('-')?;
@@ -292,7 +294,7 @@ fn undated(name: &str) -> Option<&str> {
     (digits(last, 2) && digits(month, 2) && digits(year, 4)).then_some(rest)
 }
 
-/// Edits between two names.
+/// The edit distance of two names.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -361,11 +363,11 @@ mod tests {
         check_error("[[model]]\nname = 'x'\nwindoww = 1", "windoww");
         check_error("[[model]]\nname = 'x'", r#"row "x", field `cache`: missing"#);
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.44'", "field `like`: no model");
-        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncache = 'q'", "no cache rules \"q\"; known: ");
+        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncache = 'q'", "unknown cache rules \"q\"; known: ");
         check_error("[[model]]\nname = 'x'\nlike = 'llama.cpp'\ncache_minimum = 4", "field `cache_minimum`");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\nreply_limit = 0", "field `reply_limit`: 0 is not");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\nprice = {input = -1, output = 1}", "field `price.input`");
-        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\naliases = ['gpt-4o']", "already names the row \"gpt-4o\"");
+        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\naliases = ['gpt-4o']", "already the name of the row \"gpt-4o\"");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncan = ['fly']", "field `can[0]`");
     }
 

@@ -1,4 +1,4 @@
-//! What providers report of a request, in one form. They disagree on whether cached tokens are part of the input: here they are.
+//! Provider-neutral usage. Providers disagree on whether cached tokens are part of the input: here they are.
 
 use foreword_core::tokens::Tokens;
 use serde_json::Value;
@@ -6,25 +6,25 @@ use serde_json::Value;
 use crate::cache::CacheUse;
 use crate::dialect::Dialect;
 
-/// Tokens of one request as its provider counted them.
+/// The token usage of one request as counted by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The whole prompt, cached or not.
     pub input: Tokens,
-    /// The part of it that was read from the cache.
+    /// The part read from the cache.
     pub cache_read: Tokens,
-    /// The part of it that was written to the cache.
+    /// The part written to the cache.
     pub cache_write: Tokens,
-    /// The part of `cache_write` for the long lifetime.
+    /// The part of `cache_write` with the long lifetime.
     pub cache_write_long: Tokens,
-    /// The whole reply, reasoning included.
+    /// The whole reply, including reasoning.
     pub output: Tokens,
-    /// The part of it that is reasoning.
+    /// The reasoning part of the reply.
     pub reasoning: Tokens,
 }
 
 impl Usage {
-    /// The prompt's side, as the simulators put it.
+    /// The usage of the prompt, as in the cache simulators.
     pub fn cache_use(&self) -> CacheUse {
         CacheUse {
             read: self.cache_read,
@@ -34,7 +34,7 @@ impl Usage {
         }
     }
 
-    /// Reads the usage out of a response, of the last event of a stream, or of the usage object itself.
+    /// Parses the usage of a response, of the last stream event, or of a usage object.
     pub fn read(dialect: Dialect, response: &Value) -> Option<Self> {
         match dialect {
             Dialect::OpenAiChat | Dialect::LlamaCpp => {
@@ -51,7 +51,7 @@ impl Usage {
     }
 }
 
-/// The first of `paths` that holds an object, or the value itself where it has the field `known`.
+/// The first object at one of `paths`, or the value itself if it has the field `known`.
 fn object<'a>(value: &'a Value, paths: &[&str], known: &str) -> Option<&'a Value> {
     paths
         .iter()
@@ -60,10 +60,10 @@ fn object<'a>(value: &'a Value, paths: &[&str], known: &str) -> Option<&'a Value
         .or_else(|| value.get(known).map(|_| value))
 }
 
-/// More than any request has; sums of such counts still fit.
+/// The largest accepted count, so that sums cannot overflow.
 const MAX_COUNT: u64 = 1 << 40;
 
-/// A count; absent and null count as none.
+/// A count; missing and null are zero.
 fn count(value: &Value, path: &str) -> Tokens {
     Tokens(value.pointer(path).and_then(Value::as_u64).unwrap_or(0).min(MAX_COUNT))
 }
@@ -105,7 +105,7 @@ fn responses(usage: &Value) -> Usage {
     }
 }
 
-/// The top level leaves out what compaction and fallbacks cost; where there are iterations, they are the whole.
+/// The top level excludes compaction and fallbacks; `iterations`, if present, contain everything.
 fn anthropic(usage: &Value) -> Usage {
     match usage.get("iterations").and_then(Value::as_array) {
         Some(iterations) if !iterations.is_empty() => iterations.iter().map(iteration).fold(Usage::default(), |sum, one| Usage {
@@ -135,7 +135,7 @@ fn iteration(usage: &Value) -> Usage {
     }
 }
 
-/// Thoughts stand beside the candidates, and tool prompts beside the prompt.
+/// Thoughts are counted beside the candidates, and tool prompts beside the prompt.
 fn gemini(usage: &Value) -> Usage {
     let reasoning = count(usage, "/thoughtsTokenCount");
     Usage {

@@ -207,10 +207,41 @@ fn marks_stand_at_ends_that_stay() {
         &[
             ("system[0].text", "1h"),
             ("system[2].text", "1h"),
-            ("messages[2].content[0].text", "5m"),
+            // The end of the request before is found by walking back from here.
             ("messages[3].content[0].text", "5m"),
         ],
     );
+    // Behind more positions than are walked back, it has a mark of its own.
+    let mut many = talk(system(&long, &library));
+    many.extend((0..30).map(|index| user(&format!("m{index}"))));
+    let far = BodyOptions { previous_len: Some(6), ..turn() };
+    check(
+        &many,
+        36,
+        far,
+        &[
+            ("system[0].text", "5m"),
+            ("system[2].text", "5m"),
+            ("messages[4].content[0].text", "5m"),
+            ("messages[4].content[30].text", "5m"),
+        ],
+    );
+    // Where the next fold begins.
+    let fold = BodyOptions { fold_len: Some(3), previous_len: Some(4), ..turn() };
+    check(
+        &full,
+        5,
+        fold,
+        &[
+            ("system[0].text", "5m"),
+            ("system[2].text", "5m"),
+            ("messages[1].content[0].text", "5m"),
+            ("messages[3].content[0].text", "5m"),
+        ],
+    );
+    // Marks for an hour may not stand behind others.
+    let hour = BodyOptions { message_ttl: Ttl::Long, ..turn() };
+    check(&full, 5, hour, &[("system[0].text", "1h"), ("system[2].text", "1h"), ("messages[3].content[0].text", "1h")]);
     // The same end twice is one mark.
     let again = BodyOptions { previous_len: Some(5), ..turn() };
     check(&full, 5, again, &[("system[0].text", "5m"), ("system[2].text", "5m"), ("messages[3].content[0].text", "5m")]);

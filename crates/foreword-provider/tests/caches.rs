@@ -182,8 +182,8 @@ fn anthropic() {
     claude(&[(0, &one, 1, [0, 600, 0]), (1, &two, 3, [600, 200, 0])]);
     // Only what is settled is marked.
     claude(&[(0, &two, 1, [0, 600, 200]), (1, &two, 1, [600, 0, 200])]);
-    // Five minutes from the start of the last use.
-    claude(&[(0, &one, 1, [0, 600, 0]), (299, &one, 1, [600, 0, 0]), (598, &one, 1, [600, 0, 0]), (898, &one, 1, [0, 600, 0])]);
+    // Five minutes and ten seconds from the last use: what logged calls show.
+    claude(&[(0, &one, 1, [0, 600, 0]), (309, &one, 1, [600, 0, 0]), (598, &one, 1, [600, 0, 0]), (908, &one, 1, [0, 600, 0])]);
     // Below the minimum neither counter moves, and there is no error.
     let short = [user_sized("a", 511)];
     claude(&[(0, &short, 1, [0, 0, 511]), (1, &short, 1, [0, 0, 511])]);

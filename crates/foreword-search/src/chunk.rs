@@ -1,8 +1,8 @@
-//! Cuts items and notes into chunks: texts short enough that one vector can stand for each.
+//! Splits items and notes into chunks that are short enough for one embedding.
 //!
-//! There are two ways to cut an item. [`seed_chunks`] is the plain format of the `semantic` strategy; [`item_chunks`] is what `hybrid`
-//! reads: names as words, a tool's parameters, no piece longer than the model can see. The chunker's id is part of an embedding's key,
-//! so a change here changes an id below.
+//! There are two ways to split an item: [`seed_chunks`] is the plain format of the `semantic` strategy; [`item_chunks`] is for
+//! `hybrid`: names as words, a tool's parameters, no chunk longer than the model's input. The chunker's ID is part of an
+//! embedding's key, so change the ID below with every change of the result.
 
 use std::ops::Range;
 
@@ -33,11 +33,11 @@ const MAX_DEPTH: usize = 4;
 /// One stretch of a text, as it is indexed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// What is embedded, and searched for words.
+    /// The text to embed and to index.
     pub text: String,
-    /// Which bytes of the source it is; empty where there is no source.
+    /// Its byte range in the source; empty if there is no source.
     pub range: Range<usize>,
-    /// The name or the path of headings it stands under; its words count more.
+    /// Its name or heading path, whose words have a higher weight.
     pub context: String,
     /// Further words to be found by, which are not embedded and count less.
     pub detail: String,
@@ -249,7 +249,7 @@ fn pack(text: &str, stretches: Vec<Range<usize>>) -> Vec<Range<usize>> {
     packed
 }
 
-/// Cuts a long stretch: at the last line or sentence that fits, else at a word, else anywhere between two characters.
+/// Splits a long text: at the end of a line or sentence, or between words, or anywhere between two characters.
 fn cut(text: &str, stretch: Range<usize>, into: &mut Vec<Range<usize>>) {
     let mut at = stretch.start;
     while at < stretch.end {

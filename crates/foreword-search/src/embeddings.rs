@@ -1,14 +1,14 @@
-//! Vectors on disk, by what they were made from, so that nothing unchanged is embedded twice: in no session, after no rename.
+//! A cache of embeddings on disk, keyed by content, so that unchanged text is never embedded twice.
 //!
-//! The folder holds three files (`format.rs` has their bytes):
+//! The folder contains three files (see `format.rs`):
 //!
-//! - `embeddings.keys`: a header, then one short record a vector, in the order of their slots. It is read whole when the cache opens.
-//! - `vectors-<generation>.f32`: the vectors, one a slot, read when they are asked for. The header names the generation.
-//! - `embeddings.lock`: locked by whoever writes. Readers never wait.
+//! - `embeddings.keys`: a header, then one short record per vector, in the order of their slots. It is read completely when opened.
+//! - `vectors-<generation>.f32`: the vectors, one per slot, read on demand. The header names the generation.
+//! - `embeddings.lock`: locked by the writer. Readers never wait.
 //!
-//! Vectors are written before their records, and both only at the end, so whatever is cut short leaves a prefix that is whole. Every
-//! record has a sum over its key and its vector, checked whenever the vector is read: a damaged one is not there. Tidying up
-//! writes a new generation and puts it in place by one rename. Nothing is synced on the way: what a power failure takes is embedded
+//! Vectors are written before their records, and both only at the end of the files, so an interrupted write leaves a valid prefix.
+//! Each record has a checksum over its key and vector, checked on every read: damaged vectors are treated as missing. Compaction
+//! writes a new generation and renames it into place. Nothing is synced to disk: vectors lost in a power failure are computed
 //! again.
 
 mod disk;
@@ -27,7 +27,7 @@ use crate::Vector;
 
 /// Slots of one read: large enough for the disk, small enough for the cache of the processor.
 const RUN: u32 = 1024;
-/// Slots that are read although nobody asked, rather than starting another read behind them.
+/// Unneeded slots to read rather than starting another read.
 const GAP: u32 = 8;
 /// Vectors that are written before their records are: what a kill can cost.
 const BATCH: usize = 1024;
@@ -57,18 +57,20 @@ impl Key {
 /// Why the cache cannot be used. It holds nothing that cannot be made again: going on without it is always right.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The system said no.
-    #[error("{doing} `{path}` failed: {source}; embeddings are made again where they are needed")]
+    /// The system returned an error.
+    #[error("{doing} `{path}` failed: {source}; embeddings are computed again when needed")]
     Io {
         /// What was being done.
         doing: &'static str,
         /// To which file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// A newer program wrote it; it is left alone.
-    #[error("`{path}` has format {found}, this program knows format {known}: update it, or choose another cache folder")]
+    #[error(
+        "`{path}` has format {found}, but this version supports format {known}: update Foreword, or choose another cache folder"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -78,7 +80,7 @@ pub enum CacheError {
         known: u32,
     },
     /// It is for another kind of vectors; it is left alone.
-    #[error("`{path}` holds vectors of {found} dimensions, not {expected}: choose another cache folder")]
+    #[error("`{path}` has embeddings of {found} dimensions, expected {expected}: choose another cache folder")]
     Dimensions {
         /// The file.
         path: PathBuf,
@@ -88,7 +90,7 @@ pub enum CacheError {
         expected: usize,
     },
     /// Another program did not stop writing.
-    #[error("waited {seconds} s for `{path}`, which another program keeps locked: end that program, or try again later")]
+    #[error("`{path}` was locked by another program for {seconds} s: close that program, or try again later")]
     Busy {
         /// The lock file.
         path: PathBuf,
@@ -103,7 +105,7 @@ pub struct EmbeddingCache {
     folder: PathBuf,
     /// How many vectors there may be.
     most: usize,
-    /// What is in the files, as far as it was read; none where they are missing or damaged.
+    /// The content of the files as far as it was read; `None` if they are missing or damaged.
     current: Option<Generation>,
 }
 
@@ -124,7 +126,7 @@ struct Place {
 }
 
 impl EmbeddingCache {
-    /// Opens what is in `folder`, if anything. Of what would take more than `limit` bytes, the oldest goes when something is put.
+    /// Opens the cache in `folder`, if there is one. If it would exceed `limit` bytes, the oldest embeddings are deleted.
     pub fn open(folder: impl Into<PathBuf>, limit: u64) -> Result<Self, CacheError> {
         let most = limit / (VECTOR_BYTES + Record::BYTES) as u64;
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(Record::MOST as usize);
@@ -148,7 +150,7 @@ impl EmbeddingCache {
         self.current.as_ref().is_some_and(|current| current.places.contains_key(key))
     }
 
-    /// The vectors of `keys`, in their order; none where there is none, or where it is damaged.
+    /// The embeddings of `keys`, in order; `None` for missing and damaged ones.
     pub fn get_many(&mut self, keys: &[Key]) -> Vec<Option<Vector>> {
         if keys.iter().any(|key| !self.contains(key)) {
             // Another program may have put it; if that cannot be seen, what is known is still right.
@@ -196,7 +198,7 @@ impl EmbeddingCache {
         Ok(())
     }
 
-    /// Drops what `keep` does not want, what is damaged, and what was put twice.
+    /// Deletes embeddings that `keep` rejects, damaged ones and duplicates.
     pub fn compact(&mut self, keep: &dyn Fn(&Key) -> bool) -> Result<(), CacheError> {
         let _lock = Lock::take(&self.folder)?;
         self.refresh()?;

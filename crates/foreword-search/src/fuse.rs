@@ -1,8 +1,8 @@
-//! Joins what the words say with what the meaning says into one score.
+//! Combines keyword and embedding scores.
 //!
-//! A cosine is comparable between queries, a BM25 score is not: so keywords enter as a share of the best keyword score of this query. That makes
-//! the two lists equally loud for any query and any size of corpus, which neither ranks (reciprocal rank fusion) nor standard scores do:
-//! the first forget how far the best is ahead, the second grow without bound where a word is rare in a large corpus.
+//! Cosine similarities are comparable between queries, BM25 scores are not, so a keyword score counts as a share of the best one of
+//! the query. This gives both lists equal weight for any query and corpus size. Alternatives do not: reciprocal rank fusion ignores
+//! how far ahead the best result is, and standard scores grow without bound for rare words in a large corpus.
 
 /// What the best keyword match adds to a cosine. The measured optimum is flat from 0.4 to 0.6.
 const KEYWORD_SHARE: f32 = 0.5;

@@ -1,7 +1,7 @@
-//! The searchable documents: they come, go and get other names, and at every moment what is ready answers.
+//! An index of searchable documents that can be added, removed and renamed at any time.
 //!
-//! A document is an item cut into chunks. Each chunk has a row in the keyword index at once and a vector as soon as someone has made it
-//! ([`Index::pending`], [`Index::set_vector`]).
+//! A document is an item split into chunks. Each chunk is in the keyword index at once, and has an embedding as soon as it is
+//! computed ([`Index::pending`], [`Index::set_vector`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,18 +23,18 @@ pub use search::{Answer, Hit, KeywordOnly, LeftOut, Query, Strategy};
 
 use series::Series;
 
-/// The chunks of one document that get a vector: about four megabytes of text. All of a longer one is found by its words, and its start by
-/// meaning too.
+/// The largest number of embedded chunks per document: about four megabytes of text. The rest of a longer document is found only by
+/// keyword.
 pub const MAX_EMBEDDED_CHUNKS: usize = 8192;
 
-/// An item as it is searched.
+/// A searchable item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Its name.
+    /// Its ID.
     pub id: ItemId,
-    /// When it was made or is about, for time ranges.
+    /// Its date, for time ranges.
     pub date: Option<Date>,
-    /// What it is cut into.
+    /// Its chunks.
     pub chunks: Vec<Chunk>,
 }
 
@@ -54,7 +54,7 @@ struct Entry {
     rows: Vec<u32>,
 }
 
-/// Documents and what finds them.
+/// Documents with their keyword index and embeddings.
 #[derive(Clone, Default)]
 pub struct Index {
     documents: BTreeMap<ItemId, Entry>,
@@ -62,41 +62,41 @@ pub struct Index {
     free: Vec<u32>,
     keyword: KeywordIndex,
     vectors: Vectors,
-    /// Whose each vector is.
+    /// The row of each vector.
     row_by_vector: Vec<u32>,
     waiting: BTreeSet<(Reverse<u64>, u32)>,
     waiting_by_text: HashMap<Hash, Vec<u32>>,
     changed_by_row: HashMap<u32, u64>,
     series: Series,
     changes: u64,
-    /// Documents with more chunks than get a vector, and how many chunks they have.
+    /// Documents with more chunks than are embedded, and their number of chunks.
     long: BTreeMap<ItemId, usize>,
 }
 
 impl Index {
-    /// An index of nothing.
+    /// Creates an empty index.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn len(&self) -> usize {
         self.documents.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty()
     }
 
-    /// How many chunks get a vector, and how many of them have it.
+    /// The number of chunks to embed, and of those that are embedded.
     pub fn chunks(&self) -> (usize, usize) {
         let without: usize = self.long.values().map(|chunks| chunks - MAX_EMBEDDED_CHUNKS).sum();
         let total = self.rows.len() - self.free.len() - without;
         (total, total - self.waiting.len())
     }
 
-    /// Documents that are too long to be found by meaning as a whole, and how many chunks they have.
+    /// Documents that are too long to be embedded completely, and their number of chunks.
     pub fn long(&self) -> &BTreeMap<ItemId, usize> {
         &self.long
     }
@@ -109,7 +109,7 @@ impl Index {
         }
     }
 
-    /// Puts a document in, in place of the one with its id. Chunks whose text did not change keep their vectors.
+    /// Adds or replaces a document. Unchanged chunks keep their embeddings.
     pub fn put(&mut self, document: Document) {
         let mut kept: HashMap<Hash, u32> = HashMap::new();
         if let Some(old) = self.documents.remove(&document.id) {
@@ -156,7 +156,7 @@ impl Index {
         self.documents.insert(document.id, Entry { date: document.date, rows });
     }
 
-    /// Takes a document out; whether there was one.
+    /// Removes a document. Returns whether it existed.
     pub fn remove(&mut self, id: &ItemId) -> bool {
         let Some(entry) = self.documents.remove(id) else { return false };
         self.series.remove(id);
@@ -169,14 +169,14 @@ impl Index {
         true
     }
 
-    /// Up to `limit` texts without a vector, each once: those of the documents changed last first.
+    /// Up to `limit` distinct texts without an embedding, the most recently changed documents first.
     pub fn pending(&self, limit: usize) -> Vec<&str> {
         let mut seen = BTreeSet::new();
         let rows = self.waiting.iter().filter_map(|(_, row)| self.row(*row));
         rows.filter(|row| seen.insert(row.hash)).map(|row| row.chunk.text.as_str()).take(limit).collect()
     }
 
-    /// Gives the chunks with this text their vector.
+    /// Sets the embedding of all chunks with this text.
     pub fn set_vector(&mut self, text: &str, vector: &Vector) {
         for row in self.waiting_by_text.remove(&Hash::of(text)).unwrap_or_default() {
             if let Some(changed) = self.changed_by_row.remove(&row) {

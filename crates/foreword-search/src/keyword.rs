@@ -1,7 +1,7 @@
-//! Finds chunks by their words: an inverted index in memory, scored by BM25 over weighted fields.
+//! Keyword search: an inverted index in memory, scored by BM25 over weighted fields.
 //!
-//! Postings are in no order, because scores are gathered in one array over all rows: so a chunk comes and goes at the cost of its own
-//! words, and an index after many edits scores exactly as one built from scratch.
+//! Postings are unordered, because scores are collected in an array over all rows. So adding or removing a chunk costs only its own
+//! words, and an index after many edits gives the same scores as a new one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -97,16 +97,16 @@ pub struct KeywordScores {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// Not our bytes, or cut off.
-    #[error("reading a stored keyword index: the bytes do not decode ({0}); rebuild the index")]
+    #[error("cannot read the keyword index: {0}; rebuild the index")]
     Malformed(String),
     /// Written by another version.
-    #[error("reading a stored keyword index: its format is {found}, this version reads {FORMAT}; rebuild the index")]
+    #[error("cannot read the keyword index: format {found}, expected {FORMAT}; rebuild the index")]
     Format {
         /// The number found.
         found: u32,
     },
     /// Decodes, but says what cannot be.
-    #[error("reading a stored keyword index: row {row} names word {word} of {words}; rebuild the index")]
+    #[error("cannot read the keyword index: row {row} refers to word {word} of {words}; rebuild the index")]
     UnknownWord {
         /// The row.
         row: usize,

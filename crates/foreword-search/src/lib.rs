@@ -1,8 +1,8 @@
-//! The right items, found on the user's own machine: chunks, keywords, vectors, and how they are put together.
+//! Search on the user's own machine: chunks, keywords, embeddings, and their combination.
 //!
-//! `chunk` cuts items and notes; `words` and `keyword` find by words; `vectors` finds by meaning; `fuse` joins the two; `index` is
-//! all of it over documents that come and go; `embeddings` keeps vectors by content so that nothing is embedded twice; `period`
-//! reads time ranges. The model that makes vectors is behind [`Embedder`].
+//! `chunk` splits items and notes; `words` and `keyword` are keyword search; `vectors` is semantic search; `fuse` combines both;
+//! `index` combines everything for documents that change; `embeddings` caches embeddings by content; `period` parses time ranges.
+//! The embedding model is behind [`Embedder`].
 
 pub mod chunk;
 pub mod embeddings;
@@ -13,22 +13,22 @@ pub mod period;
 pub mod vectors;
 pub mod words;
 
-/// How many numbers a vector has.
+/// The number of dimensions of a vector.
 pub const DIMENSIONS: usize = 384;
 
-/// A text's meaning, of length 1.
+/// An embedding: a vector of length 1.
 pub type Vector = [f32; DIMENSIONS];
 
-/// What turns texts into vectors.
+/// An embedding model.
 pub trait Embedder {
-    /// Names the model and its version; vectors of different models are never compared.
+    /// The ID of the model and its version. Embeddings of different models are never compared.
     fn id(&self) -> &str;
 
-    /// One vector a text, in order.
+    /// Embeds texts; one vector per text, in order.
     fn embed(&self, texts: &[&str]) -> Result<Vec<Vector>, EmbedError>;
 }
 
-/// Why there are no vectors.
+/// Why embedding failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EmbedError(pub String);

@@ -1,9 +1,9 @@
-//! Finding by meaning: vectors in memory, and exactly the nearest of them.
+//! Semantic search: vectors in memory, with exact nearest neighbours.
 //!
-//! Scores are dot products, which for vectors of length 1 are cosines. A search first reads a copy of the vectors in bytes, a
-//! quarter of the memory, which gives each row a lower and an upper bound of its score; only rows whose upper bound reaches the
-//! k-th best lower bound are read in full (`code.rs` has the proof). So the answer is that of the plain scan, bit for bit, at
-//! about the price of reading the bytes. Scores do not depend on the processor or the number of threads.
+//! Scores are dot products, which are cosine similarities for vectors of length 1. A search first reads an 8-bit copy of the
+//! vectors, a quarter of the memory, which gives each row a lower and an upper bound of its score. Only rows whose upper bound
+//! reaches the k-th best lower bound are read in full (`code.rs` has the proof). The result is bit for bit that of a full scan, at
+//! about the cost of reading the copy. Scores do not depend on the CPU or the number of threads.
 
 mod best;
 mod code;

@@ -1,7 +1,7 @@
-//! Words as the keyword search sees them, so that `readFile`, `read_file` and "reads the file" meet.
+//! Splits text into words for keyword search, so that `readFile`, `read_file` and "reads the file" match.
 //!
-//! Words are lower case, without accents, in their compatibility form (NFKC). An identifier gives its parts and itself joined; a run of
-//! Chinese, Japanese or Korean characters, which are written without spaces, gives each character and each pair.
+//! Words are in lower case, without accents, in compatibility form (NFKC). An identifier gives its parts and their concatenation.
+//! Text in Chinese, Japanese or Korean, which has no spaces, gives each character and each pair.
 
 use std::borrow::Cow;
 

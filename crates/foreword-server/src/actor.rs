@@ -1,4 +1,4 @@
-//! What is done to a session, one thing after the other. Its lease is held while there is something to do.
+//! Executes operations on a session, one after the other. The session's lease is held while there are operations.
 
 mod relay;
 
@@ -11,11 +11,12 @@ use foreword_engine::attach::{Pages, active_note, gather};
 use foreword_engine::chats::Chats;
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
+use foreword_engine::destination::address;
 use foreword_engine::manager::Manager;
 use foreword_engine::prepare::{self, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, library_of,
-    replace_turn, rewind, turn_of,
+    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, changed_agent,
+    library_of, refresh_notes, replace_turn, rewind, turn_of,
 };
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
@@ -36,13 +37,13 @@ pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
 /// How long a session is held that nothing is done to; then another program may go on with it.
 const HELD: Duration = Duration::from_secs(5);
 
-/// How long a model of this process is kept ready, and tools that the user allowed something for the session.
+/// How long an idle local model, and tools with approvals for the session, are kept ready.
 pub(crate) const READY: Duration = Duration::from_mins(10);
 
 /// A tool's output in an event; all of it is in the record.
 const SHOWN: usize = 2000;
 
-/// What is needed to do something to a session.
+/// The state for operations on a session.
 pub(crate) struct Desk {
     id: String,
     line: Line,
@@ -50,13 +51,13 @@ pub(crate) struct Desk {
     kept: Option<Kept>,
     pub(crate) voice: Option<Voice>,
     pub(crate) hands: Option<Tools>,
-    /// When the user is asked before a tool runs, where they said so.
+    /// When tools require approval, if the user set it.
     pub(crate) asking: Option<Asking>,
     /// What the summary of the fold that was asked for is to look at above all.
     focus: Option<String>,
     /// When something was last done to it.
     done: Instant,
-    /// Whether a request is under way that nobody at the desk waits for.
+    /// Whether a request is pending that no operation waits for.
     relaying: bool,
 }
 
@@ -69,12 +70,12 @@ pub(crate) fn work(desk: &Mutex<Desk>, jobs: &Receiver<Job>) {
     }
 }
 
-/// The desk, for whoever may wait a moment.
+/// Locks the desk.
 pub(crate) fn at(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(|poisoned| cleared(desk, poisoned))
 }
 
-/// The desk, where nobody is at it.
+/// The desk, if it is not locked.
 pub(crate) fn try_at(desk: &Mutex<Desk>) -> Option<MutexGuard<'_, Desk>> {
     match desk.try_lock() {
         Ok(desk) => Some(desk),
@@ -83,7 +84,7 @@ pub(crate) fn try_at(desk: &Mutex<Desk>) -> Option<MutexGuard<'_, Desk>> {
     }
 }
 
-/// What a panic left behind may be half of something: the session is opened anew from what is stored.
+/// After a panic the session may be inconsistent, so it is opened again from the store.
 fn cleared<'a>(desk: &'a Mutex<Desk>, poisoned: PoisonError<MutexGuard<'a, Desk>>) -> MutexGuard<'a, Desk> {
     desk.clear_poison();
     let mut desk = poisoned.into_inner();
@@ -103,7 +104,7 @@ pub(crate) struct Begin {
     pub(crate) chosen: Chosen,
     /// Its settings, as far as they are asked for.
     pub(crate) settings: SessionSettings,
-    /// When the user is asked before a tool runs; else as the agent says.
+    /// When tools require approval; `None` for the agent's setting.
     pub(crate) asking: Option<Asking>,
 }
 
@@ -114,10 +115,21 @@ enum Servers {
     LeftOut,
 }
 
+/// What a person sends.
+pub(crate) struct Message {
+    pub(crate) words: String,
+    /// What is attached, by name.
+    pub(crate) attach: Vec<String>,
+    /// The note that is open in front of the user.
+    pub(crate) active: Option<String>,
+    /// Whether notes, rules and the project stay as the session took them in.
+    pub(crate) frozen: bool,
+}
+
 /// What a turn is about.
 pub(crate) enum Turn {
-    /// A new one: the words, what is attached by name, and the note that is open.
-    New(String, Vec<String>, Option<String>),
+    /// A new one.
+    New(Message),
     /// The one that has no answer yet.
     GoOn,
     /// An earlier one again, counted from 1, with other words.
@@ -162,14 +174,14 @@ impl Desk {
         self.line.running.load(Ordering::Acquire)
     }
 
-    /// Whether a client is being answered while nobody is at the desk.
+    /// Whether a gateway client is being answered.
     pub(crate) fn is_relaying(&self) -> bool {
         // One that broke off has left the first behind, not the second.
         self.relaying && self.is_running()
     }
 
-    /// Lets go of what was not needed for some time, and gives back what takes a moment to end, such as tool servers. `tools` is how
-    /// long those are kept, `model` how long a model of this process.
+    /// Releases unused resources and returns those that take time to stop, such as tool servers. `tools` and `model` are the idle
+    /// times for tools and for a local model.
     pub(crate) fn rest(&mut self, tools: Duration, model: Duration) -> (Option<Voice>, Option<Tools>) {
         if self.is_running() {
             return (None, None);
@@ -199,7 +211,7 @@ impl Desk {
         self.stored().and(done)
     }
 
-    /// Whether what is told now can be stored, as far as that is known.
+    /// Checks that the store accepts writes, as far as is known.
     fn writable(&mut self) -> Result<(), Problem> {
         let health = self.common.store().health();
         if !health.is_well() {
@@ -210,7 +222,7 @@ impl Desk {
         if kept.is_stored() || kept.settle() { Ok(()) } else { Err(Problem::not_stored(&kept.health())) }
     }
 
-    /// Whether everything is stored that the session was told. Else it is given up, and the session is opened again as it is stored.
+    /// Checks that all inputs are stored. If not, they are discarded and the session is opened again from the store.
     fn stored(&mut self) -> Result<(), Problem> {
         match self.kept.take_if(|kept| !kept.is_stored()) {
             None => Ok(()),
@@ -233,7 +245,8 @@ impl Desk {
         self.begin_in(store, chats, Servers::Started, new).map(drop)
     }
 
-    /// Begins it for a look at it alone: nothing is kept, and no tool server is started. The names of those that would be.
+    /// Begins the session only for a preview: nothing is stored and no tool server is started. Returns the names of the tool
+    /// servers.
     pub(crate) fn sketch(&mut self, new: Begin) -> Result<Vec<String>, Problem> {
         self.begin_in(Box::new(Sqlite::in_memory()?), None, Servers::LeftOut, new)
     }
@@ -258,6 +271,8 @@ impl Desk {
         let mut setup = prepared.begin(prepare::Begin {
             session: &self.id,
             agent: agent.as_deref(),
+            project: project.as_deref(),
+            destination: chosen.client.as_ref().filter(|_| config.answers.script.is_none()).map(address),
             model: chosen.model,
             flags: settings.over(config.answers.settings.clone()),
             config: config.answers.config.settings.clone(),
@@ -318,7 +333,7 @@ impl Desk {
         kept.set_manager(manager);
     }
 
-    /// Whether the session is open here and everything it was told survives the end of the process.
+    /// Whether the session is open and all its inputs would survive a crash.
     pub(crate) fn is_stored(&self) -> bool {
         self.kept.as_ref().is_some_and(Kept::is_stored)
     }
@@ -355,7 +370,7 @@ impl Desk {
         }
     }
 
-    /// Folds with the next turn; whoever writes the summary is told what to look at above all.
+    /// Requests a fold with the next turn. `focus` is the focus of the summary.
     pub(crate) fn fold(&mut self, focus: Option<String>) -> Result<(), Problem> {
         self.kept()?.fold(focus.as_deref(), now_ms())?;
         self.focus = focus;
@@ -363,7 +378,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Tells the session something, outside of a turn.
+    /// Applies an input outside of a turn.
     pub(crate) fn tell(&mut self, input: Input) -> Result<(), Problem> {
         self.kept()?.tell(input, now_ms())?;
         self.changed();
@@ -377,7 +392,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Whoever shows the session has to look again.
+    /// Notifies clients that the session changed.
     pub(crate) fn changed(&mut self) {
         self.failures();
         self.line.feed.tell("changed", &json!({}));
@@ -389,8 +404,7 @@ impl Desk {
         }
     }
 
-    /// What is attached by name: what was named must be there, what the words link to may be.
-    /// With that, why links were not followed.
+    /// Resolves attachments. Named ones must exist, linked ones may not; returns why links were not followed.
     fn attached(&self, words: &str, named: &[String]) -> Result<(Vec<Version>, Vec<String>), Problem> {
         let links: Vec<String> = links(words).collect();
         let vault = self.common.vault_with(&named.iter().chain(&links).map(String::as_str).collect::<Vec<_>>());
@@ -414,7 +428,7 @@ impl Desk {
             let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
             return Err(Problem::new(
                 BAD_REQUEST,
-                format!("an attachment brought nothing, so nothing was sent. {}", why.join("; ")),
+                format!("an attachment is empty or missing, so nothing was sent. {}", why.join("; ")),
             ));
         }
         let mut versions = found.versions;
@@ -429,10 +443,11 @@ impl Desk {
     }
 
     /// What would be sent, as a question, and why links in it were not followed.
-    fn question(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<(Question, Vec<String>), Problem> {
-        let (mut attached, missing) = self.attached(&words, named)?;
-        let vault = self.common.vault_with(active.as_slice());
-        let active = active.map(|name| active_note(&vault, name, &clock::zoned())).transpose();
+    fn question(&mut self, message: Message) -> Result<(Question, Vec<String>), Problem> {
+        let Message { words, attach: named, active, frozen } = message;
+        let (mut attached, mut missing) = self.attached(&words, &named)?;
+        let vault = self.common.vault_now();
+        let active = active.map(|name| active_note(&vault, &name, &clock::zoned())).transpose();
         let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;
         for problem in active.iter().flat_map(|active| &active.problems) {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
@@ -442,31 +457,43 @@ impl Desk {
         attached.extend(active);
         let kept = self.kept()?;
         let library = library_of(kept, &vault, &clock::zoned())?;
-        let turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
+        let mut turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
+        if !frozen {
+            missing.extend(refresh_notes(kept, &vault, &mut turn, &clock::zoned()));
+        }
         Ok((Question { turn, library }, missing))
     }
 
+    /// Goes on with the files of the session's agent and project as they are now; what changed, in words.
+    fn refresh_agent(&mut self) -> Result<Vec<String>, Problem> {
+        let common = Arc::clone(&self.common);
+        let kept = self.kept()?;
+        let (vault, shelf, places) = (common.vault_now(), common.shelf(), &common.config.places);
+        match common.runtime.block_on(changed_agent(kept, &vault, places, &shelf, &clock::zoned())) {
+            Ok(Some((agent, changes))) => {
+                kept.replace_agent(agent, now_ms())?;
+                Ok(vec![format!("{}; this holds from this question on", changes.join(", "))])
+            }
+            Ok(None) => Ok(Vec::new()),
+            Err(error) => Ok(vec![format!("{error}; the session keeps the agent and project that it has")]),
+        }
+    }
+
     /// What would be sent; nothing is sent or kept.
-    pub(crate) fn preview(&mut self, words: String, named: &[String], active: Option<&str>) -> Result<Preview, Problem> {
-        let (question, missing) = self.question(words, named, active)?;
+    pub(crate) fn preview(&mut self, message: Message) -> Result<Preview, Problem> {
+        let (question, missing) = self.question(message)?;
         self.answering()?;
         self.previewed(question, missing)
     }
 
     /// The same of a session that has not begun. Nobody has to be there who would answer.
-    pub(crate) fn preview_first(
-        &mut self,
-        new: Begin,
-        words: String,
-        named: &[String],
-        active: Option<&str>,
-    ) -> Result<Preview, Problem> {
+    pub(crate) fn preview_first(&mut self, new: Begin, message: Message) -> Result<Preview, Problem> {
         let servers = self.sketch(new)?;
-        let (question, missing) = self.question(words, named, active)?;
+        let (question, missing) = self.question(message)?;
         let mut preview = self.previewed(question, missing)?;
         if !servers.is_empty() {
             let servers = servers.join(", ");
-            preview.problems.push(format!("the tools of {servers} are not counted: tool servers start with the session"));
+            preview.problems.push(format!("the tools of {servers} are not included: tool servers start with the session"));
         }
         Ok(preview)
     }
@@ -481,7 +508,7 @@ impl Desk {
         Ok(preview)
     }
 
-    /// Runs a turn. `accepted` is told as soon as the words are stored and nothing but the model can go wrong; the rest is told to the feed.
+    /// Runs a turn. `accepted` is called once the message is stored and only the model can fail; later events go to the feed.
     pub(crate) fn turn(&mut self, turn: Turn, running: Running, accepted: oneshot::Sender<Result<u64, Problem>>) {
         self.line.stop.store(false, Ordering::Relaxed);
         let ready = self.writable().and_then(|()| self.ready(turn));
@@ -529,8 +556,10 @@ impl Desk {
     fn ready(&mut self, turn: Turn) -> Result<Ready, Problem> {
         let mut missing = Vec::new();
         let (number, words) = match turn {
-            Turn::New(words, named, active) => {
-                let (question, missing) = self.question(words, &named, active.as_deref())?;
+            Turn::New(message) => {
+                let changed = if message.frozen { Vec::new() } else { self.refresh_agent()? };
+                let (question, mut missing) = self.question(message)?;
+                missing.splice(0..0, changed);
                 self.answering()?;
                 return Ok(Ready { question: Some(question), number: self.turns()? + 1, missing });
             }
@@ -569,7 +598,7 @@ impl Desk {
         Ok(self.kept()?.session().turns() as u64)
     }
 
-    /// Gets ready whoever answers, and what runs the session's tools.
+    /// Prepares the model and the tools.
     fn answering(&mut self) -> Result<(), Problem> {
         self.voice()?;
         let (kept, hands) = self.equipped()?;
@@ -598,7 +627,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Carries the turn to its end; what to tell of it then. `begin` is told when its words are stored.
+    /// Runs the turn to its end and returns its final event. `begin` is called once the message is stored.
     fn run(&mut self, question: Option<Question>, number: u64, begin: &mut dyn FnMut()) -> Result<Value, Problem> {
         let (Some(kept), Some(voice), Some(hands)) = (self.kept.as_mut(), self.voice.as_mut(), self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
@@ -608,6 +637,13 @@ impl Desk {
         let feed = Arc::clone(&self.line.feed);
         let mut each = |event: Event<'_>| match event {
             Event::Stored => begin(),
+            Event::ColdCache(cold) => {
+                feed.tell(
+                    "cache_cold",
+                    &json!({"turn": number, "expired_s": cold.expired_s, "cost": cold.cost,
+                    "warm_cost": cold.warm_cost, "folded_cost": cold.folded_cost, "folds": cold.folds, "text": cold.to_string()}),
+                );
+            }
             Event::Request(outgoing) => {
                 let model = &outgoing.model.name;
                 let tokens = outgoing.envelope.tokens;

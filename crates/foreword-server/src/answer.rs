@@ -4,12 +4,13 @@
 use std::sync::{Arc, PoisonError};
 
 use foreword_engine::audit::AuditedApprove;
+use foreword_engine::destination::{Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Client, ClientConfig, Embedded, Hash, Kept, Remote, Script, Setup, Speaker, Stop, Store as _, embedded_file,
+    Agent, Client, ClientConfig, Embedded, Kept, Remote, Script, Setup, Speaker, Stop, embedded_file,
 };
-use foreword_engine::tools::{Asking, Toolbox, own_tools};
+use foreword_engine::tools::{Asking, Toolbox, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::workbench::Workbench;
 
@@ -18,7 +19,7 @@ use crate::approve::Asker;
 use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::hub::Line;
-use crate::problem::{Problem, UNAVAILABLE};
+use crate::problem::{CONFLICT, Problem, UNAVAILABLE};
 
 /// The workbench, and what of it depends on the user.
 pub(crate) struct Tools {
@@ -39,8 +40,8 @@ pub(crate) fn workbench(
 ) -> Result<Tools, Problem> {
     let (session, agent) = (&setup.settings.session, setup.agent.as_deref());
     let notes = common.notes()?.for_session(setup);
-    let store = common.store();
-    let outputs = Box::new(move |hash: Hash| store.text(hash).ok());
+    let (store, of) = (common.store(), session.clone());
+    let outputs = Box::new(move |digits: &str| outputs_of(&store, &of, digits));
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
     let configs = (common.config.servers)(&common.vault(), agent, servers.clone());
     let withheld = named.into_iter().filter(|name| !configs.iter().any(|config| config.name == *name)).collect();
@@ -81,19 +82,19 @@ impl Tools {
         self.bench.toolbox().set_asking(asking);
     }
 
-    /// What is missing, and why: a server each.
+    /// Servers that are not available, and why.
     pub(crate) fn problems(&mut self) -> Vec<(String, String)> {
         let withheld = self.withheld.iter().map(|name| {
             (
                 name.clone(),
-                "it was not started, because nobody has allowed it; `foreword chat` asks, or serve with --trust-servers"
+                "not started, because it is not allowed; allow it with `foreword trust` or start the server with --trust-servers"
                     .to_owned(),
             )
         });
         withheld.chain(self.bench.toolbox().problems().into_iter().map(|problem| (problem.server, problem.message))).collect()
     }
 
-    /// Tells a session of tools that came or went since it was last told.
+    /// Updates a session after tools were added or removed.
     pub(crate) fn update(&mut self, kept: &mut Kept) -> Result<(), Problem> {
         if kept.setup().is_embedded() {
             return Ok(());
@@ -107,7 +108,7 @@ impl Tools {
     }
 }
 
-/// Whoever answers.
+/// The model of a session.
 pub(crate) enum Voice {
     /// Here: the model that comes with Foreword, or a script.
     Here(Box<dyn Speaker + Send>),
@@ -115,7 +116,7 @@ pub(crate) enum Voice {
     There(Arc<Client>),
 }
 
-/// Whoever answers. A script is read anew each time; a model stays, as it may remember the last prompt.
+/// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
 pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop: &Stop) -> Result<Voice, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
@@ -132,7 +133,13 @@ pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop:
         return Ok(voice);
     }
     let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
-    match answers.choose(Some(&name))?.client {
+    let choose = |base_url: Option<&str>| answers.choose_at(Some(&name), base_url).map_err(|problem| problem.detail);
+    let chosen = Destinations::new(&common.config.places.state).going_on(kept.setup(), None, choose);
+    let client = chosen.map_err(|error| Problem::new(CONFLICT, error))?.client;
+    if !kept.setup().client {
+        kept.set_destination(client.as_ref().map(address), now_ms());
+    }
+    match client {
         None => Ok(Voice::Here(Box::new(embedded(common, stop)?))),
         // The session's record says how its model is spoken to, whatever the configuration has become.
         Some(client) => Ok(Voice::There(common.client(ClientConfig { dialect, ..client })?)),
@@ -151,7 +158,7 @@ pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Cli
 }
 
 impl Voice {
-    /// The same for a caller of the gateway: a provider that is spoken to with its key; none where it is this one.
+    /// The same for a gateway client: a provider used with the client's key; `None` if this one can be used.
     pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
         match self {
             Self::There(client) => Ok(Some(Self::There(for_caller(Arc::clone(client), caller)?))),
@@ -175,7 +182,7 @@ fn embedded(common: &Common, stop: &Stop) -> Result<Embedded, Problem> {
         return Ok(model.beside(Arc::clone(stop)));
     }
     let Some(file) = embedded_file(Some(&common.config.places.models)) else {
-        return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+        return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
     };
     let model = Embedded::open(&file, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?;
     let own = model.beside(Arc::clone(stop));

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -37,6 +38,8 @@ pub(crate) struct App {
     pub(crate) rates: Rates,
     /// Keys for the gateway.
     pub(crate) keys: Keys,
+    /// Requests so far: each one has a number in the log.
+    pub(crate) requests: AtomicU64,
     /// The port it listens on.
     pub(crate) port: u16,
     /// True when the server ends.
@@ -77,14 +80,15 @@ impl App {
         let gateway = Gateway::new(&common.store);
         let rates = Rates::new(&config.limits);
         let keys = Keys::new(&config.places.state);
-        Ok(Self { config, common, hub, gateway, rates, keys, port, end: watch::Sender::new(false) })
+        let requests = AtomicU64::new(1);
+        Ok(Self { config, common, hub, gateway, rates, keys, requests, port, end: watch::Sender::new(false) })
     }
 }
 
 /// How often it is looked whether the store takes what it is given.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Tells on standard error when the store stops taking what it is given, and when it does again.
+/// Reports on standard error when the store stops accepting writes, and when it accepts them again.
 fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
     let (weak, mut was) = (Arc::downgrade(common), Health::Well);
     let look = move || {
@@ -103,10 +107,10 @@ fn watch_store(common: &Arc<Common>) -> std::io::Result<()> {
 
 fn told(health: &Health) -> String {
     match health {
-        Health::Well => "the store takes what it is given again".to_owned(),
+        Health::Well => "the store accepts writes again".to_owned(),
         Health::Failing { why, .. } => format!(
-            "NOTHING IS STORED: {why}. Clients of the gateway are still answered (x-foreword-stored: no); everything else that changes \
-             something is refused until this is mended"
+            "NOTHING IS STORED: {why}. Clients of the gateway still get answers (x-foreword-stored: no); all other changes are refused until \
+             this is fixed"
         ),
     }
 }
@@ -135,26 +139,33 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The vault, looked at again where that was some time ago and nobody is reading it.
+    /// The vault. Its list of notes is read again once it is too old.
     pub(crate) fn vault(&self) -> Arc<Vault> {
         self.vault_once(|_, looked| looked.elapsed() > FRESH)
     }
 
-    /// The same, looked through again where one of these notes is not in it: a note can be newer than the list of notes.
+    /// The same, read again also if one of these notes is not in it: a note can be newer than the list.
     pub(crate) fn vault_with(&self, wanted: &[&str]) -> Arc<Vault> {
-        self.vault_once(|vault, looked| {
-            looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err())
-        })
+        self.vault_once(|vault, looked| looked.elapsed() > FRESH || wanted.iter().any(|wanted| vault.attachment(wanted).is_err()))
+    }
+
+    /// The same, read again now.
+    pub(crate) fn vault_now(&self) -> Arc<Vault> {
+        self.vault_once(|_, _| true)
     }
 
     fn vault_once(&self, is_stale: impl FnOnce(&Vault, Instant) -> bool) -> Arc<Vault> {
         let mut held = self.vault.lock().unwrap_or_else(PoisonError::into_inner);
         let (vault, looked) = &mut *held;
-        if is_stale(vault, *looked)
-            && let Some(vault) = Arc::get_mut(vault)
-        {
-            vault.refresh();
-            *looked = Instant::now();
+        if is_stale(vault, *looked) {
+            if let Some(vault) = Arc::get_mut(vault) {
+                vault.refresh();
+                *looked = Instant::now();
+            } else if let Ok(opened) = open(&self.root, &self.config.places) {
+                // Others still read the old list; they keep it.
+                *vault = Arc::new(opened);
+                *looked = Instant::now();
+            }
         }
         Arc::clone(vault)
     }
@@ -220,7 +231,7 @@ where
 {
     tokio::task::spawn_blocking(work)
         .await
-        .unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("it was not finished: {error}"))))
+        .unwrap_or_else(|error| Err(Problem::new(INTERNAL, format!("the operation failed: {error}"))))
 }
 
 /// Waits for the end of the server.

@@ -1,4 +1,4 @@
-//! Asking whoever has the session open before a tool runs.
+//! Asks the clients of a session before a tool runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(crate) struct Approvals {
 type Asked = (Value, SyncSender<Decision>);
 
 impl Approvals {
-    /// Takes a question in under a number, which it is told with.
+    /// Registers a question. Returns its number.
     fn add(&self, mut question: Value, answer: SyncSender<Decision>) -> (u64, Value) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.0 += 1;

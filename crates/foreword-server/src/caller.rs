@@ -21,8 +21,8 @@ pub(crate) enum Wants {
 /// Who a request of the gateway comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
-    /// It has the token or one of our keys (or none is needed), and may use everything of the gateway. It may bring its own provider key
-    /// beside that, which is then the one that is used.
+    /// It has the token or one of our keys (or none is required), and may use the whole gateway. If it also brings a provider key,
+    /// that key is used.
     Known(Option<Secret>),
     /// It brings a provider's key and nothing else: only that key is used for it, and sessions of others are closed to it.
     OwnKey(Secret),
@@ -34,7 +34,7 @@ const API_HELP: &str = "in a browser, open the address that `foreword serve` pri
 
 /// What to do, for a client that the gateway refuses.
 pub(crate) const GATEWAY_HELP: &str =
-    "run `foreword keys new` on the machine of the server and use the key that it prints as the API key of your client";
+    "run `foreword keys new` on the server's machine and use the printed key as your client's API key";
 
 impl Caller {
     /// Who may ask for this with these headers.
@@ -49,22 +49,22 @@ impl Caller {
         }
         if wants == Wants::Api {
             return Err(match secrets.iter().any(|text| keys.has(text)) {
-                true => Problem::new(NO_TOKEN, "this is a key for the gateway under /v1; it does not open the API"),
-                false if secrets.is_empty() => Problem::new(NO_TOKEN, format!("this needs the server's token: {API_HELP}")),
-                false => Problem::new(NO_TOKEN, format!("this is not the server's token, or no longer: {API_HELP}")),
+                true => Problem::new(NO_TOKEN, "this key is only for the gateway under /v1, not for the API"),
+                false if secrets.is_empty() => Problem::new(NO_TOKEN, format!("the server's token is required: {API_HELP}")),
+                false => Problem::new(NO_TOKEN, format!("invalid or expired token: {API_HELP}")),
             });
         }
         // A key of ours that is wrong or deleted is not sent to a provider.
         if secrets.iter().any(|text| text.starts_with(PREFIX)) {
-            return Err(Problem::new(NO_TOKEN, format!("this server does not know this key, or no longer: {GATEWAY_HELP}")));
+            return Err(Problem::new(NO_TOKEN, format!("unknown or deleted key: {GATEWAY_HELP}")));
         }
         match (reach, own()) {
             (Reach::Loopback { .. }, Some(key)) => Ok(Self::OwnKey(key)),
             (Reach::Loopback { .. }, None) => Err(Problem::new(
                 NO_TOKEN,
-                format!("this needs a key: {GATEWAY_HELP}. A client that sends its own provider key needs none"),
+                format!("a key is required: {GATEWAY_HELP}. A client that sends its own provider key does not need one"),
             )),
-            _ => Err(Problem::new(NO_TOKEN, format!("this needs a key of this server: {GATEWAY_HELP}"))),
+            _ => Err(Problem::new(NO_TOKEN, format!("a key of this server is required: {GATEWAY_HELP}"))),
         }
     }
 
@@ -84,6 +84,27 @@ impl Caller {
         }
     }
 
+    /// The headers of a request without secrets of this server in them.
+    pub(crate) fn without_ours(reach: &Reach, headers: &HeaderMap) -> HeaderMap {
+        let is_ours = |value: &HeaderValue| {
+            let Ok(text) = value.to_str() else { return false };
+            let text = bearer(text).unwrap_or(text).trim();
+            text.starts_with(PREFIX) || is_token(reach, text)
+        };
+        let mut headers = headers.clone();
+        for name in SECRETS {
+            if headers.get(&name).is_some_and(is_ours) {
+                headers.remove(&name);
+            }
+        }
+        headers
+    }
+
+    /// The name of the key of this server that a request comes with.
+    pub(crate) fn key_name(keys: &Keys, headers: &HeaderMap) -> Option<String> {
+        secrets(headers).ok()?.into_iter().find_map(|text| keys.name(text))
+    }
+
     /// Refuses what only a key of this server opens.
     pub(crate) fn needs_our_key(&self, what: &str) -> Result<(), Problem> {
         match self {
@@ -97,14 +118,18 @@ fn is_token(reach: &Reach, text: &str) -> bool {
     reach.token().is_some_and(|token| token.is(text))
 }
 
+/// Where a request brings its secrets.
+const SECRETS: [HeaderName; 3] =
+    [header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("x-goog-api-key")];
+
 /// The secrets of a request, in the ways of OpenAI's, Anthropic's and Google's clients.
 fn secrets(headers: &HeaderMap) -> Result<Vec<&str>, Problem> {
     let mut found = Vec::new();
-    for name in [header::AUTHORIZATION, HeaderName::from_static("x-api-key"), HeaderName::from_static("x-goog-api-key")] {
+    for name in SECRETS {
         let mut values = headers.get_all(&name).iter();
         let (value, more) = (values.next(), values.next());
         if more.is_some() {
-            return Err(Problem::new(BAD_REQUEST, format!("there is more than one {name} header; send one")));
+            return Err(Problem::new(BAD_REQUEST, format!("several {name} headers; send only one")));
         }
         let text = value.map(HeaderValue::to_str).transpose();
         let text = text.map_err(|_| Problem::new(BAD_REQUEST, format!("the {name} header is not text")))?;
@@ -114,7 +139,7 @@ fn secrets(headers: &HeaderMap) -> Result<Vec<&str>, Problem> {
     Ok(found)
 }
 
-/// What stands behind `Bearer`, whose letters may be of any case.
+/// The value after `Bearer`, ignoring case.
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, text) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(text)

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use foreword_engine::config::{Chosen, Server};
+use foreword_engine::config::{Chosen, Level, Server};
+use foreword_engine::gateway::Family;
 use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
@@ -20,7 +21,7 @@ use crate::token::Token;
 pub struct Config {
     /// The folder of notes.
     pub vault: PathBuf,
-    /// Where things are kept outside of it.
+    /// The program's folders.
     pub places: Places,
     /// Whether the weights for searching by meaning may be fetched. A request should not wait for them: in the background, or never.
     pub weights: Fetch,
@@ -34,18 +35,8 @@ pub struct Config {
     pub reach: Reach,
     /// What one client may take.
     pub limits: Limits,
-    /// What the gateway does with requests that do not say so themselves.
-    pub gateway: GatewayMode,
-}
-
-/// What becomes of a client's request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GatewayMode {
-    /// It is carried by a session; what is not understood is passed on untouched.
-    #[default]
-    Session,
-    /// It is passed on untouched, and recorded.
-    PassThrough,
+    /// What may be changed of clients' requests that do not say so themselves; else the configuration says.
+    pub level: Option<Level>,
 }
 
 /// Who answers in sessions.
@@ -55,11 +46,11 @@ pub struct Answers {
     pub config: foreword_engine::config::Config,
     /// Whether a variable of the environment has something in it: where a provider's key would be.
     pub is_set: fn(&str) -> bool,
-    /// The model of a new session that names none; else the configured one, else the one that comes with Foreword.
+    /// The default model of new sessions: this one, the configured one, or the embedded one.
     pub model: Option<String>,
     /// Where models are spoken to, in place of their provider's own address.
     pub base_url: Option<String>,
-    /// Tokens that a model takes which nobody knows.
+    /// The context window of unknown models, in tokens.
     pub window: Option<u64>,
     /// A file with answers, to try things out.
     pub script: Option<PathBuf>,
@@ -70,23 +61,43 @@ pub struct Answers {
 impl Answers {
     /// The model of that name, or the server's, and how it is spoken to.
     pub(crate) fn choose(&self, name: Option<&str>) -> Result<Chosen, Problem> {
-        let server = Server { base_url: self.base_url.as_deref(), window: self.window };
+        self.choose_at(name, None)
+    }
+
+    /// The same at this address; else at the server's, where it has one.
+    pub(crate) fn choose_at(&self, name: Option<&str>, base_url: Option<&str>) -> Result<Chosen, Problem> {
+        let server = Server { base_url: base_url.or(self.base_url.as_deref()), ..self.server() };
         let chosen = self.config.choose(name.or(self.model.as_deref()), server);
         chosen.map_err(|error| Problem::new(NOT_FOUND, error))
+    }
+
+    /// The same for a client of an API: a model that nobody knows is asked for where that API is at home.
+    pub(crate) fn choose_for(&self, family: Family, name: Option<&str>) -> Result<Chosen, Problem> {
+        // A script answers for models that are known, and nobody else is asked.
+        let at_home = || self.config.choose_at(family.provider(), name.filter(|_| self.script.is_none())?, self.server());
+        match self.choose(name) {
+            Ok(chosen) if chosen.is_assumed && !family.has(chosen.model.dialect) => Ok(at_home().unwrap_or(chosen)),
+            Err(unknown) => at_home().ok_or(unknown),
+            chosen => chosen,
+        }
+    }
+
+    fn server(&self) -> Server<'_> {
+        Server { base_url: self.base_url.as_deref(), window: self.window }
     }
 }
 
 /// Who may come in.
 #[derive(Clone, Debug)]
 pub enum Reach {
-    /// Every program of this machine, of every user. Only for machines that nobody shares.
+    /// All programs and users of this machine. Only for machines with a single user.
     Open,
     /// Programs of this machine that have the token. A program that brings its own provider key may use the gateway with it.
     Loopback {
         /// The server's token.
         token: Token,
     },
-    /// Whoever has the token, from anywhere, under an address or one of these names.
+    /// Clients with the token, from anywhere, under an address or one of these names.
     Network {
         /// The server's token.
         token: Token,
@@ -100,6 +111,8 @@ pub enum Reach {
 pub struct Limits {
     /// Bytes of a request's body.
     pub body: usize,
+    /// Bytes of the body of a request of the gateway: images and documents stand in those.
+    pub gateway_body: usize,
     /// Bytes of a request's head.
     pub head: usize,
     /// Headers.
@@ -108,11 +121,11 @@ pub struct Limits {
     pub connections: usize,
     /// Connections at once from one address.
     pub connections_per_address: usize,
-    /// Requests a second from one address with the token or a key; none where they are not counted.
+    /// Requests per second from one address with the token or a key; `None` for no limit.
     pub requests_per_s: Option<u32>,
     /// Requests a second from one address for the page's own files.
     pub files_per_s: u32,
-    /// Requests a second from one address without a valid token or key, before they are told to wait.
+    /// Requests per second from one address without a valid token or key.
     pub refused_per_s: u32,
     /// How long a request may take until its answer begins.
     pub request: Duration,
@@ -122,7 +135,7 @@ pub struct Limits {
     pub body_idle: Duration,
     /// How long a body may take.
     pub body_time: Duration,
-    /// How long a stream of events lasts; whoever wants more asks again, from where it ended.
+    /// How long an event stream lasts; clients reconnect and continue where it ended.
     pub stream: Duration,
     /// Sessions that are open at once.
     pub sessions: usize,
@@ -146,6 +159,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 16 << 20,
+            gateway_body: 64 << 20,
             head: 64 << 10,
             headers: 100,
             connections: 2048,

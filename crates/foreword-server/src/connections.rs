@@ -1,5 +1,5 @@
-//! Connections that are open: so many in all, so many from one address. Where there is no room for a new one, the one that has been idle
-//! for longest is closed.
+//! Open connections: limited in total and per address. If there is no room for a new one, the one that has been idle longest is
+//! closed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ const BUSY: u64 = u64::MAX;
 /// A connection that was closed to make room.
 const CLOSED: u64 = u64::MAX - 1;
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 struct Held {
     address: IpAddr,
@@ -79,7 +79,7 @@ impl Connections {
         Ok(Connection { number, held, all: Arc::clone(self) })
     }
 
-    /// Closes the connection that has been idle for longest, where there is one.
+    /// Closes the connection that has been idle longest, if there is one.
     pub(crate) fn close_idlest(&self) {
         self.table().close_idlest(None);
     }
@@ -148,7 +148,7 @@ impl Connection {
         self.held.close.notified().await;
     }
 
-    /// A request has begun; none where the connection was closed just now.
+    /// Begins a request; `None` if the connection was just closed.
     pub(crate) fn begin(&self) -> Option<Request> {
         let before = self.held.state.swap(BUSY, Ordering::AcqRel);
         if before == CLOSED {

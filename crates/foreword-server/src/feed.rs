@@ -1,5 +1,4 @@
-//! What happens in a session, as events that streams read from. The last ones are remembered, so that a stream that was lost goes on
-//! where it ended.
+//! The events of a session for streams. The latest ones are kept, so that an interrupted stream can continue where it ended.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 const MOST_EVENTS: usize = 8192;
 const MOST_BYTES: usize = 4 << 20;
 
-/// What is remembered of a session that nothing is done to.
+/// The size of kept events of an idle session.
 const MOST_BYTES_AT_REST: usize = 16 << 10;
 
 /// Something that happened.
@@ -30,7 +29,7 @@ pub(crate) struct Event {
 pub(crate) enum Next {
     /// These.
     Events(Vec<Event>),
-    /// Some that are no longer remembered. Whoever reads has to look at the session again; what follows comes after this number.
+    /// Some events are no longer kept. The reader must read the session again; later events follow this number.
     Lost(u64),
 }
 
@@ -44,7 +43,7 @@ struct Ring {
 /// The events of one session, since it was opened here.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// Tells this feed from one before it, or of another process.
+    /// Distinguishes this feed from earlier ones and from other processes.
     pub(crate) name: String,
     ring: Mutex<Ring>,
     last: watch::Sender<u64>,
@@ -59,7 +58,7 @@ impl Feed {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells everyone; gives back the event's number.
+    /// Sends an event. Returns its number.
     pub(crate) fn tell(&self, name: &'static str, data: &impl Serialize) -> u64 {
         let data: Arc<str> = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned()).into();
         let mut ring = self.ring();

@@ -1,78 +1,81 @@
-//! The gateway under `/v1`: clients that speak to OpenAI or Anthropic speak to it as they are, and get sessions: recognised, budgeted,
-//! cached and on record.
+//! The gateway under `/v1` and `/v1beta`: clients that speak to OpenAI, Anthropic or Google speak to it as they are. What they send is passed
+//! on (`forward`), or, at the level `manage`, carried by a session: budgeted, cached and on record.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::any;
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, Chain, End, Forwarder, Front, Memory, NotUnderstood, Plan, Teller, Told as Answer, manner, session_of, setup,
+    Asked, Chain, End, Endpoint, Family, Forwarder, Front, Kind, Memory, NotUnderstood, Plan, Refusal, Teller, Told as Answer,
+    manner, model_of, session_of, setup,
 };
 use foreword_engine::session::{
-    Client, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared, SpeakError,
-    Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
+    Client, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared,
+    SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::actor::{Desk, at, try_at};
 use crate::answer::{Voice, for_caller};
 use crate::app::App;
+use crate::arrival::{self, Arrival, read, session};
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use crate::config::GatewayMode;
-use crate::forward::{self, forward, tell};
+use crate::forward::{self, pass, tell};
 use crate::hub::Running;
 use crate::owners::Owners;
-use crate::problem::{BAD_REQUEST, Problem, TOO_LARGE};
+use crate::problem::{BAD_REQUEST, Hearer, NO_ANSWER, NO_TOKEN, NOT_FOUND, Problem};
 use crate::sse;
+use foreword_engine::config::Level;
 
 /// What is known of conversations, and the way on for what is not carried by a session.
 pub(crate) struct Gateway {
     memory: Mutex<Memory>,
     pub(crate) forwarder: Forwarder,
     pub(crate) owners: Owners,
+    /// Set once what was known before the server's start is known again.
+    pub(crate) restored: OnceCell<()>,
 }
 
 impl Gateway {
     /// With a store to record what is passed on.
     pub(crate) fn new(store: &Shared) -> Self {
-        Self { memory: Mutex::default(), forwarder: Forwarder::new(store), owners: Owners::default() }
+        let (memory, owners, restored) = (Mutex::default(), Owners::default(), OnceCell::new());
+        Self { memory, forwarder: Forwarder::new(store), owners, restored }
     }
 }
 
-/// The routes of the gateway.
+/// The routes of the gateway: whatever a provider has under its version.
 pub(crate) fn router(app: &Arc<App>) -> Router {
-    let ask = |front: Front| {
-        post(
-            move |State(app): State<Arc<App>>,
-                  Extension(caller): Extension<Caller>,
-                  headers: HeaderMap,
-                  body: Result<Bytes, BytesRejection>| async move {
-                serve(&app, front, (&caller, &headers), body).await.unwrap_or_else(|problem| {
-                    let body = front.error(problem.status, &problem.detail);
-                    (problem.status(), Json(body)).into_response()
-                })
-            },
-        )
-    };
-    Router::new()
-        .route("/v1/chat/completions", ask(Front::Chat))
-        .route("/v1/responses", ask(Front::Responses))
-        .route("/v1/messages", ask(Front::Messages))
-        .route("/v1/models", get(models))
-        .with_state(Arc::clone(app))
+    let any = any(|State(app): State<Arc<App>>, request: Request| async move {
+        let hearer = Hearer::of(request.uri(), request.headers());
+        arrive(&app, request).await.unwrap_or_else(|problem| hearer.told(problem))
+    });
+    Router::new().route("/v1/{*path}", any.clone()).route("/v1beta/{*path}", any).with_state(Arc::clone(app))
 }
 
-#[allow(clippy::unused_async)] // a handler is a future
-async fn models(State(app): State<Arc<App>>, Extension(caller): Extension<Caller>) -> Json<Value> {
+async fn arrive(app: &Arc<App>, request: Request) -> Result<Response, Problem> {
+    let (head, body) = request.into_parts();
+    // Who may come in was let in by the guard.
+    let caller = head.extensions.get::<Caller>().cloned().ok_or_else(|| Problem::new(NO_TOKEN, "this needs a key"))?;
+    let is_anthropic = head.headers.contains_key("anthropic-version");
+    let endpoint = Endpoint::of(head.method.as_str(), head.uri.path(), is_anthropic)
+        .ok_or_else(|| Problem::new(NOT_FOUND, format!("there is nothing at {}", head.uri.path())))?;
+    let limit = app.config.limits.gateway_body;
+    let body = read(body, limit).await?;
+    let arrival = Arrival::new(head.method, endpoint, head.uri.query(), head.headers, body, limit);
+    serve(app, &caller, &arrival).await
+}
+
+/// The models that can be asked for here, or one of them; none where nobody here knows it.
+fn models(app: &App, caller: &Caller, path: &str) -> Option<Response> {
     let model = |listed: foreword_engine::config::Listed| {
         let name = listed.model.name;
         json!({"id": name, "object": "model", "type": "model", "created": 0, "owned_by": listed.provider.unwrap_or_else(|| "foreword".to_owned()), "display_name": name})
@@ -80,11 +83,18 @@ async fn models(State(app): State<Arc<App>>, Extension(caller): Extension<Caller
     let answers = &app.config.answers;
     let models = answers.config.models(&answers.is_set).into_iter();
     // Who has only its own key is not told which keys there are here.
-    let all: Vec<Value> = match caller {
+    let mut all: Vec<Value> = match caller {
         Caller::Known(_) => models.filter(|listed| listed.has_key).map(model).collect(),
         Caller::OwnKey(_) => models.filter(|listed| listed.provider.is_some()).map(model).collect(),
     };
-    Json(json!({"object": "list", "data": all, "has_more": false}))
+    let found = match path.strip_prefix("models/") {
+        None => json!({"object": "list", "data": all, "has_more": false}),
+        Some(name) => {
+            let at = all.iter().position(|model| model["id"] == name)?;
+            all.swap_remove(at)
+        }
+    };
+    Some(Json(found).into_response())
 }
 
 /// What is known of an answer when it begins.
@@ -107,12 +117,14 @@ struct Told {
     created_s: i64,
     /// What ends the answer.
     stop: Stop,
+    /// What the provider said where it refused.
+    refusal: Option<Refusal>,
 }
 
 impl Told {
     fn new(session: &str) -> Self {
         let begun = Begun { session: session.to_owned(), ..Begun::default() };
-        Self { begun, teller: None, created_s: now_ms() / 1000, stop: Stop::default() }
+        Self { begun, teller: None, created_s: now_ms() / 1000, stop: Stop::default(), refusal: None }
     }
 
     /// A request goes out.
@@ -140,28 +152,6 @@ struct Whole {
 /// Names of fields that are told as ignored; a client can send any number of any size.
 const IGNORED: usize = 32;
 
-/// What is to become of a request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// A session, where it is understood.
-    Either,
-    /// A session, or nothing.
-    Session,
-    /// To be passed on.
-    PassThrough,
-}
-
-impl Wanted {
-    fn read(headers: &HeaderMap, usual: GatewayMode) -> Result<Self, Problem> {
-        match (headers.get("x-foreword-mode").map(HeaderValue::as_bytes), usual) {
-            (None, GatewayMode::Session) => Ok(Self::Either),
-            (None, GatewayMode::PassThrough) | (Some(b"pass-through"), _) => Ok(Self::PassThrough),
-            (Some(b"session"), _) => Ok(Self::Session),
-            (Some(_), _) => Err(Problem::new(BAD_REQUEST, "x-foreword-mode: it can be `session` or `pass-through`")),
-        }
-    }
-}
-
 /// Why a request is not carried by a session.
 enum Unserved {
     NotUnderstood(NotUnderstood),
@@ -186,38 +176,65 @@ impl From<StoreError> for Unserved {
     }
 }
 
-async fn serve(
-    app: &Arc<App>,
-    front: Front,
-    from: (&Caller, &HeaderMap),
-    body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    let (_, headers) = from;
-    let body = body.map_err(|rejection| Problem::new(TOO_LARGE, rejection.body_text()))?;
-    let wanted = Wanted::read(headers, app.config.gateway)?;
-    if wanted == Wanted::PassThrough {
-        return forward(app, front, from, body, None).await;
+async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Response, Problem> {
+    let endpoint = &arrival.endpoint;
+    // Who brings a key of its own asks its provider; everyone else has the models of this server.
+    if endpoint.kind == Kind::Models
+        && endpoint.family != Family::Gemini
+        && (caller.key().is_none() || app.config.answers.script.is_some())
+        && let Some(models) = models(app, caller, &endpoint.path)
+    {
+        return Ok(models);
     }
+    let named = match (&endpoint.model, arrival.text()) {
+        (Some(model), _) => Ok(model.clone()),
+        (None, Ok(text)) => model_of(text.as_bytes()),
+        (None, Err(why)) => Err(why.to_owned()),
+    };
+    if app.config.answers.script.is_some() {
+        // No provider will say what is wrong.
+        if endpoint.front().is_none() {
+            let what = format!("{} {} is for a provider, and answers come from a script here", arrival.method, endpoint.path);
+            return Err(Problem::new(NOT_FOUND, what));
+        }
+        named.as_ref().map_err(|why| Problem::new(BAD_REQUEST, why))?;
+    }
+    let route = forward::route(app, endpoint.family, named.as_deref().unwrap_or(NO_MODEL))?;
+    let wanted = arrival::level(app, arrival, route.level())?;
+    let here = forward::takes(app, &route, endpoint.family);
+    let Some(front) = endpoint.front().filter(|_| wanted.level == Level::Manage || here.is_err()) else {
+        return pass(app, caller, arrival, &route, wanted.level, None).await;
+    };
+    let headers = &arrival.headers;
+    let body = arrival.text().map_err(|why| Problem::new(BAD_REQUEST, why))?;
     let value: Value =
-        serde_json::from_slice(&body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
+        serde_json::from_str(body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
+    let observe = |why: String| async move { pass(app, caller, arrival, &route, Level::Observe, Some(&why)).await };
     let served = match front.read(value) {
         // Whoever lays its prompt out in a way that a session would change, or asks for what is not out yet, means this provider: it stays
         // as it is.
-        Ok(asked)
-            if wanted == Wanted::Either && is_laid_out(front, headers, &asked) && forward::can(app, front, &asked.model) =>
-        {
-            return forward(app, front, from, body, None).await;
+        Ok(asked) if !wanted.is_strict && is_laid_out(front, headers, &asked) && here.is_ok() => {
+            return observe("the client lays its prompt out itself".to_owned()).await;
         }
-        Ok(asked) => carry(app, front, from, asked).await,
+        Ok(asked) => carry(app, front, (caller, headers), asked).await,
         Err(error) => Err(error.into()),
     };
     match served {
-        Ok(response) => Ok(response),
+        Ok(mut response) => {
+            tell(response.headers_mut(), "level", Level::Manage.as_str());
+            if let (Err(why), true) = (here, wanted.level != Level::Manage) {
+                tell(response.headers_mut(), "reason", &why);
+            }
+            Ok(response)
+        }
         Err(Unserved::Problem(problem)) => Err(problem),
-        Err(Unserved::NotUnderstood(error)) if wanted == Wanted::Session => Err(Problem::new(BAD_REQUEST, error)),
-        Err(Unserved::NotUnderstood(error)) => forward(app, front, from, body, Some(&error)).await,
+        Err(Unserved::NotUnderstood(error)) if wanted.is_strict => Err(Problem::new(BAD_REQUEST, error)),
+        Err(Unserved::NotUnderstood(error)) => observe(error.to_string()).await,
     }
 }
+
+/// Stands for the model of a request that names none.
+const NO_MODEL: &str = "none";
 
 /// Whether a client has laid its prompt out itself.
 fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
@@ -232,7 +249,7 @@ async fn carry(
     asked: Asked,
 ) -> Result<Response, Unserved> {
     let chain = Chain::of_owner(&asked, caller.owner());
-    let Prepared { session, begin, inputs, line } = prepare(app, (caller, headers), &asked, &chain).await?;
+    let Prepared { session, begin, inputs, line } = prepare(app, front, (caller, headers), &asked, &chain).await?;
     app.gateway.owners.add(caller, &session);
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
     let (start, first) = oneshot::channel();
@@ -299,13 +316,15 @@ struct Begin {
 /// Finds the session that a request belongs to, or what it begins with.
 async fn prepare(
     app: &Arc<App>,
+    front: Front,
     (caller, headers): (&Caller, &HeaderMap),
     asked: &Asked,
     chain: &Chain,
 ) -> Result<Prepared, Unserved> {
-    let route = forward::route(app, &asked.model)?;
+    let family = if front == Front::Messages { Family::Anthropic } else { Family::OpenAi };
+    let route = forward::route(app, family, &asked.model)?;
     forward::may_use(app, caller, &route)?;
-    let mut named = forward::session(headers)?;
+    let mut named = session(headers)?;
     if let Some(previous) = &asked.previous {
         let unknown = || NotUnderstood {
             place: "previous_response_id".to_owned(),
@@ -411,7 +430,7 @@ impl Relay {
             told.begun.stored = desk.is_stored();
             match step {
                 Ok(Step::Again(next)) => exchange = *next,
-                Ok(Step::Done(relayed)) => break (Ok(Some(relayed)), turns(&mut desk)),
+                Ok(Step::Done(relayed)) => break (Ok(Some(*relayed)), turns(&mut desk)),
                 Err(problem) => break (Err(problem), turns(&mut desk)),
             }
         };
@@ -432,7 +451,10 @@ impl Relay {
             match unless_stopped(&stop, talk.next(&exchange.outgoing)).await {
                 None => return Ok(talk.reply(&exchange.outgoing, true)),
                 Some(Ok(None)) => return Ok(talk.reply(&exchange.outgoing, false)),
-                Some(Err(error)) => return Err(SpeakError(error.to_string())),
+                Some(Err(error)) => {
+                    told.refusal = error.refusal().cloned();
+                    return Err(SpeakError(error.to_string()));
+                }
                 Some(Ok(Some(text))) if text.is_empty() => {}
                 Some(Ok(Some(text))) => {
                     at(desk).relay_part(exchange, &text);
@@ -457,7 +479,8 @@ impl Relay {
     ) -> Result<Option<(Arc<Client>, Exchange)>, Problem> {
         self.begin(desk, begin)?;
         let Some(client) = desk.provider()? else { return Ok(None) };
-        let client = for_caller(client, &self.caller)?;
+        // Whether it is tried again is for the client to say.
+        let client = Arc::new(for_caller(client, &self.caller)?.once());
         let manner = self.prepare(desk, inputs, told)?;
         let exchange = desk.begin_relay(std::mem::take(inputs), manner)?.ok_or_else(nothing)?;
         told.begun.stored = desk.is_stored();
@@ -533,6 +556,14 @@ impl Relay {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
         }
+        let outcome = outcome.map_err(|problem| {
+            let is_begun = self.begin.is_none() || problem.status != NO_ANSWER.0.as_u16();
+            self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner).failed(&self.chain, &self.session, is_begun);
+            match &told.refusal {
+                Some(refusal) if problem.status == NO_ANSWER.0.as_u16() => problem.refused_by(refusal),
+                _ => problem,
+            }
+        });
         // Whoever has the answer may go on at once.
         drop(running);
         // Whoever looks at the session on the page has to look again.
@@ -551,10 +582,12 @@ impl Relay {
     async fn finish(self, reply: &Relayed, told: Told) {
         let Told { begun, teller, created_s, .. } = told;
         let mut teller = teller.unwrap_or_else(|| self.teller("0", created_s));
-        let end = match (reply.cut_off, reply.calls.is_empty()) {
-            (true, _) => End::Cut,
-            (false, false) => End::Calls,
-            (false, true) => End::Done,
+        let end = match (&reply.ending, reply.calls.is_empty()) {
+            (Some(Ending::Refused), _) => End::Refused,
+            (Some(Ending::Length), _) => End::Cut,
+            _ if reply.cut_off => End::Cut,
+            (_, false) => End::Calls,
+            (_, true) => End::Done,
         };
         let usage = &reply.usage;
         let answer = Answer {

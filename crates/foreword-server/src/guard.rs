@@ -13,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use tracing::Instrument as _;
 
 use crate::app::App;
 use crate::caller::{Caller, Wants};
@@ -45,22 +46,26 @@ const PUBLIC: [&str; 5] = ["/api/v1/health", "/api/v1/login", "/api/v1/openapi.j
 pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let limits = &app.config.limits;
     // A client of the gateway that wants its answer whole waits for all of it.
-    let limit = if request.uri().path().starts_with("/v1/") { limits.stream } else { limits.request };
+    let limit = if is_gateway(request.uri().path()) { limits.stream } else { limits.request };
     let hearer = Hearer::of(request.uri(), request.headers());
     let stalled = Arc::new(AtomicBool::new(false));
+    let began = Instant::now();
+    // A query may hold a code that opens the page, so only the path is logged.
+    let id = app.requests.fetch_add(1, Ordering::Relaxed);
+    let span = tracing::info_span!("http", id, method = %request.method(), path = request.uri().path());
     let admitted = admit(&app, &mut request);
     let answered = if let Err(problem) = admitted {
         Err(problem)
     } else {
         let request = request.map(|body| Timed::body(body, limits.body_idle, limits.body_time, Arc::clone(&stalled)));
-        tokio::time::timeout(limit, next.run(request)).await.map_err(|_| {
+        tokio::time::timeout(limit, next.run(request).instrument(span.clone())).await.map_err(|_| {
             let limit = limit.as_secs();
-            Problem::new(TIMEOUT, format!("no answer within {limit} s; what was begun may still be done"))
+            Problem::new(TIMEOUT, format!("no answer within {limit} s; the operation may still complete"))
         })
     };
     // Whatever was made of half a body, the client hears why only half was there.
     let answered = if stalled.load(Ordering::Relaxed) {
-        Err(Problem::new(TIMEOUT, "the body of the request did not come in time, so nothing was done"))
+        Err(Problem::new(TIMEOUT, "the request body did not arrive in time; nothing was done"))
     } else {
         answered
     };
@@ -70,10 +75,33 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, mut request: Request, nex
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let (status, ms) = (response.status().as_u16(), began.elapsed().as_millis());
+    span.in_scope(|| tracing::info!(status, ms, "request"));
     response
 }
 
+/// Whether a path is one of the gateway.
+fn is_gateway(path: &str) -> bool {
+    path.starts_with("/v1/") || path.starts_with("/v1beta/")
+}
+
+/// Google's clients may send their key in the query: it becomes the header that others send, and is in no address from then on.
+fn move_key(request: &mut Request) {
+    let (path, Some(query)) = (request.uri().path(), request.uri().query()) else { return };
+    if !path.starts_with("/v1beta/") {
+        return;
+    }
+    let Some(key) = query.split('&').find_map(|pair| pair.strip_prefix("key=")) else { return };
+    let Ok(value) = HeaderValue::try_from(key) else { return };
+    let rest: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("key=")).collect();
+    let address = if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) };
+    let Ok(uri) = Uri::try_from(address) else { return };
+    *request.uri_mut() = uri;
+    request.headers_mut().entry("x-goog-api-key").or_insert(value);
+}
+
 fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
+    move_key(request);
     let path = request.uri().path();
     let headers = request.headers();
     let reach = &app.config.reach;
@@ -81,7 +109,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
     if !reach.is_called(host) {
         return Err(Problem::new(
             NOT_FROM_HERE,
-            format!("this server is not called {host:?}; use its address, or start it with `--host` and that name"),
+            format!("the host name {host:?} is not allowed; use the server's address, or start it with `--host` and this name"),
         ));
     }
     let address = request.extensions().get::<Peer>().map(|Peer(peer)| client(*peer));
@@ -100,7 +128,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Problem> {
     if PUBLIC.contains(&path) {
         return within(&app.rates.files);
     }
-    let wants = if path.starts_with("/v1/") { Wants::Gateway } else { Wants::Api };
+    let wants = if is_gateway(path) { Wants::Gateway } else { Wants::Api };
     match Caller::of(reach, &app.keys, wants, headers) {
         Ok(caller) => {
             // Wrong guesses of the same address are counted elsewhere: they take nothing from who has the token.
@@ -126,13 +154,13 @@ fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Result<&'a str, Problem> {
     match (uri.authority(), named.next(), named.next()) {
         (None, Some(host), None) => host.to_str().map_err(|_| Problem::new(BAD_REQUEST, "the Host header is not text")),
         (Some(authority), Some(host), None) if host == authority.as_str() => Ok(authority.as_str()),
-        _ => Err(Problem::new(BAD_REQUEST, "one Host header is needed")),
+        _ => Err(Problem::new(BAD_REQUEST, "exactly one Host header is required")),
     }
 }
 
 /// A browser says which site a request comes from. Programs that are no browsers say nothing, and no site can make them ask.
 fn same_origin(headers: &HeaderMap, host: &str) -> Result<(), Problem> {
-    let other = |what: &str| Err(Problem::new(NOT_FROM_HERE, format!("a page of {what} may not use this server")));
+    let other = |what: &str| Err(Problem::new(NOT_FROM_HERE, format!("pages of {what} cannot use this server")));
     for origin in headers.get_all(header::ORIGIN) {
         let origin = origin.to_str().unwrap_or("an unreadable origin");
         let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));

@@ -23,7 +23,7 @@ use crate::problem::{CONFLICT, INTERNAL, Problem, TOO_MANY, UNAVAILABLE};
 /// Jobs that may wait for a session.
 const WAITING: usize = 16;
 
-/// What is known of an open session outside of its thread.
+/// The handle of an open session, outside of its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     /// Set to end the turn that runs.
@@ -52,7 +52,7 @@ impl Line {
         begun.then(|| Running(Arc::clone(&self.running)))
     }
 
-    /// The event behind which the turn that runs is told, as a stream takes it.
+    /// The event after which the running turn's events follow.
     pub(crate) fn turn_event(&self) -> Option<String> {
         let began = self.began.load(Ordering::Acquire);
         (began > 0 && self.running.load(Ordering::Acquire)).then(|| self.feed.id(began))
@@ -69,11 +69,11 @@ impl Drop for Running {
 }
 
 pub(crate) fn answering(session: &str) -> Problem {
-    Problem::new(CONFLICT, format!("session {session} is answering; stop it or wait for its end"))
+    Problem::new(CONFLICT, format!("session {session} is answering; stop it, or wait until it is finished"))
 }
 
 pub(crate) fn ended() -> Problem {
-    Problem::new(INTERNAL, "the session's thread ended before it was done")
+    Problem::new(INTERNAL, "the session's thread ended unexpectedly")
 }
 
 struct Open {
@@ -100,7 +100,7 @@ impl Open {
             let desk = Arc::clone(&self.desk);
             let builder = thread::Builder::new().name(format!("session {session}"));
             let thread = builder.spawn(move || work(&desk, &waiting));
-            let no_thread = |error| Problem::new(UNAVAILABLE, format!("no thread for session {session}: {error}"));
+            let no_thread = |error| Problem::new(UNAVAILABLE, format!("cannot start a thread for session {session}: {error}"));
             (jobs, thread.map_err(no_thread)?)
         };
         Ok(&self.worker.insert(worker).0)
@@ -161,7 +161,7 @@ impl Hub {
         }
     }
 
-    /// What is needed to do something to a session that is open.
+    /// The desk of an open session.
     pub(crate) fn desk(&self, session: &str) -> Option<Arc<Mutex<Desk>>> {
         self.open().get(session).map(|open| Arc::clone(&open.desk))
     }
@@ -183,7 +183,7 @@ impl Hub {
             // Some at once, so that not every new one looks through all of them; everyone waits meanwhile.
             let some = (self.most / 16).max(1).min(idle.len());
             let Some(last) = some.checked_sub(1) else {
-                let many = format!("{} sessions are open and in use; close one of them", open.len());
+                let many = format!("{} sessions are in use; close one of them", open.len());
                 return Err(Problem::new(TOO_MANY, many));
             };
             idle.select_nth_unstable(last);
@@ -205,7 +205,7 @@ impl Hub {
         self.open().get(session).is_some_and(|open| open.line.running.load(Ordering::Acquire))
     }
 
-    /// Tells whoever looks at a session that it went on.
+    /// Notifies clients that a session changed.
     pub(crate) fn changed(&self, session: &str) {
         let feed = self.open().get(session).map(|open| Arc::clone(&open.line.feed));
         if let Some(feed) = feed.filter(|feed| feed.is_heard()) {
@@ -218,7 +218,7 @@ impl Hub {
         self.open().get(session).map(|open| open.line.clone())
     }
 
-    /// Runs a turn of a session. Gives back the event after which it is told of, as soon as nothing but the model can go wrong.
+    /// Runs a turn. Returns the event after which its events follow, once only the model can fail.
     pub(crate) async fn turn(&self, session: &str, turn: Turn) -> Result<(Line, u64), Problem> {
         let line = self.line(session)?;
         let running = line.begin().ok_or_else(|| answering(session))?;
@@ -232,14 +232,17 @@ impl Hub {
     pub(crate) fn post(&self, session: &str, mut job: Job) -> Result<(), Problem> {
         let mut open = self.open();
         let Some(known) = open.get_mut(session) else {
-            return Err(Problem::new(CONFLICT, format!("session {session} was closed just now; try again")));
+            return Err(Problem::new(CONFLICT, format!("session {session} was just closed; try again")));
         };
         for _ in 0..2 {
             let jobs = known.jobs(session)?;
             job = match jobs.try_send(job) {
                 Ok(()) => return Ok(()),
                 Err(TrySendError::Full(_)) => {
-                    return Err(Problem::new(TOO_MANY, format!("too much waits for session {session}; try again in a moment")));
+                    return Err(Problem::new(
+                        TOO_MANY,
+                        format!("too many requests are waiting for session {session}; try again in a moment"),
+                    ));
                 }
                 // Its thread ended, which is a bug: the next one goes on at its desk, so that nobody listens in vain.
                 Err(TrySendError::Disconnected(job)) => {
@@ -248,7 +251,7 @@ impl Hub {
                 }
             };
         }
-        Err(Problem::new(INTERNAL, format!("session {session} takes nothing")))
+        Err(Problem::new(INTERNAL, format!("session {session} does not accept requests")))
     }
 
     /// Has something done by a session's thread and waits for what comes of it.

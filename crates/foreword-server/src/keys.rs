@@ -1,5 +1,5 @@
-//! Keys for programs that use the gateway: each with a name, shown once, kept as a hash outside of every vault. They open `/v1` and
-//! nothing else.
+//! Keys for programs that use the gateway: each has a name, is shown once, and is stored as a hash outside of every vault. They
+//! give access only to `/v1`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -36,22 +36,22 @@ pub struct KeyRow {
 #[derive(Debug, thiserror::Error)]
 pub enum KeysError {
     /// The file.
-    #[error("the keys in {0} cannot be used: {1}")]
+    #[error("cannot use the keys in {0}: {1}")]
     File(PathBuf, io::Error),
-    /// Something else is in it.
-    #[error("{0} does not hold keys ({1}); delete it and make new keys with `foreword keys new`")]
+    /// The file is invalid.
+    #[error("{0} is not a valid key file ({1}); delete it and create new keys with `foreword keys new`")]
     Damaged(PathBuf, serde_json::Error),
     /// A name.
-    #[error("{0:?} cannot be the name of a key: use letters, digits, `.`, `_` and `-`, at most {MAX_NAME}")]
+    #[error("invalid key name {0:?}: use letters, digits, `.`, `_` and `-`, at most {MAX_NAME} characters")]
     Name(String),
     /// A name.
-    #[error("there is a key {0:?} already: choose another name, or delete it with `foreword keys delete {0}`")]
+    #[error("key {0:?} already exists: choose another name, or delete it with `foreword keys delete {0}`")]
     Exists(String),
     /// A name.
-    #[error("there is no key {0:?}; `foreword keys list` shows all of them")]
+    #[error("there is no key {0:?}; list keys with `foreword keys list`")]
     Unknown(String),
     /// Too many.
-    #[error("there are {MAX_KEYS} keys, which is the most; delete some with `foreword keys delete NAME`")]
+    #[error("the limit of {MAX_KEYS} keys is reached; delete some with `foreword keys delete NAME`")]
     Full,
     /// Randomness.
     #[error(transparent)]
@@ -82,7 +82,7 @@ impl Keys {
         serde_json::from_str(&text).map_err(|error| KeysError::Damaged(self.file.clone(), error))
     }
 
-    /// A new key: its name and its text, which is not kept.
+    /// Creates a key. Returns its name and its text, which is not stored.
     pub fn create(&self, name: Option<&str>) -> Result<(String, String), KeysError> {
         let _lock = self.lock()?;
         let mut keys = self.list()?;
@@ -116,10 +116,15 @@ impl Keys {
         self.audit.record(AuditEvent::KeyDeleted { name: name.to_owned() }).map_err(|error| self.wrong(error))
     }
 
-    /// Whether a text is one of the keys. All of them are compared, so that the time it takes tells nothing.
+    /// Whether a text is one of the keys.
     pub(crate) fn has(&self, text: &str) -> bool {
+        self.name(text).is_some()
+    }
+
+    /// The name of the key with that text. All of them are compared, so that the time it takes tells nothing.
+    pub(crate) fn name(&self, text: &str) -> Option<String> {
         if !text.starts_with(PREFIX) {
-            return false;
+            return None;
         }
         let stamp = std::fs::symlink_metadata(&self.file).ok().and_then(|found| Some((found.modified().ok()?, found.len())));
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +133,7 @@ impl Keys {
             *read = (stamp, self.list().unwrap_or_default());
         }
         let given = digest(text);
-        read.1.iter().fold(false, |found, key| found | is_same(&key.sha256, &given))
+        read.1.iter().fold(None, |found, key| if is_same(&key.sha256, &given) { Some(key.name.clone()) } else { found })
     }
 
     /// Held while the file is changed, so that of two programs neither loses what the other wrote.

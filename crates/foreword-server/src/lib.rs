@@ -1,14 +1,15 @@
 //! `foreword serve`: the HTTP API, the gateway and the web page, in one process on one port.
 //!
-//! A request passes `guard` (who may come in), then one of `api`, `gateway` and `page`. At the desk of an open session (`actor`) one
-//! thing is done after the other: by a thread of its own where that may wait, or by a request of the gateway that waits for nothing but
-//! a provider. What happens there is told to its `feed`, which any number of streams read from.
+//! A request passes `guard` (access control), then one of `api`, `gateway` and `page`. Operations on an open session (`actor`) are
+//! executed one after the other: on the session's thread if they may block, or by a gateway request that waits only for a provider.
+//! Events are sent to the session's `feed`, which any number of streams can read.
 
 mod actor;
 mod answer;
 mod api;
 mod app;
 mod approve;
+mod arrival;
 mod caller;
 mod clock;
 mod config;
@@ -29,7 +30,8 @@ mod sse;
 mod timed;
 mod token;
 
-pub use config::{Answers, Config, GatewayMode, Limits, Reach, Rest};
+pub use config::{Answers, Config, Limits, Reach, Rest};
+pub use foreword_engine::config::Level;
 pub use keys::{KeyRow, Keys, KeysError};
 pub use listen::{ServeError, Server};
 pub use token::{Token, TokenError};

@@ -1,4 +1,4 @@
-//! Taking connections: each within its limits, and an end that lets what is under way finish.
+//! Accepts connections within limits, and shuts down gracefully.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ use crate::{api, gateway, guard, page};
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The port.
-    #[error("cannot listen on {0}: {1}; `--port` names another one")]
+    #[error("cannot listen on {0}: {1}; choose another port with `--port`")]
     Listen(SocketAddr, io::Error),
     /// The vault.
     #[error(transparent)]
@@ -81,7 +81,7 @@ impl Server {
         self.listener.local_addr().ok()
     }
 
-    /// Serves until `end` comes. What is under way then has some seconds; turns that run are stopped and kept.
+    /// Serves until `end` completes. Pending requests then have some seconds; running turns are stopped and saved.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let Self { listener, app, router } = self;
         let limits = app.config.limits;

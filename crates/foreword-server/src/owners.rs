@@ -8,10 +8,10 @@ use foreword_engine::session::Hash;
 use crate::caller::Caller;
 use crate::problem::Problem;
 
-/// Sessions that are remembered. Of one that was forgotten, nobody has proof; it is closed to all who have no key of ours.
+/// The largest number of remembered sessions. A forgotten one is closed to clients without a key of ours.
 const MAX_OWNED: usize = 20_000;
 
-/// Which session belongs to whom. It is kept in memory only, so that nothing of a provider's key is stored.
+/// The owners of sessions, in memory only, so that nothing derived from a provider's key is stored.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(Mutex<HashMap<String, Hash>>);
 
@@ -33,6 +33,6 @@ impl Owners {
         if owner.is_some() && owners.get(session) == owner.as_ref() {
             return Ok(());
         }
-        caller.needs_our_key("a session that was not begun with this provider key, or before the server's last start,")
+        caller.needs_our_key("a session that was begun with another provider key, or before the server's last start,")
     }
 }

@@ -11,7 +11,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 31] = [
+const FILES: [(&str, &str, &str); 32] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -19,6 +19,7 @@ const FILES: [(&str, &str, &str); 31] = [
     ("/api.js", SCRIPT, include_str!("../web/api.js")),
     ("/catalog.js", SCRIPT, include_str!("../web/catalog.js")),
     ("/chat.js", SCRIPT, include_str!("../web/chat.js")),
+    ("/clients.js", SCRIPT, include_str!("../web/clients.js")),
     ("/composer.js", SCRIPT, include_str!("../web/composer.js")),
     ("/context.js", SCRIPT, include_str!("../web/context.js")),
     ("/dom.js", SCRIPT, include_str!("../web/dom.js")),
@@ -59,16 +60,16 @@ pub(crate) fn router() -> Router {
     })
 }
 
-/// Anything else.
+/// The handler for unknown paths.
 #[allow(clippy::unused_async)] // a handler is a future
 pub(crate) async fn missing(uri: Uri, headers: HeaderMap) -> Response {
-    Hearer::of(&uri, &headers).told(Problem::new(NOT_FOUND, format!("there is nothing at {:?}", uri.path())))
+    Hearer::of(&uri, &headers).told(Problem::new(NOT_FOUND, format!("{:?} not found", uri.path())))
 }
 
-/// Something that is there, asked for in a way that it is not done in. Which ways there are is in the `Allow` header.
+/// The handler for unsupported methods. The `Allow` header lists the supported ones.
 #[allow(clippy::unused_async)] // a handler is a future
 pub(crate) async fn wrong_method(method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let detail = format!("{:?} takes no {method}; the Allow header tells what it takes", uri.path());
+    let detail = format!("{:?} does not support {method}; see the Allow header", uri.path());
     Hearer::of(&uri, &headers).told(Problem::new(WRONG_METHOD, detail))
 }
 

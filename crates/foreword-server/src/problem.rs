@@ -6,10 +6,11 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use foreword_engine::agents::EditError;
 use foreword_engine::attach::WebError;
-use foreword_engine::gateway::Front;
+use foreword_engine::gateway::{Endpoint, Family, Refusal};
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{
-    ChangeError, DiffError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError, TurnError,
+    ChangeError, DiffError, FoldError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError,
+    TurnError,
 };
 use foreword_engine::templates::NoTemplate;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub(crate) struct Problem {
     pub(crate) status: u16,
     /// What happened this time, and what to do.
     pub(crate) detail: String,
+    /// Seconds after which another try may help, where a provider says so.
+    #[serde(skip)]
+    pub(crate) retry_after_s: Option<u64>,
 }
 
 /// What can go wrong: status, word, title.
@@ -35,6 +39,7 @@ pub(crate) type Kind = (StatusCode, &'static str, &'static str);
 pub(crate) const BAD_REQUEST: Kind = (StatusCode::BAD_REQUEST, "bad-request", "The request cannot be understood");
 pub(crate) const NO_TOKEN: Kind = (StatusCode::UNAUTHORIZED, "no-token", "A token or key is needed");
 pub(crate) const NOT_FROM_HERE: Kind = (StatusCode::FORBIDDEN, "not-from-here", "The request comes from another site");
+pub(crate) const SPENT: Kind = (StatusCode::PAYMENT_REQUIRED, "spent", "A spending limit is reached");
 pub(crate) const NOT_FOUND: Kind = (StatusCode::NOT_FOUND, "not-found", "There is no such thing");
 pub(crate) const WRONG_METHOD: Kind = (StatusCode::METHOD_NOT_ALLOWED, "wrong-method", "It is there for other methods");
 pub(crate) const TIMEOUT: Kind = (StatusCode::REQUEST_TIMEOUT, "timeout", "It took too long");
@@ -58,7 +63,18 @@ impl Problem {
             title: title.to_owned(),
             status: status.as_u16(),
             detail: detail.to_string(),
+            retry_after_s: None,
         }
+    }
+
+    /// The same as a provider put it: its status and its words.
+    pub(crate) fn refused_by(mut self, refusal: &Refusal) -> Self {
+        self.status = refusal.status.filter(|status| (400..600).contains(status)).unwrap_or(self.status);
+        self.retry_after_s = refusal.wait.map(|wait| wait.as_secs().max(1));
+        if !refusal.message.is_empty() {
+            self.detail.clone_from(&refusal.message);
+        }
+        self
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -66,32 +82,33 @@ impl Problem {
     }
 }
 
-/// Who is told what went wrong.
+/// The format of error responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hearer {
     /// A client of the gateway: it reads the errors of the API it speaks.
-    Client(Front),
+    Client(Family),
     /// Everyone else.
     Anyone,
 }
 
 impl Hearer {
-    /// Whoever sends such a request.
+    /// The format for a request.
     pub(crate) fn of(uri: &Uri, headers: &HeaderMap) -> Self {
-        let Some(path) = uri.path().strip_prefix("/v1/") else { return Self::Anyone };
-        let is = |api: &str| path == api || path.strip_prefix(api).is_some_and(|rest| rest.starts_with('/'));
-        Self::Client(match () {
-            () if is("responses") => Front::Responses,
-            // What both have, like the list of models, is asked for with this header by Anthropic's clients only.
-            () if is("messages") || headers.contains_key("anthropic-version") => Front::Messages,
-            () => Front::Chat,
-        })
+        // What both have, like the list of models, is asked for with this header by Anthropic's clients only.
+        let endpoint = Endpoint::of("POST", uri.path(), headers.contains_key("anthropic-version"));
+        endpoint.map_or(Self::Anyone, |endpoint| Self::Client(endpoint.family))
     }
 
-    /// What it is told.
+    /// The response for a problem.
     pub(crate) fn told(self, problem: Problem) -> Response {
         match self {
-            Self::Client(front) => (problem.status(), Json(front.error(problem.status, &problem.detail))).into_response(),
+            Self::Client(family) => {
+                let mut response = (problem.status(), Json(family.error(problem.status, &problem.detail))).into_response();
+                if let Some(seconds) = problem.retry_after_s {
+                    response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+                }
+                response
+            }
             Self::Anyone => problem.into_response(),
         }
     }
@@ -110,7 +127,7 @@ impl Problem {
     pub(crate) fn not_stored(health: &Health) -> Self {
         let kind = if matches!(health, Health::Failing { full: true, .. }) { FULL } else { NOT_STORED };
         let why = health.why();
-        Self::new(kind, format!("nothing was changed, because it could not be stored: {why}. Try again when that is mended"))
+        Self::new(kind, format!("nothing was changed, because storing it failed: {why}. Fix the cause and try again"))
     }
 }
 
@@ -152,6 +169,16 @@ impl From<InputError> for Problem {
         let gone = matches!(error, InputError::UnknownItem(_) | InputError::NotPinned(_));
         let kind = if gone { NOT_FOUND } else { CONFLICT };
         Self::new(kind, error)
+    }
+}
+
+impl From<FoldError> for Problem {
+    fn from(error: FoldError) -> Self {
+        match error {
+            FoldError::Input(error) => error.into(),
+            FoldError::OverBudget(error) => Self::new(OVER_BUDGET, error),
+            FoldError::NotSmaller { .. } => Self::new(CONFLICT, error),
+        }
     }
 }
 
@@ -272,15 +299,16 @@ mod tests {
             let headers = header.map(|name| (name.parse().unwrap(), HeaderValue::from_static("x"))).into_iter().collect();
             assert_eq!(Hearer::of(&Uri::from_static(path), &headers), expect, "{path} {header:?}");
         };
-        check("/v1/chat/completions", None, Hearer::Client(Front::Chat));
-        check("/v1/responses", None, Hearer::Client(Front::Responses));
-        check("/v1/responses/resp_1", None, Hearer::Client(Front::Responses));
-        check("/v1/messages", None, Hearer::Client(Front::Messages));
-        check("/v1/messages/count_tokens", None, Hearer::Client(Front::Messages));
-        check("/v1/messagesandmore", None, Hearer::Client(Front::Chat));
-        check("/v1/models", None, Hearer::Client(Front::Chat));
-        check("/v1/models", Some("anthropic-version"), Hearer::Client(Front::Messages));
-        check("/v1/models?x=/v1/messages", Some("x-api-key"), Hearer::Client(Front::Chat));
+        check("/v1/chat/completions", None, Hearer::Client(Family::OpenAi));
+        check("/v1/responses", None, Hearer::Client(Family::OpenAi));
+        check("/v1/responses/resp_1", None, Hearer::Client(Family::OpenAi));
+        check("/v1/messages", None, Hearer::Client(Family::Anthropic));
+        check("/v1/messages/count_tokens", None, Hearer::Client(Family::Anthropic));
+        check("/v1/messagesandmore", None, Hearer::Client(Family::OpenAi));
+        check("/v1/models", None, Hearer::Client(Family::OpenAi));
+        check("/v1/models", Some("anthropic-version"), Hearer::Client(Family::Anthropic));
+        check("/v1beta/models/m:generateContent", None, Hearer::Client(Family::Gemini));
+        check("/v1/models?x=/v1/messages", Some("x-api-key"), Hearer::Client(Family::OpenAi));
         check("/api/v1/sessions", Some("anthropic-version"), Hearer::Anyone);
         check("/", None, Hearer::Anyone);
     }

@@ -10,10 +10,10 @@ use crate::config::Limits;
 /// How many seconds' worth of requests may come at once.
 const BURST_S: f64 = 4.0;
 
-/// Addresses that are remembered at once. Where there are more, those that have their full allowance again are forgotten.
+/// The largest number of remembered addresses. Beyond it, those with a full allowance are forgotten.
 const MOST_CLIENTS: usize = 4096;
 
-/// What is counted, each by itself: who has the token is never refused because of what others of the same address do.
+/// Separate counters, so that clients with the token are not affected by others at the same address.
 pub(crate) struct Rates {
     /// Requests with the token or a key.
     pub(crate) known: Option<Rate>,

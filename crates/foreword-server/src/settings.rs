@@ -1,13 +1,14 @@
-//! What a person sets in a session that is there: how turns are carried, who answers, what is sent of older messages, when they are asked.
+//! Changes the settings of an existing session: mode, model, history and approvals.
 
 use std::sync::Arc;
 
 use foreword_engine::config::Chosen;
+use foreword_engine::destination::{address, may_move};
 use foreword_engine::prepare::servers_of;
-use foreword_engine::session::{Agent, HistoryPolicy, Input, ItemId, Mode, Setup, embedded_file};
+use foreword_engine::session::{Agent, HistoryPolicy, Mode, Setup, embedded_file};
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
-use foreword_engine::vault::{Include, agent as load};
+use foreword_engine::vault::agent as load;
 
 use crate::actor::Desk;
 use crate::answer::{Tools, asking_of};
@@ -38,7 +39,7 @@ impl Desk {
         Ok(self.hands.as_ref().map(Tools::asking).or(self.asking).unwrap_or_else(usual))
     }
 
-    /// Puts its requests together in another way from here on. What is not said stays as it is.
+    /// Changes session settings. Missing ones are unchanged.
     pub(crate) fn set_settings(&mut self, settings: &SessionSettings) -> Result<(), Problem> {
         let shelf = self.common.shelf();
         if self.kept()?.change_settings(settings, &shelf, now_ms())? {
@@ -54,36 +55,36 @@ impl Desk {
         let config = Arc::clone(&self.common.config);
         let models = &config.places.models;
         if chosen.client.is_none() && embedded_file(Some(models)).is_none() && config.answers.script.is_none() {
-            return Err(Problem::new(UNAVAILABLE, "the embedded model is not here; `foreword models fetch --all` fetches it"));
+            return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
         }
         let kept = self.kept()?;
         if kept.setup().model.name == chosen.model.name {
             return Ok(());
         }
-        kept.use_model(chosen.model, Some(models), now_ms())?;
+        let configured = config.answers.choose(Some(&kept.setup().model.name)).ok();
+        may_move::<String>(kept.setup(), configured.as_ref(), &chosen, false).map_err(|error| Problem::new(CONFLICT, error))?;
+        let destination = chosen.client.as_ref().map(address);
+        kept.use_model(chosen.model, destination, Some(models), now_ms())?;
         self.voice = None;
         Ok(())
     }
 
-    /// Goes on with the session's agent as its files are now. What joins every session from now on joins this one.
+    /// Reloads the session's agent from its files. New items with the include mode `always` join the session.
     pub(crate) fn take_agent(&mut self) -> Result<(), Problem> {
         let common = Arc::clone(&self.common);
         let kept = self.kept()?;
         let Some(name) = kept.setup().agent.clone() else {
-            return Err(Problem::new(CONFLICT, "this session has the plain agent, which has no files"));
+            return Err(Problem::new(CONFLICT, "this session uses the default agent, which has no files"));
         };
         let Some((mut agent, _)) = load(&common.root, Some(&name)) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no agent {name:?} in Foreword/Agents of this vault any more")));
+            return Err(Problem::new(NOT_FOUND, format!("agent {name:?} no longer exists in Foreword/Agents of this vault")));
         };
         if let Some(template) = kept.setup().template.as_deref().and_then(|name| common.shelf().find(name).ok()) {
             template.instruct(&mut agent);
         }
-        let old = kept.session().agent().clone();
-        let taken = old.clone();
+        let taken = kept.session().agent().clone();
         let agent = Agent { memory: taken.memory, project: taken.project, servers: taken.servers, tools: taken.tools, ..agent };
-        if agent != old {
-            kept.change_agent(agent, now_ms())?;
-        }
+        kept.replace_agent(agent, now_ms())?;
         let (servers, _) = servers_of(&common.vault(), Some(&name)).unwrap_or_default();
         let has_servers = !servers.is_empty() && !kept.setup().is_embedded();
         if has_servers && self.hands.as_ref().is_none_or(|hands| hands.servers != servers) {
@@ -92,22 +93,12 @@ impl Desk {
             let (kept, hands) = self.equipped()?;
             hands.update(kept)?;
         }
-        let kept = self.kept()?;
-        let agent = kept.session().agent();
-        let was = |id: &ItemId| old.find(id).is_some_and(|item| item.include == Include::Always);
-        let always = agent.items().into_iter().filter(|item| item.include == Include::Always).map(|item| item.id);
-        let joining: Vec<ItemId> = always.filter(|id| !was(id)).collect();
-        for id in joining {
-            if !kept.session().included().iter().any(|(member, _)| *member == id) {
-                kept.tell(Input::Add(id), now_ms())?;
-            }
-        }
         self.changed();
         Ok(())
     }
 }
 
-/// Whether a summary stands for older messages.
+/// Whether the session has a managed history.
 pub(crate) fn is_managed(setup: &Setup) -> bool {
     matches!(setup.settings.history, HistoryPolicy::Managed { .. })
 }

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 use crate::app::ended;
 use crate::feed::{Feed, Next};
 
-/// A line now and then, so that nobody in between takes the stream for dead.
+/// The interval of comments that keep idle streams open.
 const BREATH: Duration = Duration::from_secs(15);
 
 /// Pieces of a body that wait for a slow reader.

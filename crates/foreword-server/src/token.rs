@@ -1,10 +1,10 @@
-//! The server's token, and what is made from it for the page: codes that work once, and keys that a browser holds.
+//! The server's token, and the sign-in secrets derived from it: one-time codes, and keys of browsers.
 //!
-//! The token is one file outside of every vault. It holds the token itself and not its hash, because programs of the same user have to
-//! present it: `foreword keys url` makes a code from it, `foreword keys token` prints it for scripts. The file has mode 0600 in a folder
-//! of mode 0700, so whoever can read it can also read the vault.
+//! The token is a file outside of every vault. It contains the token itself and not its hash, because programs of the same user
+//! need it: `foreword keys url` derives a code from it, and `foreword keys token` prints it for scripts. The file has mode 0600 in
+//! a folder with mode 0700.
 //!
-//! Codes and page keys carry a signature by the token. They need no list on disk, work after a restart, and end with the token.
+//! Codes and page keys are signed with the token. They need no list on disk, survive a restart, and become invalid with the token.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -60,21 +60,19 @@ impl std::fmt::Debug for Hidden {
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The file.
-    #[error("the server's token cannot be kept in {0}: {1}")]
+    #[error("cannot store the server's token in {0}: {1}")]
     File(PathBuf, io::Error),
-    /// Something else is in it.
-    #[error("{0} does not hold a token; delete it, and the next start makes a new one")]
+    /// The file is invalid.
+    #[error("{0} is not a valid token file; delete it, and the next start creates a new one")]
     Damaged(PathBuf),
     /// Others may have read it.
-    #[error(
-        "other users of this machine can read {0}, so the token in it is no secret; delete it, and the next start makes a new one"
-    )]
+    #[error("other users of this machine can read the token in {0}; delete the file, and the next start creates a new one")]
     Open(PathBuf),
     /// There is none yet.
-    #[error("there is no token in {0} yet: `foreword serve` makes one at its first start")]
+    #[error("there is no token in {0} yet; `foreword serve` creates one at its first start")]
     Missing(PathBuf),
     /// The system.
-    #[error("cannot make a secret: the system gives no random numbers ({0})")]
+    #[error("cannot create a secret: no random numbers from the system ({0})")]
     NoRandomness(String),
 }
 
@@ -90,7 +88,7 @@ pub(crate) fn random(prefix: &str) -> Result<String, TokenError> {
     Ok(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// Compares by hashes, and all of their bytes, so that the time it takes tells nothing.
+/// Compares all bytes of the hashes, so that the timing reveals nothing.
 pub(crate) fn is_same(one: &[u8; 32], other: &[u8; 32]) -> bool {
     one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
@@ -111,7 +109,7 @@ impl Token {
         }
     }
 
-    /// The token in the folder for state; a new one where there is none.
+    /// The token in the state folder, created if missing.
     pub fn open(state: &Path) -> Result<Self, TokenError> {
         let file = file(state);
         // Of two servers that start at once, the first makes the token of both.

@@ -326,9 +326,9 @@ fn keeping_and_folding(page: &Page) {
         page.ask(words);
     }
     page.wait("the pins", "return document.querySelectorAll('.pins li').length === 2");
-    page.press(".fold button", "Fold…");
+    page.press(".fold button", "Fold (compact)…");
     page.wait("what would leave", "return document.querySelector('dialog .sums')");
-    page.shows("dialog", &["prompt now", "after folding", "messages leave"]);
+    page.shows("dialog", &["prompt now", "after the fold", "messages removed"]);
     page.seen("fold");
     page.press("dialog button", "Fold with the next message");
     page.wait("it is closed", "return !document.querySelector('dialog[open]')");
@@ -348,7 +348,7 @@ fn endless(page: &Page) {
     page.ask("Where do the beans stand, in the south bed?");
     page.run("[...document.querySelectorAll('.view-context')].at(-1).click(); return 1");
     page.wait("what was found", "return document.querySelector('dialog .item .score')?.innerText.match(/^\\d\\.\\d\\d$/)");
-    page.shows("dialog", &["the passage that was found", "Beds"]);
+    page.shows("dialog", &["matching passage", "Beds"]);
     page.seen("found");
     page.close_sheet();
     // A new one that is endless from the start, with a template of the vault that summarises at once.
@@ -361,7 +361,7 @@ fn endless(page: &Page) {
     page.wait("the banner", "return !document.querySelector('.trust-banner').hidden");
     page.run("document.querySelector('.trust-banner button').click(); return 1");
     page.wait("the claim", "return document.querySelector('dialog .trust-claim')");
-    page.shows("dialog", &["context template at-once", "What was said?", "Waits for your decision"]);
+    page.shows("dialog", &["context template at-once", "What was said?", "Waiting for your decision"]);
     page.seen("trust");
     page.run("document.querySelector('dialog input[value=allowed]').click(); document.querySelector('dialog button.primary').click(); return 1");
     page.wait("no banner", "return document.querySelector('.trust-banner').hidden");
@@ -464,7 +464,7 @@ fn citing_and_typing(page: &Page) {
     page.say("Count");
     page.wait("some words", "return document.querySelector('.running .words')?.innerText.includes('two')");
     page.say("And then?");
-    page.shows(".next", &["still coming"]);
+    page.shows(".next", &["still streaming"]);
     page.wait("it goes on", "return document.querySelector('.running .words')?.innerText.includes('six')");
     page.type_into("#composer", ESCAPE);
     page.wait("the end", IDLE);
@@ -532,7 +532,7 @@ fn what_went_wrong_stays_in_the_conversation() {
     let card = "return document.querySelector('.error-card')?.innerText";
     page.say("When do the beans go in?");
     page.wait("the reason", card);
-    page.shows(".error-card", &["There is no answer", "500 Internal Server Error", "Retry", "Change model"]);
+    page.shows(".error-card", &["The request failed", "500 Internal Server Error", "Retry", "Change model"]);
     page.seen("no-answer");
     // It is on record: a reload tells it again, and nothing of it follows into another session.
     page.run("location.reload(); return 1");
@@ -542,7 +542,7 @@ fn what_went_wrong_stays_in_the_conversation() {
     page.run("history.back(); return 1");
     page.wait("the session that was left", card);
     page.press(".error-card button", "Retry");
-    page.wait("half an answer", "return document.querySelector('.error-card')?.innerText.includes('The answer broke off')");
+    page.wait("half an answer", "return document.querySelector('.error-card')?.innerText.includes('The answer was interrupted')");
     page.shows(".log", &["The beans go in", "the connection was lost", "Continue"]);
     page.seen("broke-off");
     // A script takes its replies by requests, and the one that was retried counts once: it breaks off once more.

@@ -126,7 +126,13 @@ fn a_session_that_has_not_begun_is_looked_at() {
     assert!(!server.folder.path().join("vault/Foreword/Chats").exists());
 }
 
-const LONG: &str = r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye."}]}"#;
+const LONG: &str = concat!(
+    r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye. "#,
+    "The dough rests in the tin until it has doubled, which takes longer where the room is cold and the starter is young. ",
+    "Whoever bakes it too early has a flat loaf, and whoever waits too long has a sour one, so it is looked at every half an hour. ",
+    "A wet finger leaves a mark that comes back slowly, and then the tin goes into the oven with a bowl of water below it. ",
+    r#"After a quarter of an hour the heat goes down and the loaf stays in until it sounds hollow."}]}"#
+);
 
 #[test]
 fn folds_are_shown_before_they_happen_and_pins_stay() {
@@ -147,11 +153,10 @@ fn folds_are_shown_before_they_happen_and_pins_stay() {
     assert_eq!(server.get(&path("/pins"))[1]["what"], "note:Kitchen/Bread.md");
     assert_eq!(server.call("POST", &path("/pins"), Some(&json!({"what": "m999"}))).status, 404);
     let fold = server.get(&path("/fold"));
-    assert!(
-        fold["after"].as_u64() < fold["before"].as_u64() || fold["messages"].as_array().is_some_and(|left| !left.is_empty()),
-        "{fold}"
-    );
-    assert_eq!(fold["messages"][0]["text"], "Remember: the tin is blue.");
+    assert!(fold["after"].as_u64() < fold["before"].as_u64(), "{fold}");
+    // What is pinned does not leave.
+    let leaves = fold["messages"][0]["text"].as_str().unwrap();
+    assert!(leaves.starts_with("The user asked for bread."), "{fold}");
     assert!(fold["summary"].as_str().unwrap().contains("the tin is blue"), "{fold}");
     assert_eq!(server.call("POST", &path("/fold"), Some(&json!({"focus": "the tin"}))).status, 204);
     server.say(&id, "Go on", &[]);

@@ -118,6 +118,7 @@ fn answers_are_what_the_description_says() {
     check("GET", "/ledger", "/ledger", None);
     check("GET", "/forwarded", "/forwarded", None);
     check("GET", "/forwarded/{number}", "/forwarded/1", None);
+    check("GET", "/clients", "/clients", None);
     check("GET", "/search", "/search?q=One", None);
     check("GET", "/health", "/health", None);
 }
@@ -228,8 +229,8 @@ fn a_client_of_the_gateway_is_refused_in_its_own_words() {
     check("GET", "/v1/models", &[], 401, false);
     check("GET", "/v1/models", &[("anthropic-version", "2023-06-01")], 401, true);
     check("POST", "/v1/messages", &[token, ("origin", "http://evil.example")], 403, true);
-    check("GET", "/v1/messages", &[token], 405, true);
-    check("GET", "/v1/chat/completions", &[token], 405, false);
+    check("GET", "/v1/messages", &[token], 404, true);
+    check("GET", "/v1/chat/completions", &[token], 404, false);
     check("POST", "/v1/embeddings", &[token], 404, false);
     let outside = server.call("GET", "/api/v1/sessions", None);
     assert_eq!((outside.status, outside.header("content-type")), (401, Some("application/problem+json")));

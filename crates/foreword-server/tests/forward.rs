@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{Reply, Running};
-use foreword_server::{GatewayMode, Limits};
+use foreword_server::{Level, Limits};
 use serde_json::{Value, json};
 
 /// A provider that answers the same to everyone and remembers what it was sent.
@@ -79,7 +79,7 @@ impl Stub {
         )
     }
 
-    fn gateway(&self, mode: GatewayMode) -> Running {
+    fn gateway(&self, mode: Level) -> Running {
         Running::made(None, &self.config(), common::loopback(), Limits::default(), mode)
     }
 }
@@ -135,7 +135,7 @@ fn forwarded(server: &Running, answered: impl Fn(&Value) -> bool) -> Value {
 #[test]
 fn pass_through_changes_nothing_but_the_key_and_records() {
     let stub = Stub::start(&json_answer(MESSAGE));
-    let server = stub.gateway(GatewayMode::PassThrough);
+    let server = stub.gateway(Level::Observe);
     let body = "{\n \"model\" : \"claude-sonnet-5\",\t\"x_unknown\": [1.0, 1e3], \"messages\": [{\"role\": \"user\", \"content\": \"\\u00e4 ä\"}]}\n";
     let headers = "authorization: Bearer fw-server-test\r\nanthropic-version: 2099-01-01\r\nanthropic-beta: a,b\r\n\
                    cookie: secret\r\nidempotency-key: k1\r\nx-foreword-session: task-1\r\n";
@@ -164,7 +164,7 @@ fn pass_through_changes_nothing_but_the_key_and_records() {
 #[test]
 fn streams_and_refusals_come_back_as_they_are() {
     let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
-    let server = stub.gateway(GatewayMode::PassThrough);
+    let server = stub.gateway(Level::Observe);
     let body = r#"{"model":"claude-sonnet-5","stream":true}"#;
     let reply = post(&server, "/v1/messages", "", body);
     assert_eq!((reply.status, reply.body), (200, stream()));
@@ -172,7 +172,7 @@ fn streams_and_refusals_come_back_as_they_are() {
 
     let told = r#"{"error": {"message": "Slow down, sk-ours."}}"#;
     let refusing = Stub::start(&answer(429, "content-type: application/json\r\nretry-after: 7\r\nset-cookie: a=b", told));
-    let server = refusing.gateway(GatewayMode::PassThrough);
+    let server = refusing.gateway(Level::Observe);
     let reply = post(&server, "/v1/messages", "", body);
     assert_eq!((reply.status, reply.header("retry-after"), reply.header("set-cookie")), (429, Some("7"), None));
     assert_eq!(reply.body, told.replace("sk-ours", "[key]"));
@@ -181,7 +181,7 @@ fn streams_and_refusals_come_back_as_they_are() {
     // What breaks off does not look whole.
     let breaking =
         Stub::start("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\nevent: message_start\n");
-    let server = breaking.gateway(GatewayMode::PassThrough);
+    let server = breaking.gateway(Level::Observe);
     let mut client = server.connect();
     let head = format!(
         "POST /v1/messages HTTP/1.1\r\nhost: {}\r\n{}content-length: {}\r\n\r\n{body}",
@@ -198,7 +198,7 @@ fn streams_and_refusals_come_back_as_they_are() {
 
 #[test]
 fn a_clients_own_key_is_used_where_it_brings_one_and_ours_only_with_a_key_of_this_server() {
-    for (mode, kept) in [(GatewayMode::PassThrough, "pass-through"), (GatewayMode::Session, "session")] {
+    for (mode, kept) in [(Level::Observe, "pass-through"), (Level::Manage, "session")] {
         let stub = Stub::start(&json_answer(CHAT));
         let server = stub.gateway(mode);
         let state = server.folder.path().join("state");
@@ -242,19 +242,19 @@ fn a_clients_own_key_is_used_where_it_brings_one_and_ours_only_with_a_key_of_thi
         check(
             &["authorization: Bearer sk-theirs", "x-foreword-session: somebodys"],
             "house/m",
-            Err("not begun with this provider key"),
+            Err("begun with another provider key"),
         );
-        check(&["authorization: Bearer fw-wrong"], "house/m", Err("does not know this key"));
-        check(&["authorization: Bearer fw-wrong", "x-api-key: sk-theirs"], "house/m", Err("does not know this key"));
-        check(&["authorization: Bearer "], "house/m", Err("needs a key"));
-        check(&[], "house/m", Err("needs a key"));
+        check(&["authorization: Bearer fw-wrong"], "house/m", Err("unknown or deleted key"));
+        check(&["authorization: Bearer fw-wrong", "x-api-key: sk-theirs"], "house/m", Err("unknown or deleted key"));
+        check(&["authorization: Bearer "], "house/m", Err("key is required"));
+        check(&[], "house/m", Err("key is required"));
     }
 }
 
 #[test]
 fn clients_with_keys_of_their_own_share_no_session() {
     let stub = Stub::start(&json_answer(CHAT));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let ask = |key: &str, more: &[(&str, &str)], messages: Value| {
         let headers = [&[("authorization", key)], more].concat();
         let body = json!({"model": "house/m", "messages": messages});
@@ -298,7 +298,7 @@ fn clients_with_keys_of_their_own_share_no_session() {
 #[test]
 fn what_is_not_understood_is_passed_on_where_it_can_be() {
     let stub = Stub::start(&json_answer(CHAT));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let check = |path: &str, headers: &str, body: Value, status: u16, told: &str| {
         let body = body.to_string();
         let reply = post(&server, path, headers, &body);
@@ -325,7 +325,7 @@ fn what_is_not_understood_is_passed_on_where_it_can_be() {
         "image_url",
     );
     check("/v1/chat/completions", "x-foreword-mode: other\r\n", json!({"model": "gpt-4o"}), 400, "x-foreword-mode");
-    check("/v1/chat/completions", "", json!({"model": "nobody-knows-it", "messages": image}), 404, "nobody-knows-it");
+    check("/v1/chat/completions", "", json!({"model": "nobody-knows-it", "messages": image}), 200, "");
     check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "tools": [{"type": "web_search"}]}), 200, "");
     check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "previous_response_id": "resp_0123abc"}), 200, "");
     check("/v1/responses", "", json!({"model": "gpt-4o", "input": "a", "background": true}), 200, "");
@@ -349,7 +349,7 @@ fn what_is_not_understood_is_passed_on_where_it_can_be() {
 #[test]
 fn a_sessions_request_carries_the_clients_fields() {
     let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let mut body = json!({
         "model": "claude-sonnet-5", "max_tokens": 50, "messages": [{"role": "user", "content": "a"}], "temperature": 0.5,
         "thinking": {"type": "disabled"}, "metadata": {"user_id": "u"}, "store": true,
@@ -388,7 +388,7 @@ fn a_sessions_request_carries_the_clients_fields() {
 #[test]
 fn a_clients_own_marks_stay_where_they_are_one_by_one() {
     let stub = Stub::start(&json_answer(MESSAGE));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let mark = |ttl: Option<&str>| match ttl {
         None => json!({"type": "ephemeral"}),
         Some(ttl) => json!({"type": "ephemeral", "ttl": ttl}),
@@ -448,7 +448,7 @@ fn a_model_reads_on_in_a_long_output_and_the_client_sees_its_answer() {
     let answers =
         [call("read", "c1", json!({})), call("readOutput", "c2", json!({"id": id, "offset": 100_000})), CHAT.to_owned()];
     let stub = Stub::answering(answers.iter().map(|answer| json_answer(answer)).collect());
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let tools = json!([{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]);
     let words = json!({"role": "user", "content": "What went wrong?"});
     let ask = |messages: Value| {
@@ -489,7 +489,7 @@ fn a_model_reads_on_in_a_long_output_and_the_client_sees_its_answer() {
 #[test]
 fn a_session_streams_what_a_provider_streams() {
     let stub = Stub::start(&answer(200, "content-type: text/event-stream", &stream()));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let body =
         json!({"model": "claude-sonnet-5", "max_tokens": 50, "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
     let reply = server.call("POST", "/v1/messages", Some(&body));
@@ -502,7 +502,7 @@ fn a_session_streams_what_a_provider_streams() {
 fn a_provider_is_asked_for_a_stream_where_the_client_asks_for_one() {
     for stream in [true, false] {
         let stub = Stub::start(&json_answer(CHAT));
-        let server = stub.gateway(GatewayMode::Session);
+        let server = stub.gateway(Level::Manage);
         let body = json!({"model": "gpt-4o", "stream": stream, "messages": [{"role": "user", "content": "Hi"}]});
         let reply = server.call("POST", "/v1/chat/completions", Some(&body));
         assert_eq!(reply.status, 200, "{}", reply.body);
@@ -518,7 +518,7 @@ fn a_provider_is_asked_for_a_stream_where_the_client_asks_for_one() {
 #[test]
 fn many_at_once_are_passed_on_and_each_is_on_record() {
     let stub = Stub::start(&json_answer(CHAT));
-    let server = stub.gateway(GatewayMode::PassThrough);
+    let server = stub.gateway(Level::Observe);
     let body =
         |at: usize| json!({"model": "gpt-4o", "messages": [{"role": "user", "content": format!("number {at}")}]}).to_string();
     std::thread::scope(|scope| {
@@ -542,7 +542,7 @@ fn many_at_once_are_passed_on_and_each_is_on_record() {
 #[test]
 fn nothing_else_is_done_to_a_session_while_its_client_is_answered() {
     let stub = Stub::start(&json_answer(CHAT));
-    let server = stub.gateway(GatewayMode::Session);
+    let server = stub.gateway(Level::Manage);
     let body = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}).to_string();
     let rename = |session: &str| {
         let path = format!("/api/v1/sessions/{session}");
@@ -572,7 +572,7 @@ fn nothing_else_is_done_to_a_session_while_its_client_is_answered() {
 #[test]
 fn what_was_passed_on_can_be_looked_at() {
     let stub = Stub::start(&json_answer(MESSAGE));
-    let server = stub.gateway(GatewayMode::PassThrough);
+    let server = stub.gateway(Level::Observe);
     assert_eq!(server.get("/api/v1/forwarded"), json!([]));
     let body = |number: usize| {
         format!(

@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::{AUTHORIZED, Reply, Running, SCRIPT, TOKEN, loopback};
-use foreword_server::{GatewayMode, Keys, Limits, Reach, Token};
+use foreword_server::{Keys, Level, Limits, Reach, Token};
 use serde_json::{Value, json};
 
 /// Words of a note, the name of a folder and the title of a session: where an answer holds one of them, somebody came in.
@@ -44,7 +44,7 @@ impl Attacked {
         // What is left of a request that was cut in two is not waited for.
         let idle = Duration::from_millis(100);
         let limits = Limits { refused_per_s: 1_000_000, files_per_s: 1_000_000, idle, ..Limits::default() };
-        let server = Running::made(Some(SCRIPT), "", reach, limits, GatewayMode::Session);
+        let server = Running::made(Some(SCRIPT), "", reach, limits, Level::Manage);
         fs::write(server.folder.path().join("secret.md"), "heirloom").unwrap();
         let session = server.begin();
         let renamed = server.call("PATCH", &format!("/api/v1/sessions/{session}"), Some(&json!({"title": "Grandmother"})));

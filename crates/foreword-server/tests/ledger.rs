@@ -9,7 +9,13 @@ use serde_json::{Value, json};
 
 /// A plan, then answers: each is the reply to whatever is asked next.
 const PLANNED: &str = r#"{"replies": [{"text": "[]"}, {"text": "Planned."}]}"#;
-const LONG: &str = r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye."}]}"#;
+const LONG: &str = concat!(
+    r#"{"replies": [{"text": "The user asked for bread. The oven stands at 240 degrees. The flour is rye. "#,
+    "The dough rests in the tin until it has doubled, which takes longer where the room is cold and the starter is young. ",
+    "Whoever bakes it too early has a flat loaf, and whoever waits too long has a sour one, so it is looked at every half an hour. ",
+    "A wet finger leaves a mark that comes back slowly, and then the tin goes into the oven with a bowl of water below it. ",
+    r#"After a quarter of an hour the heat goes down and the loaf stays in until it sounds hollow."}]}"#
+);
 
 fn begin(server: &Running, more: Value) -> String {
     let mut new = json!({"model": "gpt-5.4", "mode": "chat"});

@@ -7,7 +7,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::{Running, SCRIPT, loopback};
-use foreword_server::{GatewayMode, Limits};
+use foreword_server::{Level, Limits};
 use serde_json::{Value, json};
 
 fn text_of(events: &[(String, Value)]) -> String {
@@ -77,7 +77,7 @@ fn what_was_found_is_told_and_kept() {
 #[test]
 fn the_images_of_the_open_note_are_sent() {
     let config = "model = 'claude-sonnet-5'\n";
-    let server = Running::made(Some(SCRIPT), config, loopback(), Limits::default(), GatewayMode::Session);
+    let server = Running::made(Some(SCRIPT), config, loopback(), Limits::default(), Level::Manage);
     let vault = server.folder.path().join("vault");
     fs::write(vault.join("pic.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     fs::write(vault.join("Open.md"), "# Open\n\n![[pic.png]]\n").unwrap();
@@ -341,11 +341,11 @@ fn why_an_answer_is_not_whole_is_on_record() {
     let done = |event: &Value| drop(server.events(&id, event.as_str(), |name| name == "done" || name == "problem"));
     let said = |words: &str, ending: Value| (words.to_owned(), ending);
     server.say(&id, "One", &[]);
-    let failed = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: 500"});
+    let failed = json!({"why": "failed", "detail": "no answer from the model: asking a.example: 500"});
     assert_eq!(endings(&server, &id), [said("One", failed)]);
     // Asked again, the question has an answer, which is half of one.
     done(&server.post(&path("/resume"), json!({}))["event"]);
-    let broke = json!({"why": "failed", "detail": "the model gave no answer: asking a.example: it broke off"});
+    let broke = json!({"why": "failed", "detail": "no answer from the model: asking a.example: it broke off"});
     assert_eq!(endings(&server, &id), [said("One", Value::Null), said("Half", broke)]);
     // A script takes its replies by requests, and the one that was asked again counts once.
     server.say(&id, "Two", &[]);
@@ -361,8 +361,7 @@ fn why_an_answer_is_not_whole_is_on_record() {
 #[test]
 fn what_does_not_fit_is_refused_and_not_recorded() {
     let config = "[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\ndialect = \"openai-chat\"\n[models.\"house/small\"]\nwindow = 8192\n";
-    let server =
-        Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::GatewayMode::Session);
+    let server = Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::Level::Manage);
     for mode in ["chat", "qa"] {
         let session = server.post("/api/v1/sessions", json!({"model": "house/small", "mode": mode}));
         let id = session["id"].as_str().unwrap();

@@ -1,4 +1,4 @@
-// Talking to the server: JSON, problem documents, and streams that go on where they ended.
+// The client of the server's API: JSON, problem documents, and event streams that reconnect.
 
 const BASE = "/api/v1";
 const KEY = "foreword-key";
@@ -39,7 +39,7 @@ function headers(more = {}) {
 
 async function problemOf(response) {
   const body = await response.json().catch(() => ({}));
-  return new Problem({ status: response.status, title: response.statusText || "The server refused", ...body });
+  return new Problem({ status: response.status, title: response.statusText || "The request failed", ...body });
 }
 
 let asking = null;
@@ -47,7 +47,7 @@ let asking = null;
 /** Asks for a new address, once for all calls that were refused together; whether it is worth calling again. */
 function askKey() {
   asking ??= (async () => {
-    const text = prompt("This page has no key for the server, or its key has ended. Run `foreword keys url` on the machine of the server and paste the address that it prints:")?.trim();
+    const text = prompt("You are not signed in, or your key has expired. Run `foreword keys url` on the server's machine and paste the URL that it prints:")?.trim();
     const code = /#code=(.+)$/.exec(text ?? "");
     const done = code ? await login(decodeURIComponent(code[1])) : Boolean(text);
     if (text && !code) localStorage.setItem(KEY, text);
@@ -65,7 +65,7 @@ async function call(method, path, body, more = {}, again = true) {
   try {
     response = await fetch(BASE + path, options);
   } catch {
-    throw new Problem({ status: 0, detail: "The server cannot be reached. Is it still running?" });
+    throw new Problem({ status: 0, detail: "Failed to reach the server. Is it still running?" });
   }
   if (response.status === 401 && again && (await askKey())) return call(method, path, body, more, false);
   if (!response.ok) throw await problemOf(response);

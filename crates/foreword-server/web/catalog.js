@@ -1,4 +1,4 @@
-// Editing the rules and references of an agent. Each is a file in the vault, so a change names the version that was seen.
+// Edits the rules and references of an agent. Each is a file in the vault, so a change names the version it is based on.
 
 import { at, del, patch, post } from "./api.js";
 import { fill, h, toast } from "./dom.js";
@@ -41,9 +41,9 @@ export function itemForm(agent, item, done) {
   };
   const save = (event) => {
     event.preventDefault();
-    doing(() => patch(path, value(), headers), `${item.name} is saved in the vault.`);
+    doing(() => patch(path, value(), headers), `${item.name} saved in the vault.`);
   };
-  const remove = () => confirm(`Remove ${item.name} from the agent ${agent}? Its file goes; the vault's undo keeps its text.`) && doing(() => del(path, headers), `${item.name} is removed.`);
+  const remove = () => confirm(`Remove ${item.name} from the agent ${agent}? Its file is deleted; the vault's undo keeps a copy.`) && doing(() => del(path, headers), `${item.name} removed.`);
   return h("form.form", { onsubmit: save, oninput: (event) => { event.currentTarget.dataset.begun = "yes"; } }, node,
     h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain.bad", { type: "button", onclick: remove }, "Remove from the agent")));
 }
@@ -57,13 +57,13 @@ export function newItem(agent, kind, done) {
     try {
       await post(at("agents", agent, "items"), { item: `${kind}:${name.value.trim()}`, ...value() });
       dialog.close();
-      toast(`${name.value.trim()} is saved in the vault.`);
+      toast(`${name.value.trim()} saved in the vault.`);
       done();
     } catch (problem) {
       toast(problem.message, "error");
     }
   };
-  const dialog = sheet(`New ${kind}`, { sub: `of the agent ${agent}: a file in Foreword/Agents/${agent}/${kind}s` },
+  const dialog = sheet(`New ${kind}`, { sub: `for agent ${agent}: a file in Foreword/Agents/${agent}/${kind}s` },
     h("form.sheet-body.form", { onsubmit: save }, field("Name", name), node, h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
   name.focus();
 }
@@ -83,6 +83,6 @@ export function newAgent(done) {
     }
   };
   const dialog = sheet("New agent", { sub: "A folder in Foreword/Agents of the vault" },
-    h("form.sheet-body.form", { onsubmit: save }, field("Name", name), field("What the model is told first", prompt), h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
+    h("form.sheet-body.form", { onsubmit: save }, field("Name", name), field("System prompt", prompt), h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
   name.focus();
 }

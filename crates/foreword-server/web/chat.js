@@ -1,4 +1,4 @@
-// The conversation: messages, the answer as it comes, and the field to write in.
+// The conversation: messages, the streaming answer, and the message field.
 
 import { at, del, get, listen, post, put } from "./api.js";
 import { Composer } from "./composer.js";
@@ -11,10 +11,10 @@ import { openNote } from "./note.js";
 import { sourceList } from "./sources.js";
 import { amount, money, share } from "./figures.js";
 
-/** So much of an answer is read aloud when it is there, in characters; all of it can be read in the conversation. */
+/** How many characters of a finished answer a screen reader announces. */
 const READ_ALOUD = 1200;
 
-/** What Continue says to the model. */
+/** The message that Continue sends to the model. */
 const CONTINUE = "Continue exactly where your last answer ended.";
 
 export class Chat {
@@ -29,7 +29,7 @@ export class Chat {
     this.log = h("div.log", { role: "log", "aria-live": "off" });
     this.scroller = h("div.scroller", {}, this.log);
     this.composer = new Composer({ send: (words, attach) => this.send(words, attach), stop: () => this.stop(), session: () => this.session?.id ?? null, offline: () => !this.lost.hidden, chose });
-    this.lost = h("p.offline", { role: "status", hidden: true }, "The connection to the server is lost; trying again.");
+    this.lost = h("p.offline", { role: "status", hidden: true }, "Connection to the server lost. Reconnecting…");
     this.pins = new Set();
     this.node = h("section.chat", { "aria-label": "Chat" }, this.scroller, this.lost, this.composer.node);
     this.scroller.addEventListener("scroll", () => {
@@ -48,7 +48,7 @@ export class Chat {
     this.composer.focus();
   }
 
-  /** Shows a session from its end, or from a turn that was looked for. */
+  /** Shows the end of a session, or the turn that was searched for. */
   open(session, turn = null) {
     this.leave();
     this.session = session;
@@ -66,7 +66,7 @@ export class Chat {
     this.loadPins();
   }
 
-  /** Leaves the session that is open: what was said of it does not follow into another one. */
+  /** Leaves the open session and removes its remarks. */
   leave() {
     this.stream?.stop();
     this.lost.hidden = true;
@@ -76,7 +76,7 @@ export class Chat {
     clearToasts();
   }
 
-  /** Scrolls to a turn and shows for a moment which one it is. */
+  /** Scrolls to a turn and highlights it for a moment. */
   goTo(turn) {
     const found = this.log.querySelectorAll(`.message[data-turn="${turn}"]`);
     if (found[0]) this.scroller.scrollTop += found[0].getBoundingClientRect().top - this.scroller.getBoundingClientRect().top - 12;
@@ -86,7 +86,7 @@ export class Chat {
     }
   }
 
-  /** Takes up a turn that runs: what it said so far is told again, and what waits for a word is shown. */
+  /** Resumes a running turn: replays its events and shows pending approvals. */
   async join(session) {
     this.clearEnd();
     this.pending();
@@ -95,7 +95,7 @@ export class Chat {
     for (const waiting of await get(at("sessions", session.id, "approvals")).catch(() => [])) this.happened("approval", waiting);
   }
 
-  /** Which messages are kept through every fold. */
+  /** Reads which messages are pinned. */
   async loadPins() {
     const id = this.session?.id;
     const pins = id && !this.running && (await pinsOf(id));
@@ -135,12 +135,12 @@ export class Chat {
   }
 
   draw(all) {
-    // The turn that runs is told by its events.
+    // The running turn is shown from its events.
     const asked = all.findLastIndex((message) => message.role === "user");
     const messages = this.running ? all.slice(0, asked + 1) : all;
     if (!messages.length) return void fill(this.log, welcome((words, attach) => this.composer.put(words, attach)));
     focusKept(this.log, () => {
-      // What is shown as it is stays, with whoever is selecting words of it.
+      // Unchanged messages keep their nodes, so that a text selection survives.
       const shown = new Map([...this.log.children].map((node) => [node.dataset.said, node]));
       const nodes = messages.map((message, index) => {
         const said = JSON.stringify([this.session.id, message]);
@@ -156,7 +156,7 @@ export class Chat {
     });
   }
 
-  /** The article in which a finished answer came, where it shows its words already. */
+  /** The article in which a finished answer was streamed, if it already shows the whole text. */
   streamed(message) {
     const article = this.words?.closest(".running");
     if (!article?.isConnected || !this.growing || this.running || message.role !== "assistant" || message.text !== this.text) return null;
@@ -168,32 +168,32 @@ export class Chat {
     return article;
   }
 
-  /** What stands under the last message, where its turn has no whole answer. */
+  /** Shown under the last message if its turn has no complete answer. */
   endOf(message) {
     if (this.running) return [];
     const ending = message.ending;
     const again = (what) => () => this.again(at("sessions", this.session.id, what));
     const model = ["Change model", () => this.settings()];
     if (message.role === "user") {
-      if (ending?.why === "failed") return [errorCard("There is no answer", ending.detail, [["Retry", again("resume")], model])];
-      if (ending?.why === "stopped") return [unanswered("You stopped before an answer came.", again("regenerate"))];
+      if (ending?.why === "failed") return [errorCard("The request failed", ending.detail, [["Retry", again("resume")], model])];
+      if (ending?.why === "stopped") return [unanswered("You stopped before an answer arrived.", again("regenerate"))];
       return [unanswered("This question has no answer yet.", again("resume"))];
     }
     if (ending?.why !== "failed") return [];
-    return [errorCard("The answer broke off", ending.detail, [["Continue", () => this.proceed()], ["Retry", again("regenerate")], model])];
+    return [errorCard("The answer was interrupted", ending.detail, [["Continue", () => this.proceed()], ["Retry", again("regenerate")], model])];
   }
 
-  /** Asks the model to go on where its last answer ended. */
+  /** Asks the model to continue its last answer. */
   proceed() {
     return this.send(CONTINUE, []);
   }
 
-  /** Takes away what stood under the last message. */
+  /** Removes cards under the last message. */
   clearEnd() {
     for (const node of this.log.querySelectorAll(".unanswered, .error-card, .welcome")) node.remove();
   }
 
-  /** Shows in the conversation why something could not be done. */
+  /** Shows an error in the conversation. */
   failed(title, problem, acts = []) {
     this.log.querySelectorAll(".error-card").forEach((card) => card.remove());
     this.log.append(errorCard(title, problem.message ?? problem.detail ?? problem.title, acts));
@@ -213,7 +213,7 @@ export class Chat {
     return session;
   }
 
-  /** Reads the session again, and takes up the turn that runs, if one does. */
+  /** Reads the session again and resumes its running turn, if any. */
   async resume() {
     const session = await this.reload();
     if (!session?.running) return;
@@ -221,7 +221,7 @@ export class Chat {
     this.join(session);
   }
 
-  /** What each answer used, below it. */
+  /** Shows the usage below each answer. */
   async loadUsage() {
     if (!this.session) return;
     const id = this.session.id;
@@ -234,12 +234,12 @@ export class Chat {
       const prompt = used ? used.read + used.write + used.uncached : bar.tokens;
       fill(node, amount(prompt), " tokens", used && used.read > 0 ? [" · ", share(used.read, prompt), " cached"] : null,
         used?.cost > 0 ? [" · ", money(used.cost)] : null, used?.first_token_ms >= 100 ? ` · ${(used.first_token_ms / 1000).toFixed(1)} s` : null);
-      node.title = "what was sent, how much of it came from the provider's cache, its price, and the time to the first word";
+      node.title = "prompt tokens, share read from the provider's cache, cost, and time to first token";
     }
     this.scroll();
   }
 
-  /** A message. `streamed` is the article of an answer that came here: it has its words already. */
+  /** A message. `streamed` is the article of an answer that was streamed here and already shows its text. */
   message(message, streamed = null) {
     if (message.role === "user") {
       const node = h("article.message.user", { dataset: { turn: message.turn } });
@@ -251,7 +251,7 @@ export class Chat {
     article.classList.remove("running");
     article.dataset.turn = message.turn;
     article.prepend(speaker("Assistant"));
-    // A small model's answer stands below the notes that fit; any other model's stands above its sources.
+    // A small model's answer is shown below its sources; any other model's above them.
     const { small } = this.session;
     const sources = sourceList(message.sources, small, openNote);
     if (sources && small) article.querySelector(".words").before(sources);
@@ -283,9 +283,9 @@ export class Chat {
       this.start(event);
       return true;
     } catch (problem) {
-      // Nothing was sent, so the words stay in the field, and what is wrong stands under it.
+      // Nothing was sent, so the text stays in the field, with the error below it.
       this.composer.refused(problem.message);
-      // A session in which nothing was said is none.
+      // Delete the session, because it is empty.
       if (begun) {
         await del(at("sessions", begun.id)).catch(() => {});
         this.session = null;
@@ -297,7 +297,7 @@ export class Chat {
     }
   }
 
-  /** Listens to a turn that has begun. */
+  /** Follows a turn that has begun. */
   start(event) {
     this.setRunning(true);
     this.pending();
@@ -310,10 +310,10 @@ export class Chat {
   pending() {
     this.article = h("article.message.assistant.running", {}, speaker("Assistant"));
     this.log.append(this.article);
-    this.fresh(h("span.thinking", {}, h("b", {}, "getting ready"), h("i"), h("i"), h("i")));
+    this.fresh(h("span.thinking", {}, h("b", {}, "preparing the request"), h("i"), h("i"), h("i")));
   }
 
-  /** A place for the words that come now. */
+  /** Begins a new block of streamed text. */
   fresh(...children) {
     this.text = "";
     this.words = h("div.words", { "aria-busy": "true" }, children);
@@ -331,7 +331,7 @@ export class Chat {
       this.draw(session.messages);
       this.start(begun.event);
     } catch (problem) {
-      this.failed("It could not be answered", problem, [["Retry", () => this.again(path, body)], ["Change model", () => this.settings()]]);
+      this.failed("The request failed", problem, [["Retry", () => this.again(path, body)], ["Change model", () => this.settings()]]);
     } finally {
       this.beginning = false;
     }
@@ -343,7 +343,7 @@ export class Chat {
       const shown = this.message(message);
       shown.dataset.said = node.dataset.said ?? "";
       node.replaceWith(shown);
-      // Whoever changed their mind is where they were.
+      // After Cancel, the focus returns to the button.
       if (!again) shown.querySelector("[aria-label=Edit]")?.focus();
       if (again && field.value.trim()) this.again(at("sessions", this.session.id, "messages", message.turn || this.lastTurn()), { words: field.value });
     };
@@ -359,7 +359,7 @@ export class Chat {
       }
     });
     fill(node, field, h("div.actions.open", {}, h("button.primary", { type: "button", onclick: () => done(true) }, "Send again"), h("button.plain", { type: "button", onclick: () => done(false) }, "Cancel"),
-      h("span.usage", {}, "Later messages are removed from this chat (history keeps them).")));
+      h("span.usage", {}, "Later messages are removed from this conversation. The store keeps them.")));
     field.focus();
   }
 
@@ -382,7 +382,7 @@ export class Chat {
 
   happened(name, data) {
     this.lost.hidden = name !== "offline";
-    // What a turn tells that is being begun here is told again to who listens from its start.
+    // Events of a turn that begins here are replayed to listeners from its start.
     if (this.beginning) return;
     switch (name) {
       case "turn":
@@ -393,7 +393,7 @@ export class Chat {
         this.setRunning(true);
         if (!this.words?.isConnected) this.pending();
         this.words.querySelector(".thinking b")?.replaceChildren(`reading ${amount(data.tokens)} tokens`);
-        // What is sent is on record before it is sent, so it can be looked at now.
+        // A request is stored before it is sent, so it can be inspected now.
         this.changed();
         break;
       case "part":
@@ -433,13 +433,14 @@ export class Chat {
         this.answered(this.log.querySelector(`[data-approval="${data.approval}"]`));
         break;
       case "note":
+      case "cache_cold":
         toast(data.text);
         break;
       case "problem":
         this.finish(data);
         break;
       case "done":
-        if (data.out_of_steps) toast("The model wanted to go on; it was asked as often as one turn may ask.");
+        if (data.out_of_steps) toast("The turn stopped because it reached its limit of requests.");
         this.finish();
         break;
       case "changed":
@@ -451,7 +452,7 @@ export class Chat {
     }
   }
 
-  /** A tool waits for the person's word. */
+  /** A tool call waits for approval. */
   approval(data) {
     const say = (decision) => async () => {
       try {
@@ -460,24 +461,24 @@ export class Chat {
         toast(problem.message, "error");
       }
     };
-    // All of it, and every character: nobody can allow what they do not see.
+    // Shows the whole call, with hidden characters made visible, before it can be allowed.
     const lines = (text, isDiff) => visible(text).split("\n").map((line) => h("span", { class: (isDiff && /^([+-])(?!\1\1 )/.exec(line)?.[1].replace("+", "plus").replace("-", "minus")) || "" }, `${line}\n`));
     const shown = lines(data.preview ?? JSON.stringify(data.arguments, null, 2), Boolean(data.preview));
-    const change = data.change ? [h("p", {}, "Its server has changed this tool since you allowed it, or it is new. What it says now:"), h("pre", { tabindex: 0 }, lines(data.change, true)), h("p", {}, "It would be used with:")] : [];
+    const change = data.change ? [h("p", {}, "This tool is new, or its server changed it since you allowed it. Its definition now:"), h("pre", { tabindex: 0 }, lines(data.change, true)), h("p", {}, "Arguments:")] : [];
     const tool = visible(String(data.tool).replace(/^tool:/, ""));
-    // Escape means no, as in any question; it does not stop the turn.
+    // Escape declines the call; it does not stop the turn.
     const escape = (event) => {
       if (event.key !== "Escape") return;
       event.preventDefault();
       say("no")();
     };
-    return h("div.approval", { role: "group", tabindex: -1, onkeydown: escape, "aria-label": `A tool waits for you: ${tool}`, dataset: { approval: data.approval } },
+    return h("div.approval", { role: "group", tabindex: -1, onkeydown: escape, "aria-label": `Tool call waiting for approval: ${tool}`, dataset: { approval: data.approval } },
       h("p", { role: "alert" }, "The model wants to use ", h("b", {}, tool), ` (${shown.length} lines):`), ...change, h("pre", { tabindex: 0 }, shown),
       h("div.actions.open", {}, h("button.primary", { type: "button", onclick: say("once") }, "Allow once"), h("button.plain", { type: "button", onclick: say("session") }, "Always in this session"), h("button.plain", { type: "button", onclick: say("no") }, "No")));
   }
 
-  /** Takes who reads to what waits for them. The question itself gets the focus, not a button of it, so that a key meant for something
-   *  else answers nothing; and who is writing is not taken from their words: they hear of it. */
+  /** Moves the focus to a pending approval: to the question, not to a button, so that a stray key press decides nothing. While the user
+   *  is typing, the focus stays and a screen reader announces the approval. */
   ask(approval) {
     const held = document.activeElement;
     if (held === this.composer.field && held.value) return;
@@ -485,7 +486,7 @@ export class Chat {
     approval.focus({ preventScroll: true });
   }
 
-  /** An approval was given, here or elsewhere: the next one is up, or else who reads goes back to where they were. */
+  /** An approval was decided, here or elsewhere: moves the focus to the next one, or back to where it was. */
   answered(approval) {
     if (!approval) return;
     const had = approval.contains(document.activeElement);
@@ -496,7 +497,7 @@ export class Chat {
     (next ?? back).focus({ preventScroll: true });
   }
 
-  /** The answer so far; not more often than the screen is drawn, and no more than half of the time. */
+  /** Shows the answer so far, at most once per frame and for at most half of the time. */
   redraw() {
     if (this.drawing) return;
     this.drawing = true;
@@ -524,13 +525,13 @@ export class Chat {
     this.setRunning(false);
     this.answered(this.log.querySelector(".approval"));
     this.reload().then(() => problem || this.readAloud()).catch(() => {}).then(() => {
-      // The reason is on record, unless nothing could be stored.
-      if (problem && !this.log.querySelector(".error-card")) this.failed("There is no answer", problem, [["Retry", () => this.again(at("sessions", this.session.id, "resume"))], ["Change model", () => this.settings()]]);
+      // The reason is stored, unless writing to the store failed.
+      if (problem && !this.log.querySelector(".error-card")) this.failed("The request failed", problem, [["Retry", () => this.again(at("sessions", this.session.id, "resume"))], ["Change model", () => this.settings()]]);
     });
     this.changed();
   }
 
-  /** The finished answer, for who does not see that it is there. */
+  /** Announces the finished answer to screen readers. */
   readAloud() {
     const blocks = [...this.log.querySelectorAll(".message.assistant .words")].at(-1)?.children ?? [];
     let text = "";
@@ -553,17 +554,17 @@ export class Chat {
 
 /** Shows whether a message is pinned. */
 function mark(button, pinned) {
-  const label = pinned ? "Unpin: folds may take it" : "Pin: keep it through every fold";
+  const label = pinned ? "Unpin: a fold may remove it" : "Pin: keep it in every fold";
   button.setAttribute("aria-pressed", String(pinned));
   button.setAttribute("aria-label", label);
   button.title = label;
 }
 
-/** Who speaks, for who hears the page; headings lead from message to message. */
+/** The speaker's name, as a heading for screen readers. */
 const speaker = (name) => h("h2.unseen", {}, name);
 
 function unanswered(text, act) {
-  return h("div.unanswered", {}, text, " ", h("button.plain", { type: "button", onclick: act }, "Answer it now"));
+  return h("div.unanswered", {}, text, " ", h("button.plain", { type: "button", onclick: act }, "Answer now"));
 }
 
 function action(drawing, label, onclick, more = "") {
@@ -572,7 +573,7 @@ function action(drawing, label, onclick, more = "") {
 
 async function copyTold(text) {
   if (await copy(text)) toast("Copied");
-  else toast("The browser did not allow copying", "error");
+  else toast("Copying failed: the browser denied access to the clipboard", "error");
 }
 
 function attachments(names) {
@@ -587,7 +588,7 @@ function call(call) {
   return h("details.call", {}, h("summary", {}, h("code", {}, call.name), h("span.arguments", {}, JSON.stringify(call.arguments))), result && h("pre", {}, result));
 }
 
-/** What to ask first: about the notes that are there. */
+/** Suggestions for the first question. */
 async function tries() {
   const notes = await get("/vault/complete?limit=200&kinds=note").catch(() => []);
   const known = [["Why was the loaf flat?", "Kitchen/Bread.md"], ["What should I practise this week?", "Piano Lessons/Practice plan.md"]];
@@ -596,11 +597,11 @@ async function tries() {
   return [...(fitting.length ? fitting : own), ["What did I write lately?", "since:7d", "notes of the last 7 days"]];
 }
 
-/** Who answers, and where what is said goes. */
+/** Which model answers, and where messages are sent. */
 async function answerer() {
   const model = (await get("/models").catch(() => [])).find((one) => one.default);
   if (!model) return "";
-  if (!model.provider) return [`Model ${model.name} on this machine: nothing leaves it. It is the small model that comes with Foreword, quick to try and often wrong; `, h("code", {}, "--model"), " names another one."];
+  if (!model.provider) return [`Model ${model.name} runs on this machine; nothing is sent elsewhere. It is the embedded small model: quick to try, often wrong. Choose another one with `, h("code", {}, "--model"), "."];
   return `Model ${model.name} via ${model.provider}. Messages and attachments are sent to ${model.provider}.`;
 }
 
@@ -610,6 +611,6 @@ function welcome(put) {
   const who = h("p.who-answers");
   answerer().then((text) => fill(who, text));
   return h("div.welcome", {}, h("h2", {}, "Ask your notes"),
-    h("p", {}, "Write a question. Type ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what the model was given, and why."),
+    h("p", {}, "Type a question, with ", h("kbd", {}, "[["), " for a note, ", h("kbd", {}, "#"), " for a tag, ", h("kbd", {}, "@"), " for anything. Every answer has ", h("b", {}, "View context"), ": exactly what was sent to the model, and why."),
     list, who);
 }

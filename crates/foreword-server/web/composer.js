@@ -1,4 +1,4 @@
-// The field to write in: attachments by typing [[, # or @, and what the next request will hold.
+// The message field: attachments by typing [[, # or @, and a preview of the next request.
 
 import { get } from "./api.js";
 import { fill, h, icon, iconButton } from "./dom.js";
@@ -6,13 +6,13 @@ import { attaching } from "./note.js";
 import { Preview } from "./preview.js";
 import { histories } from "./settings.js";
 
-/** Messages that were begun and not sent, at most. */
+/** The largest number of saved drafts. */
 const DRAFTS = 50;
 
-/** Where they are kept while the tab is open, so that a reload loses none. */
+/** The session storage key of the drafts, which survive a reload. */
 const KEPT = "foreword-drafts";
 
-/** Under which a message for a new session is kept. */
+/** The key of the draft for a new session. */
 const NEW = "new";
 
 export class Composer {
@@ -36,11 +36,11 @@ export class Composer {
     this.next = new Preview();
     const changed = () => this.preview();
     this.model = h("select", { "aria-label": "Model of the new session", onchange: () => { chose(); changed(); } });
-    this.layout = h("select", { "aria-label": "Layout of the new session", onchange: changed, title: "log: what was sent stays where it stands. library: full texts stand in the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
-    this.agent = h("select", { "aria-label": "Agent of the new session", onchange: () => { chose(); changed(); } }, h("option", { value: "" }, "plain agent"));
-    const modes = [["", "usual mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
+    this.layout = h("select", { "aria-label": "Layout of the new session", onchange: changed, title: "log: attached texts stay where they were first sent. library: attached texts are moved into the system message." }, h("option", { value: "log" }, "log"), h("option", { value: "library" }, "library"));
+    this.agent = h("select", { "aria-label": "Agent of the new session", onchange: () => { chose(); changed(); } }, h("option", { value: "" }, "default agent"));
+    const modes = [["", "default mode"], ["chat", "chat"], ["qa", "qa: search first, cite"], ["plan", "plan: choose tools once"], ["agent", "agent: work until done"]];
     this.mode = h("select", { "aria-label": "Mode of the new session", onchange: changed }, modes.map(([value, label]) => h("option", { value }, label)));
-    this.endless = h("select", { "aria-label": "What is sent of older messages", onchange: changed, title: "Endless: a checked summary stands for older messages, so a session can go on for ever." }, h("option", { value: "" }, "full history"));
+    this.endless = h("select", { "aria-label": "How older messages are sent", onchange: changed, title: "Endless: older messages are replaced by a checked summary, so a session has no length limit." }, h("option", { value: "" }, "full history"));
     this.options = h("div.options", {}, this.agent, this.model, this.mode, this.endless, this.layout);
     this.node = h("div.composer", {}, this.list, h("div.box", {}, this.chips, h("div.row", {}, iconButton("clip", "Attach", () => this.begin()), this.field, this.button)),
       h("div.under", {}, this.options, this.next.node));
@@ -53,7 +53,7 @@ export class Composer {
   async loadChoices(wanted = null) {
     const [agents, models, history] = await Promise.all([get("/agents").catch(() => []), get("/models").catch(() => []), histories()]);
     const chosen = wanted ?? this.agent.value;
-    fill(this.agent, h("option", { value: "" }, "plain agent"), agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "", selected: agent.name === chosen }, agent.name)));
+    fill(this.agent, h("option", { value: "" }, "default agent"), agents.map((agent) => h("option", { value: agent.name, title: agent.description ?? "", selected: agent.name === chosen }, agent.name)));
     fill(this.endless, history.options.map(([value, label]) => h("option", { value, title: history.about(value) ?? "" }, label)));
     fill(this.model, models.map((model) => h("option", { value: model.default ? "" : model.name, selected: model.default }, model.name)));
   }
@@ -67,7 +67,7 @@ export class Composer {
     if (matchMedia("(hover: hover)").matches) this.field.focus();
   }
 
-  /** Writes a question for the user. */
+  /** Fills in a question for the user. */
   put(words, attach) {
     this.field.value = words;
     this.attach = [...attach];
@@ -76,7 +76,7 @@ export class Composer {
     this.field.focus();
   }
 
-  /** Attaches one thing more. */
+  /** Adds an attachment. */
   add(what) {
     if (!this.attach.includes(what)) this.attach.push(what);
     this.drawChips();
@@ -84,13 +84,13 @@ export class Composer {
     this.field.focus();
   }
 
-  /** What was begun in a session waits there for who comes back. */
+  /** Saves the draft of the session that is left and restores the draft of the one that is opened. */
   leave(session) {
     // When the page is opened, nothing is left yet.
     if (this.entered) this.keep(session);
   }
 
-  /** Keeps what is in the field for a session. */
+  /** Saves the draft of a session. */
   keep(session) {
     this.drafts.delete(session ?? NEW);
     if (this.field.value.trim() || this.attach.length) this.drafts.set(session ?? NEW, { words: this.field.value, attach: this.attach });
@@ -98,11 +98,11 @@ export class Composer {
     try {
       sessionStorage.setItem(KEPT, JSON.stringify([...this.drafts]));
     } catch {
-      // A browser that keeps nothing, or has no more room: drafts last as long as the page then.
+      // Without session storage, drafts are lost on reload.
     }
   }
 
-  /** Takes up what was begun in a session. */
+  /** Restores the draft of a session. */
   enter(session) {
     this.entered = true;
     const draft = this.drafts.get(session ?? NEW);
@@ -114,7 +114,7 @@ export class Composer {
     this.typed();
   }
 
-  /** A message is under way: the field is empty again, but for what was typed since. */
+  /** After sending, clears the field except for text that was typed since. */
   sent(words, attach) {
     const now = this.field.value.trimStart();
     this.field.value = now.startsWith(words) ? now.slice(words.length).trimStart() : now;
@@ -139,9 +139,9 @@ export class Composer {
   }
 
   async send() {
-    // Who writes the next message while an answer comes does not mean to stop it.
-    if (this.running && this.offline()) return this.next.say("The connection to the server is lost. Your message stays here.", "bad");
-    if (this.running) return this.next.say("The answer is still coming. Your message stays here; Esc stops the answer.");
+    // Sending during an answer must not stop the answer.
+    if (this.running && this.offline()) return this.next.say("Connection to the server lost. Your message was not sent.", "bad");
+    if (this.running) return this.next.say("The answer is still streaming. Send your message when it is finished, or press Esc to stop it.");
     const words = this.field.value.trim();
     if (!words || this.sending) return;
     this.sending = true;
@@ -150,7 +150,7 @@ export class Composer {
     this.options.hidden = this.session() !== null;
   }
 
-  /** Says why a message was not sent. It stays in the field. */
+  /** Shows why a message was not sent. The text stays in the field. */
   refused(why) {
     this.next.clear();
     this.next.say(why, "bad");
@@ -168,7 +168,7 @@ export class Composer {
       }
       if (event.key === "Enter" || event.key === "Tab") {
         event.preventDefault();
-        // Who types faster than the list comes gets what they typed.
+        // If the list is late, the typed text is used.
         if (this.begun()?.name !== this.listed?.name) return this.complete().then(() => this.list.hidden || this.key(event));
         return options[Math.max(at, 0)]?.dispatchEvent(new Event("pointerdown"));
       }
@@ -183,7 +183,7 @@ export class Composer {
     }
   }
 
-  /** Begins to name an attachment; behind a word the sign alone would be part of it. */
+  /** Starts an attachment, with a space after a word. */
   begin() {
     const before = this.field.value[this.field.selectionStart - 1];
     this.insert(before && !/\s/.test(before) ? " @" : "@");
@@ -201,14 +201,14 @@ export class Composer {
     this.preview();
   }
 
-  /** The field is as high as its words. */
+  /** Fits the field's height to its text. */
   grow() {
     this.field.style.height = "auto";
     this.field.style.height = `${Math.min(this.field.scrollHeight, 240)}px`;
     this.field.style.overflowY = this.field.scrollHeight > 240 ? "auto" : "hidden";
   }
 
-  /** What is being named, where the cursor stands: the sign that began it and the letters since. */
+  /** The attachment being typed at the cursor: its sign and the text since. */
   begun() {
     const before = this.field.value.slice(0, this.field.selectionStart);
     const link = /\[\[([^\][\n]*)$/.exec(before);
@@ -228,7 +228,7 @@ export class Composer {
       const [, note, first, last = first] = lines;
       return this.show([{ kind: "lines", label: first === last ? `${note}, line ${first}` : `${note}, lines ${first} to ${last}`, attach: `${note}#L${first}-L${last}` }], begun);
     }
-    // What nothing was found for is no name, however it goes on: the rest of the sentence is not looked up.
+    // If there was no match, longer text has none either: it is not looked up.
     if (this.nothing?.sign === begun.sign && this.nothing.from === begun.from && begun.name.startsWith(this.nothing.name)) return this.closeList();
     const kinds = { "[[": "note", "#": "tag", "@": "note,tag,folder" }[begun.sign];
     const found = await get(`/vault/complete?limit=8&kinds=${kinds}&q=${encodeURIComponent(begun.name)}`).catch(() => null);
@@ -285,7 +285,7 @@ export class Composer {
     this.chips.hidden = !this.attach.length;
   }
 
-  /** What the next request would hold. */
+  /** Previews the next request. */
   preview() {
     const words = this.field.value.trim();
     if (!words || this.running) return this.next.clear();

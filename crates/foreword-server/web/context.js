@@ -1,4 +1,4 @@
-// The items of a session in three columns: what is in, what could be, taking it in or out, and editing it.
+// The items of a session in three columns: rules, references and tools, with adding, removing and editing.
 
 import { at, del, get, post } from "./api.js";
 import { itemForm, newAgent, newItem } from "./catalog.js";
@@ -8,7 +8,7 @@ const LABEL = { always: "Always", manual: "Manual", agent: "Agent" };
 const byPriority = (a, b) => (a.priority ?? 500) - (b.priority ?? 500) || a.name.localeCompare(b.name);
 
 export class ContextPanel {
-  /** `agent` and `model` tell what a new session would have, `made` is told of a new agent. */
+  /** `agent` and `model` are the choices for a new session; `made` is called with a new agent's name. */
   constructor({ agent, model, made }) {
     this.chosen = agent;
     this.model = model;
@@ -20,18 +20,18 @@ export class ContextPanel {
 
   async show(session, running = false) {
     const same = this.session === session && this.node.firstChild;
-    // What a person is writing is not taken from under their hands.
+    // A form that is being edited is not redrawn.
     if (same && this.node.querySelector("form[data-begun]")) return;
     this.session = session;
     if (!same) this.shown = null;
     this.asked += 1;
     const { asked } = this;
-    // While it answers, nothing can be changed; what is shown stays.
-    if (running) return same || fill(this.node, h("p.empty", {}, "Available when the answer is finished."));
+    // Nothing can be changed during an answer.
+    if (running) return same || fill(this.node, h("p.empty", {}, "You can change items when the answer is finished."));
     try {
       const found = session ? await this.readSession(session) : await this.readAgent(this.chosen());
       if (this.asked !== asked) return;
-      // What looks the same stays, with whoever is reading it.
+      // Unchanged content keeps its nodes and scroll position.
       const now = JSON.stringify(found);
       if (this.shown === now) return;
       this.shown = now;
@@ -48,7 +48,7 @@ export class ContextPanel {
     return { items, tools, settings };
   }
 
-  /** What a new session would have; the plain agent has tools alone. */
+  /** The items of a new session; the default agent has only tools. */
   async readAgent(agent) {
     const asked = new URLSearchParams(Object.entries({ agent, model: this.model() }).filter(([, value]) => value));
     const [found, tools] = await Promise.all([agent ? get(at("agents", agent)) : { items: [], problems: [] }, get(`/tools?${asked}`)]);
@@ -63,14 +63,14 @@ export class ContextPanel {
   }
 
   ofAgent({ agent, found, tools }) {
-    return [h("p.sub.panel-about", {}, agent ? ["Agent ", h("b", {}, agent), ": a new session begins with what is marked Always."] : this.plain()),
+    return [h("p.sub.panel-about", {}, agent ? ["Agent ", h("b", {}, agent), ": new sessions start with the items marked Always."] : this.plain()),
       found.problems.length > 0 && h("ul.remarks.warn", {}, found.problems.map((problem) => h("li", {}, problem))),
       h("div.columns", {}, this.column("Rules", "rule", found.items, agent), this.column("References", "reference", found.items, agent), this.tools(tools))];
   }
 
   plain() {
-    return ["The plain agent has no rules, references or servers of its own. ",
-      h("button.plain", { type: "button", onclick: () => newAgent((name) => { toast(`The agent ${name} is there for new sessions.`); this.made(name); }) }, "Make an agent")];
+    return ["The default agent has no rules, references or tool servers. ",
+      h("button.plain", { type: "button", onclick: () => newAgent((name) => { toast(`Agent ${name} created. You can use it in new sessions.`); this.made(name); }) }, "Create an agent")];
   }
 
   column(name, kind, items, agent) {
@@ -85,8 +85,8 @@ export class ContextPanel {
     const editable = agent && item.version;
     const body = h("div.item-body");
     const node = h("details.item", { class: this.session && !item.in_session ? "out" : "in", open: this.open.has(item.item) }, h("summary.item-head", {},
-      item.priority !== null && h("span.priority", { title: "priority: 000 comes first" }, String(item.priority).padStart(3, "0")),
-      h("span.item-name", {}, item.name), badge(mode, item.in_session ? "how it came into this session" : "how it may be included")),
+      item.priority !== null && h("span.priority", { title: "priority: 000 is first" }, String(item.priority).padStart(3, "0")),
+      h("span.item-name", {}, item.name), badge(mode, item.in_session ? "how it was included" : "how it can be included")),
       item.description && h("p.about", {}, item.description), body);
     const draw = () => {
       if (node.open) this.open.add(item.item);
@@ -108,23 +108,23 @@ export class ContextPanel {
     const count = found.servers.reduce((sum, server) => sum + server.tools.length, 0);
     const many = this.session && found.used ? `${found.servers.flatMap((server) => server.tools).filter((tool) => tool.in_session).length} of ${count}` : String(count);
     return h("section", { dataset: { kind: "tool" } }, h("h3", {}, "Tools", h("span.count", {}, many)),
-      !found.used && h("p.none", {}, "The small model that comes with Foreword cannot use tools, so it is not told of them."),
+      !found.used && h("p.none", {}, "The embedded small model cannot use tools."),
       found.problems.map((problem) => h("p.warn-box", {}, h("b", {}, problem.server), ` ${problem.message}`)),
       found.servers.map((server) => [h("h4.server-name", {}, server.server), server.tools.map((tool) => this.tool(tool, found.used))]));
   }
 
   tool(tool, used) {
     const node = h("details.item", { class: tool.in_session || !this.session ? "in" : "out", open: this.open.has(tool.item), ontoggle: () => this.open[node.open ? "add" : "delete"](tool.item) }, h("summary.item-head", {}, h("span.item-name", {}, tool.name),
-      used && tool.asks && h("span.badge.asks", { title: "you are asked before it runs" }, "asks"), used && badge(tool.in_session ?? tool.include, tool.in_session && this.session ? "how it came into this session" : "how it may be included")),
-      tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "only reads" : "can change things"));
+      used && tool.asks && h("span.badge.asks", { title: "requires approval" }, "asks"), used && badge(tool.in_session ?? tool.include, tool.in_session && this.session ? "how it was included" : "how it can be included")),
+      tool.description && h("p.about", {}, tool.description), h("p.where", {}, tool.read_only ? "read-only" : "can make changes"));
     return h("div.item-row", { dataset: { item: tool.item } }, node, this.session && used && this.toggle(tool));
   }
 
-  /** The catalog changed: a session that is open takes it over. */
+  /** Updates the open session after the catalog changed. */
   async changed() {
     if (this.session) await post(at("sessions", this.session, "agent")).catch((problem) => toast(problem.message, "error"));
     for (const form of this.node.querySelectorAll("form[data-begun]")) delete form.dataset.begun;
-    // A form that was refused holds what was written, not what is there.
+    // A rejected form holds the user's text, not the stored one.
     this.shown = null;
     await this.show(this.session);
   }

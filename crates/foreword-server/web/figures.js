@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formatting of numbers.
 
 export const amount = (number) => Math.round(number).toLocaleString("en-US");
 

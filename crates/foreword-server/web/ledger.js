@@ -1,4 +1,4 @@
-// Cost and cache over all sessions, and what was passed on untouched.
+// Cost and cache hits of all sessions, and requests forwarded by the gateway.
 
 import { at, get } from "./api.js";
 import { h, toast } from "./dom.js";
@@ -33,17 +33,17 @@ export async function showLedger(open) {
     bar.children[1].style.height = `${(day.read / most) * 100}%`;
     return bar;
   });
-  const sums = [["requests", amount(all.requests)], ["of all prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], all.asides_cost > 0 && ["of that for plans and summaries", money(all.asides_cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].filter(Boolean);
+  const sums = [["requests", amount(all.requests)], ["of prompt tokens from the cache", share(all.read, all.read + all.fresh)], ["paid", money(all.cost)], all.asides_cost > 0 && ["of which plans and summaries", money(all.asides_cost)], ["saved by caches", money(Math.max(all.saved, 0))], ["cache breaks", amount(all.breaks)], ["folds", amount(all.folds)]].filter(Boolean);
   const rows = ledger.sessions.map((row) => h("tr", {}, h("td", {}, plain(row.title || row.of, () => { dialog.close(); open(row.of); })), cells(row)));
-  // Without it the rows would not add up.
-  const passed = ledger.forwarded.requests > 0 && h("tr.passed", {}, h("td", {}, plain("passed on untouched", showForwarded)), cells(ledger.forwarded));
+  // Forwarded requests are part of the total.
+  const passed = ledger.forwarded.requests > 0 && h("tr.passed", {}, h("td", {}, plain("forwarded by the gateway", showForwarded)), cells(ledger.forwarded));
   const dialog = sheet("Cost and cache", { wide: true },
-    h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "Nothing was sent yet. Each request is counted here: its tokens, what the provider's cache served, what it cost."), h("dl.sums.large", {}, sums.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "not cached"), h("li", {}, h("i.read"), "from a cache")),
+    h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "No requests yet. This page shows the tokens, cache hits and cost of each request."), h("dl.sums.large", {}, sums.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+      h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "not cached"), h("li", {}, h("i.read"), "from the cache")),
       h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, heading(["session", "requests", "plans, summaries", "prompt tokens", "cached", "reply tokens", "cost", "saved", "folds"]), h("tbody", {}, rows, passed), h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), cells(all)))))));
 }
 
-/** What clients of the gateway sent that went on as it came, the last one first. */
+/** Requests that the gateway forwarded unchanged (as a proxy), the latest first. */
 async function showForwarded() {
   const first = await read(`/forwarded?limit=${PAGE}`);
   if (!first) return;
@@ -56,12 +56,12 @@ async function showForwarded() {
     body.append(...next.map(row));
     last = next.at(-1)?.number ?? last;
     more.hidden = next.length < PAGE;
-  } }, "Show earlier ones");
-  sheet("Passed on untouched", { wide: true, sub: "Requests that went to their provider to the byte, as their client sent them" },
+  } }, "Show earlier requests");
+  sheet("Forwarded requests", { wide: true, sub: "Requests that the gateway sent to the provider unchanged, byte for byte" },
     h("div.sheet-body", {}, h("div.table", {}, h("table", {}, heading(["when", "model", "API", "status", "prompt tokens", "cached", "reply tokens", "cost"], 3), body)), more));
 }
 
 async function showBody(number) {
   const passed = await read(at("forwarded", number));
-  if (passed) sheet(`Request ${number}`, { wide: true, sub: `${passed.model}, as it was sent` }, h("pre.wire", { tabindex: 0 }, passed.body));
+  if (passed) sheet(`Request ${number}`, { wide: true, sub: `${passed.model}, exact bytes` }, h("pre.wire", { tabindex: 0 }, passed.body));
 }

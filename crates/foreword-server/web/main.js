@@ -1,4 +1,4 @@
-// The page: sessions on the left, the chat in the middle, what the model is given on the right.
+// The page: sessions on the left, the chat in the middle, the model's context on the right.
 
 import { at, del, get, patch } from "./api.js";
 import { Chat } from "./chat.js";
@@ -35,9 +35,9 @@ const tabs = [
   ["context", "Context", "list", context],
 ];
 const panelBody = h("div.panel-body");
-const panelTabs = tabRow("What the model is given", tabs, panelBody, (name) => showPanel(name));
+const panelTabs = tabRow("Model context", tabs, panelBody, (name) => showPanel(name));
 const widen = iconButton("wide", "Widen the panel", toggleWide, { "aria-pressed": "false" });
-const panel = h("aside.panel", { "aria-label": "What the model is given", hidden: true },
+const panel = h("aside.panel", { "aria-label": "Model context", hidden: true },
   h("div.panel-head", {}, panelTabs.node, h("span.grow"), widen, iconButton("close", "Close the panel", () => showPanel(null))), panelBody);
 
 const header = h("header.bar", {},
@@ -45,7 +45,7 @@ const header = h("header.bar", {},
   h("h1.title-head", {}, title), model, h("span.grow"),
   tabs.map(([name, label, drawing]) => h("button.bar-button", { type: "button", dataset: { panel: name }, "aria-label": label, title: label, "aria-pressed": "false", onclick: () => showPanel(panel.dataset.name === name ? null : name) }, icon(drawing), h("span.label", {}, label))),
   h("button.bar-button", { type: "button", "aria-label": "Cost", title: "Cost and cache", onclick: () => showLedger(open) }, icon("chart"), h("span.label", {}, "Cost")),
-  iconButton("moon", "Light or dark", toggleTheme));
+  iconButton("moon", "Switch between light and dark theme", toggleTheme));
 
 function toggleWide() {
   const wide = document.body.classList.toggle("panel-wide");
@@ -62,10 +62,10 @@ function showModel(...what) {
   fill(model, icon("gear"), h("span.unseen", {}, "Settings of this session: "), h("span.model-name", {}, what));
 }
 
-/** Model and mode as they are set now; they may be others than the session began with. */
+/** The session's current model and mode. */
 async function showSettings() {
   const id = state.session?.id;
-  // While it answers, nothing else is asked of a session.
+  // The settings are not requested during an answer.
   const set = id && !chat.running ? await get(at("sessions", id, "settings")).catch(() => null) : null;
   if (state.session?.id !== id) return;
   if (set || !model.firstChild || model.hidden) showModel(set ? [set.model, " · ", set.mode, set.history === "managed" && " · Endless"] : state.session?.model ?? "");
@@ -79,7 +79,7 @@ function closeSide() {
   document.body.classList.remove("side-open");
 }
 
-/** Opens one of the panels, or none; what a person chose is remembered. */
+/** Opens a panel, or none; the user's choice is saved. */
 function showPanel(name, chosen = true) {
   panel.hidden = !name;
   panel.dataset.name = name ?? "";
@@ -96,11 +96,11 @@ function showPanel(name, chosen = true) {
 
 let opened = 0;
 
-/** Whether what is opened is a step in the browser's history, or what stands there already. */
+/** Whether opening adds a step to the browser's history. */
 const STEP = "pushState";
 const SAME = "replaceState";
 
-/** Puts what is open into the address, and the address into the browser's history. */
+/** Puts the open session into the URL and the browser's history. */
 function address(id, how) {
   const to = id ? `#/${id}` : location.pathname;
   if (location.hash !== (id ? to : "")) history[how](null, "", to);
@@ -123,7 +123,7 @@ async function open(id, turn = null, how = STEP) {
     showSettings();
   } catch (problem) {
     if (problem.status === 404) {
-      toast(`There is no session ${id}.`, "error");
+      toast(`Session ${id} not found.`, "error");
       return begin(how);
     }
     toast(problem.message, "error");
@@ -173,7 +173,7 @@ addEventListener("popstate", () => {
   if (id !== (state.session?.id ?? null)) open(id, null, SAME);
 });
 
-/** The session that the address names. */
+/** The session in the URL. */
 function named() {
   return /^#\/([a-z0-9_-]+)$/i.exec(location.hash)?.[1] ?? null;
 }
@@ -184,7 +184,7 @@ async function forked(id) {
   await open(id);
 }
 
-/** Something happened in the session that is open. */
+/** Handles an event of the open session. */
 async function changed() {
   await sessions.load();
   const known = sessions.find(state.session?.id);
@@ -199,7 +199,7 @@ function refreshPanel() {
 
 async function rename() {
   if (!state.session) return;
-  const name = prompt("What is this session about?", title.textContent);
+  const name = prompt("New title of this session:", title.textContent);
   if (!name?.trim()) return;
   try {
     await patch(at("sessions", state.session.id), { title: name });
@@ -210,7 +210,7 @@ async function rename() {
 }
 
 async function remove(id, name) {
-  if (!confirm(`Delete “${name}”? Its markdown file in the vault stays.`)) return;
+  if (!confirm(`Delete “${name}”? Its markdown file in the vault is kept.`)) return;
   try {
     await del(at("sessions", id));
     if (state.session?.id === id) begin(SAME);
@@ -241,7 +241,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (document.body.classList.contains("side-open")) closeSide();
     else if (chat.running) chat.stop();
-    // Who is writing means their words, not the panel.
+    // In the message field, Escape does not close the panel.
     else if (!panel.hidden && event.target !== chat.composer.field) showPanel(null);
   }
 });

@@ -1,4 +1,4 @@
-// A note, to read, and to attach whole or in part.
+// Shows a note, and attaches it or some of its lines.
 
 import { get } from "./api.js";
 import { fill, h, toast } from "./dom.js";
@@ -7,18 +7,18 @@ import { sheet } from "./sheet.js";
 
 let attachTo = null;
 
-/** Who takes what is attached from a note. */
+/** Receives attachments made from a note. */
 export function attaching(to) {
   attachTo = to;
 }
 
-/** Opens a note by its path or by the name a link has; an address leads out of the vault. */
+/** Opens a note by path or link name, or a web page by URL. */
 export async function openNote(name) {
   if (/^https?:/.test(name)) return void window.open(name, "_blank", "noopener,noreferrer");
   try {
     show(await get(`/vault/note?path=${encodeURIComponent(name)}`));
   } catch (problem) {
-    if (problem.status === 404) toast(`There is no note “${name}” in this vault.`);
+    if (problem.status === 404) toast(`Note “${name}” not found in this vault.`);
     else toast(problem.message, "error");
   }
 }
@@ -35,7 +35,7 @@ function show(note) {
   const dialog = sheet(note.path, {}, h("div.sheet-tools", {}, h("button.primary", { type: "button", onclick: () => take(note.path) }, "Attach"), lines), body);
   fill(body, h("div.words", {}, markdown(read, (link) => { dialog.close(); openNote(link); })));
 
-  /** The lines with their numbers: a click takes one, a second one the lines between. */
+  /** Numbered lines: a click selects one, a second click selects a range. */
   function pick() {
     let from = null;
     const rows = note.text.replace(/\n$/, "").split("\n").slice(0, 5000).map((text, index) => h("button.line", { type: "button", "aria-pressed": "false", "aria-label": `Line ${index + 1}: ${text}`, onclick: () => choose(index) }, h("span.number", {}, index + 1), h("span", {}, text || " ")));

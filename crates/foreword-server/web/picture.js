@@ -1,4 +1,4 @@
-// The prompt as a picture: a stacked bar for each request, the cached part shaded, the budget as a line, breaks marked.
+// A chart with a stacked bar per request: layers, cached prefix, budget line and cache breaks.
 
 import { at, del, get } from "./api.js";
 import { fill, h, refill, svg, toast } from "./dom.js";
@@ -24,38 +24,38 @@ export class Picture {
     const { asked } = this;
     if (this.session !== session) this.shown = null;
     this.session = session;
-    if (!session) return fill(this.node, h("p.empty", {}, "Here each request becomes a bar: what the model was given, layer by layer, and how much of it the provider's cache already knew."), explained());
+    if (!session) return fill(this.node, h("p.empty", {}, "Each request is shown here as a bar: its tokens by layer, and the part read from the provider's cache."), explained());
     const read = (what) => get(at("sessions", session, what)).catch(() => null);
     const [bars, sum, pins] = await Promise.all([read("requests"), read("ledger"), running ? null : pinsOf(session)]);
     // Another session was opened while this one was read.
     if (this.asked !== asked) return;
-    // What looks the same stays, with whoever is reading it.
+    // Unchanged content keeps its nodes and scroll position.
     const now = JSON.stringify([bars, sum, pins]);
     if (this.shown === now) return;
     this.shown = now;
-    if (!bars) return fill(this.node, h("p.empty", {}, "The requests of this session cannot be read."));
-    if (!bars.length) return fill(this.node, h("p.empty", {}, "Nothing was sent yet."));
+    if (!bars) return fill(this.node, h("p.empty", {}, "Failed to read the requests of this session."));
+    if (!bars.length) return fill(this.node, h("p.empty", {}, "No requests yet."));
     const last = bars.at(-1);
     const before = this.node.querySelector(".chart");
     const [many, left] = [before?.dataset.bars, before?.scrollLeft];
     refill(this.node, sum && this.sums(sum.history, sum), h("div.chart", { tabindex: 0, role: "group", "aria-label": "Requests of this session", dataset: { bars: `${session} ${bars.length}` } }, this.chart(session, bars)), legend(), this.latest(session, last), this.breaks(session, bars), this.history(session, pins));
     const chart = this.node.querySelector(".chart");
-    // A new bar is shown; else who looks at an older one goes on doing so.
+    // Scroll to a new bar, otherwise keep the position.
     chart.scrollLeft = many === chart.dataset.bars ? left : chart.scrollWidth;
   }
 
-  /** The figures of what the bars show; what was paid beside that has a line of its own. */
+  /** The totals of the bars, and other costs of the session. */
   sums(sum, paid) {
     const asides = paid.asides > 0 && figure("plans, summaries", paid.asides);
     return [h("dl.sums", {}, figure("requests", sum.requests), asides, figure("from the cache", share(sum.read, sum.read + sum.fresh)), sum.cost > 0 && figure("cost", money(sum.cost)), sum.saved > 0 && figure("saved", money(sum.saved)), figure("folds", sum.folds)),
-      (paid.requests !== sum.requests || paid.asides > 0) && h("p.sub.paid", { title: "Answers that were replaced count, and plans and summaries; what a fork took over was paid by the session it is from." },
+      (paid.requests !== sum.requests || paid.asides > 0) && h("p.sub.paid", { title: "Includes replaced answers, plans and summaries. Turns shared with another session (forks) were paid there." },
         `This session paid for ${amount(paid.requests)} ${paid.requests === 1 ? "request" : "requests"}`, paid.asides > 0 && ` and ${amount(paid.asides)} plans or summaries`, paid.cost > 0 && `: ${money(paid.cost)}`, ".")];
   }
 
   chart(session, bars) {
     const most = Math.max(...bars.map((bar) => bar.tokens), 1);
     const budget = bars.at(-1).budget;
-    // A budget far above all bars would flatten them: then its line stands broken at the top, not to scale.
+    // A budget far above all bars is drawn as a broken line at the top, not to scale.
     const top = budget <= most * 2.5 ? Math.max(budget, most) * 1.1 : most * 1.15;
     const y = (tokens) => HEIGHT - (tokens / top) * HEIGHT;
     // A few bars leave room for the words of the budget all the same.
@@ -90,7 +90,7 @@ export class Picture {
     });
     const line = budget <= top
       ? svg("g.budget", {}, svg("line", { x1: 34, x2: width, y1: y(budget), y2: y(budget) }), svg("text", { x: 38, y: Math.max(11, y(budget) - 4) }, `budget ${short(budget)}`))
-      : svg("g.budget.far", {}, svg("title", {}, `The budget is ${amount(budget)} tokens, far above this picture`), svg("path", { d: `M34 5 h${width - 34 - 26} l4 -4 l5 8 l4 -4 h13` }), svg("text", { x: 38, y: 17 }, `budget ${short(budget)}, not to scale`));
+      : svg("g.budget.far", {}, svg("title", {}, `The budget is ${amount(budget)} tokens, far above this chart`), svg("path", { d: `M34 5 h${width - 34 - 26} l4 -4 l5 8 l4 -4 h13` }), svg("text", { x: 38, y: 17 }, `budget ${short(budget)}, not to scale`));
     const pattern = svg("pattern", { id: "hatch", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, svg("line", { x1: 0, x2: 0, y1: 0, y2: 5 }));
     return svg("svg", { width, height: HEIGHT + 26, viewBox: `0 0 ${width} ${HEIGHT + 26}` }, svg("defs", {}, pattern), lines, columns, line);
   }
@@ -103,20 +103,20 @@ export class Picture {
   breaks(session, bars) {
     const all = bars.filter((bar) => bar.usage?.broke);
     if (!all.length) return null;
-    return h("section", {}, h("h3", {}, "What broke the cache"), h("ul.breaks", {}, all.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
+    return h("section", {}, h("h3", {}, "Cache breaks"), h("ul.breaks", {}, all.slice(-8).map((bar) => h("li", {}, h("button.plain", { type: "button", onclick: () => showRequest(session, bar.request, "diff") }, `turn ${bar.turn}`), ` ${String(bar.usage.broke.cause).replaceAll("_", " ")}`, bar.usage.broke.item && h("code", {}, bar.usage.broke.item), h("span.count", {}, `${amount(bar.usage.broke.tokens_lost ?? 0)} tokens`, bar.usage.broke.cost_lost > 0 && `, ${money(bar.usage.broke.cost_lost)}`)))));
   }
 
   history(session, pins) {
     const again = () => this.show(session);
-    const undo = () => del(at("sessions", session, "fold")).then(() => toast("The last fold is undone with your next message."), (problem) => toast(problem.message, "error"));
+    const undo = () => del(at("sessions", session, "fold")).then(() => toast("The last fold will be undone with your next message."), (problem) => toast(problem.message, "error"));
     const summaries = async () => openSummaries(session, (await get(at("sessions", session)).catch(() => ({ messages: [] }))).messages);
     return h("section.history", {}, h("h3", {}, "History"),
-      h("div.fold", {}, h("button.plain", { type: "button", onclick: () => openFold(session, again) }, "Fold…"), h("button.plain", { type: "button", onclick: undo }, "Undo the last fold"), h("button.plain", { type: "button", onclick: summaries }, "Summary and its sources")),
+      h("div.fold", {}, h("button.plain", { type: "button", onclick: () => openFold(session, again) }, "Fold (compact)…"), h("button.plain", { type: "button", onclick: undo }, "Undo the last fold"), h("button.plain", { type: "button", onclick: summaries }, "Summary and its sources")),
       pins && pinList(session, pins, again));
   }
 }
 
-/** What broke the cache, and what that took. */
+/** The cause and cost of a cache break. */
 function broken(broke) {
   return `${String(broke.cause).replaceAll("_", " ")}: ${amount(broke.tokens_lost ?? 0)} tokens${broke.cost_lost > 0 ? `, ${money(broke.cost_lost)}` : ""}`;
 }

@@ -1,4 +1,4 @@
-// Before sending: what the next request will hold, its tokens, its limit and its price; unfolded, also its layers and items.
+// Preview of the next request: tokens, budget and cost; expanded, also layers and items.
 
 import { at, post } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -6,7 +6,7 @@ import { amount, money, share } from "./figures.js";
 import { LAYERS, layerClass, legend, strip } from "./layers.js";
 import { WHY } from "./request.js";
 
-/** How long nothing is typed before it is asked for, in milliseconds. A session that has not begun is read from its files each time. */
+/** Milliseconds without typing before a preview is requested. */
 const REST = 350;
 const REST_UNBEGUN = 600;
 
@@ -15,13 +15,13 @@ export class Preview {
     this.meter = h("span.meter", {}, h("i"));
     this.line = h("span");
     this.body = h("div.next-body");
-    this.more = h("details", { hidden: true }, h("summary", { title: "What the next request will hold" }, this.meter, this.line), this.body);
+    this.more = h("details", { hidden: true }, h("summary", { title: "Contents of the next request" }, this.meter, this.line), this.body);
     this.words = h("p.next-words", { role: "status", hidden: true });
     this.node = h("div.next", {}, this.more, this.words);
     this.asked = 0;
   }
 
-  /** A line in its place. */
+  /** Shows a message instead of the preview. */
   say(text, kind = "") {
     this.more.hidden = true;
     this.words.hidden = !text;
@@ -35,7 +35,7 @@ export class Preview {
     this.say("");
   }
 
-  /** Asks what a message would lead to, a moment after the last key. `choices` are those of a session that has not begun. */
+  /** Previews a message, a moment after the last key press. `choices` are the settings of a new session. */
   ask(session, message, choices) {
     clearTimeout(this.timer);
     this.asked += 1;
@@ -45,7 +45,7 @@ export class Preview {
         const shown = await (session ? post(at("sessions", session, "preview"), message) : post("/preview", { ...message, session: choices }));
         if (this.asked === asked) this.show(shown);
       } catch (problem) {
-        // What is too large, or cannot be attached, is said before it is sent.
+        // Errors, such as a message that is too large, are shown before sending.
         if (this.asked === asked) this.say(problem.status === 409 ? "" : problem.message, "bad");
       }
     }, session ? REST : REST_UNBEGUN);
@@ -54,7 +54,7 @@ export class Preview {
   show(shown) {
     const { expected } = shown;
     this.more.hidden = false;
-    // A link that leads nowhere is easily overlooked, and easily mended before sending.
+    // Broken links are shown before sending.
     const missing = shown.problems.filter((text) => text.startsWith("[["));
     this.words.hidden = !missing.length;
     this.words.className = "next-words bad";
@@ -64,8 +64,8 @@ export class Preview {
       expected.cost ? ` · about ${money(expected.cost)}` : "", shown.left_out.length ? ` · ${shown.left_out.length} left out` : "");
     fill(this.body, strip(shown.layers.map((layer) => layer.tokens), expected.read, shown.budget), legend(),
       h("p", {}, `${shown.model} · ${shown.layout} layout · ${shown.tools.length} tools`, expected.cost > 0 && ` · the prompt costs about ${money(expected.cost)}`,
-        expected.cost_uncached > expected.cost && ` instead of ${money(expected.cost_uncached)}`, expected.cost > 0 && "; the reply comes on top"),
-      expected.broke && h("p.cut", {}, `The cache breaks: ${String(expected.broke.cause).replaceAll("_", " ")}, ${amount(expected.broke.tokens_lost ?? 0)} tokens`, expected.broke.cost_lost > 0 && `, ${money(expected.broke.cost_lost)}`),
+        expected.cost_uncached > expected.cost && ` instead of ${money(expected.cost_uncached)}`, expected.cost > 0 && ", plus the reply"),
+      expected.broke && h("p.cut", {}, `Cache break: ${String(expected.broke.cause).replaceAll("_", " ")}, ${amount(expected.broke.tokens_lost ?? 0)} tokens`, expected.broke.cost_lost > 0 && `, ${money(expected.broke.cost_lost)}`),
       [...shown.problems, ...shown.notes.map((note) => note.text)].map((text) => h("p.cut", {}, text)),
       h("ul.next-items", {}, LAYERS.map((_, index) => layerRow(shown, index)), shown.left_out.map((entry) => itemRow(entry, h("span.count", {}, `left out: ${WHY[entry.reason] ?? String(entry.reason).replaceAll("_", " ")}`), "out"))));
   }

@@ -1,4 +1,4 @@
-// "View context": one request, what it held and why, layer by layer, and its exact bytes.
+// "View context": the contents of a request, layer by layer, and its exact bytes.
 
 import { at, get } from "./api.js";
 import { fill, h, iconButton, toast } from "./dom.js";
@@ -11,9 +11,9 @@ import { sheet } from "./sheet.js";
 import { tabRow } from "./tabs.js";
 
 export const WHY = {
-  over_budget: "no room in the budget", below_floor: "not relevant enough", outside_top_k: "others fit better", outside_top_n: "others fit better",
-  next_turn: "comes with the next turn", unused: "folded away: no recent question asked for it", removed: "taken out by you", image_not_active: "its pictures come only with the note that is open",
-  images_not_taken: "the model takes no images",
+  over_budget: "no room in the budget", below_floor: "not relevant enough", outside_top_k: "other items are more relevant", outside_top_n: "other items are more relevant",
+  next_turn: "will be sent with the next turn", unused: "removed by a fold: not used recently", removed: "removed by you", image_not_active: "images are sent only from the open note",
+  images_not_taken: "the model does not support images",
 };
 
 export async function showRequest(session, number, tab = "context", layer = null) {
@@ -25,10 +25,10 @@ export async function showRequest(session, number, tab = "context", layer = null
   }
   const body = h("div.sheet-body");
   const names = [["context", "Context"], ["text", "Prompt text"], ["diff", "Difference"], ["wire", "Bytes sent"]];
-  const tabs = tabRow("What is shown of the request", names, body, (name) => turnTo(name));
+  const tabs = tabRow("Views of the request", names, body, (name) => turnTo(name));
   let turned = 0;
   const used = found.usage;
-  sheet("What the model was given", { wide: true, sub: [`turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
+  sheet("Model context", { wide: true, sub: [`turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
     found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`)] },
     h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens), used?.read ?? 0, found.budget, (layer) => turnTo("text", layer)),
       h("p", {}, h("b", {}, amount(found.tokens)), ` of ${amount(found.budget)} tokens`,
@@ -54,13 +54,13 @@ export async function showRequest(session, number, tab = "context", layer = null
     if (name === "context") return contextView(found, new Pins(session, (await pinsOf(session)) ?? []), await outputsOf(session, found));
     if (name === "text") return textView(await of(number, "layers"), found.layers, layer);
     if (name === "wire") return wireView(found, await of(number, "wire"));
-    if (number === 0) return h("p.empty", {}, "This is the first request; there is nothing before it.");
+    if (number === 0) return h("p.empty", {}, "This is the first request.");
     return diffView(...(await Promise.all([of(number, "diff"), of(number - 1, "messages"), of(number, "messages")])));
   }
   await turnTo(tab, layer);
 }
 
-/** What of a request's items is pinned. */
+/** The pinned items of a request. */
 class Pins {
   constructor(session, pins) {
     this.session = session;
@@ -69,7 +69,7 @@ class Pins {
 
   /** A button that pins or unpins a note or a page. */
   button(item) {
-    const label = () => (this.names.has(item) ? `Unpin ${item}` : `Pin ${item}: keep it through every fold`);
+    const label = () => (this.names.has(item) ? `Unpin ${item}` : `Pin ${item}: keep it in every fold`);
     const button = iconButton("pin", label(), async () => {
       const pinned = this.names.has(item);
       try {
@@ -87,7 +87,7 @@ class Pins {
   }
 }
 
-/** The texts of what tools gave back, by their items. */
+/** The texts of tool outputs, by item. */
 async function outputsOf(session, found) {
   if (!found.context.some((entry) => found.items[entry.item]?.kind === "output")) return new Map();
   const layers = await get(at("sessions", session, "requests", found.request, "layers"));
@@ -98,7 +98,7 @@ async function outputsOf(session, found) {
 function output(text) {
   const tool = /^\s*<([A-Za-z][\w.-]*)/.exec(text)?.[1];
   return {
-    name: tool === "localSearch" ? "found by a search of the notes" : `what ${tool ?? "a tool"} gave back`,
+    name: tool === "localSearch" ? "search results" : `output of ${tool ?? "a tool"}`,
     // What the search says of itself, in front of its results or behind them.
     remarks: tool === "localSearch" ? [...text.matchAll(/^(?:\((.*words.*)\)|Note: (.*words.*)\.)$/gm)].map(([, before, behind]) => before ?? behind) : [],
   };
@@ -133,13 +133,13 @@ function card(item, more = null) {
     item.priority !== null && item.priority !== undefined && h("span.priority", { title: "priority" }, String(item.priority).padStart(3, "0")),
     item.kind === "note" ? h("button.item-name.plain", { type: "button", onclick: () => openNote(item.name) }, item.name.replace(/\.md$/, "")) : h("span.item-name", { title: item.item }, item.name),
     h("span.badge", { class: item.include }, { always: "Always", manual: "Manual", agent: "Agent", tool: "Tool" }[item.include]),
-    item.score !== null && item.score !== undefined && h("span.score", { title: "how well it fits the question, from 0 to 1" }, item.score.toFixed(2)), more),
+    item.score !== null && item.score !== undefined && h("span.score", { title: "relevance to the question, from 0 to 1" }, item.score.toFixed(2)), more),
     item.server && h("p.server", {}, item.server), item.description && h("p.about", {}, item.description),
     item.remarks?.length > 0 && item.remarks.map((remark) => h("p.cut", {}, `${remark.charAt(0).toUpperCase()}${remark.slice(1)}.`)),
     h("p.where", {}, layer >= 0 && h("i", { class: layerClass(layer) }), layer >= 0 ? LAYERS[layer][1] : item.layer, ` · ${FORM[item.form] ?? item.form} · ${amount(item.tokens)} tokens`));
 }
 
-const FORM = { full: "full text", reference: "a reference to its text above", stub: "a line in its place", diff: "what changed", passage: "the passage that was found" };
+const FORM = { full: "full text", reference: "reference to the text above", stub: "one-line stub", diff: "changes only", passage: "matching passage" };
 
 function textView(layers, sizes, wanted) {
   return layers.map((layer, index) => {
@@ -151,18 +151,18 @@ function textView(layers, sizes, wanted) {
 
 function wireView(found, body) {
   const text = typeof body === "string" ? body : JSON.stringify(body, null, 2);
-  return [h("p.sub", {}, `sha256 ${found.wire_sha256} — `, found.verified ? "rendered again from the record: the same bytes." : "rendered again from the record: NOT the same bytes."), h("pre.wire", {}, text)];
+  return [h("p.sub", {}, `sha256 ${found.wire_sha256} — `, found.verified ? "rendered again from the store: identical." : "rendered again from the store: NOT identical."), h("pre.wire", {}, text)];
 }
 
-/** Where the request parts from the one before, and the lines that came and went. */
+/** The first difference from the previous request, and the changed lines. */
 function diffView(diff, before, now) {
   return [diffWords(diff), diffLines(before, now)];
 }
 
 function diffWords(diff) {
-  if (diff.cause === "continued") return h("p.good", {}, `This request continues the one before: its first ${amount(diff.at_byte)} bytes of prompt are the same, so a cache can serve all of them. ${amount(diff.tokens_new)} tokens are new:`);
-  if (diff.cause === "shortened") return h("p", {}, `This request is the start of the one before: ${amount(diff.at_byte)} bytes are the same.`);
-  return h("p", {}, `The two part after ${amount(diff.at_byte)} bytes of prompt, because of `, h("b", {}, diff.cause.replaceAll("_", " ")), diff.item && [" at ", h("code", {}, diff.item)], `. ${amount(diff.tokens_lost)} tokens could not be read from the cache`, diff.cost_lost > 0 && ` (${money(diff.cost_lost)})`, `; ${amount(diff.tokens_new)} are new.`);
+  if (diff.cause === "continued") return h("p.good", {}, `This request continues the previous one: its first ${amount(diff.at_byte)} prompt bytes are equal, so the cache can serve all of them. ${amount(diff.tokens_new)} tokens are new:`);
+  if (diff.cause === "shortened") return h("p", {}, `This request is a prefix of the previous one: ${amount(diff.at_byte)} bytes are equal.`);
+  return h("p", {}, `The prompts differ after ${amount(diff.at_byte)} bytes. Cause: `, h("b", {}, diff.cause.replaceAll("_", " ")), diff.item && [" at ", h("code", {}, diff.item)], `. ${amount(diff.tokens_lost)} tokens could not be read from the cache`, diff.cost_lost > 0 && ` (${money(diff.cost_lost)})`, `; ${amount(diff.tokens_new)} are new.`);
 }
 
 /** Each message is a line with its role and then its own lines, so that what was moved to another message is seen too. */
@@ -171,7 +171,7 @@ function diffLines(before, now) {
   const rows = shortened(compare(lines(before), lines(now)));
   const sign = { same: " ", gone: "−", new: "+" };
   const kind = { same: "", gone: "minus", new: "plus" };
-  return h("div.changes", { role: "list", "aria-label": "Lines that changed" }, rows.map((row) => row.kind === "skip"
-    ? h("div.skip", { role: "listitem" }, row.many === 1 ? "1 line as before" : `${amount(row.many)} lines as before`)
+  return h("div.changes", { role: "list", "aria-label": "Changed lines" }, rows.map((row) => row.kind === "skip"
+    ? h("div.skip", { role: "listitem" }, row.many === 1 ? "1 unchanged line" : `${amount(row.many)} unchanged lines`)
     : h("div", { class: kind[row.kind], role: "listitem" }, h("span.sign", {}, sign[row.kind]), h("span", {}, row.text || " "))));
 }

@@ -1,13 +1,14 @@
 // The list of sessions, and searching in their titles and messages.
 
 import { get } from "./api.js";
+import { showClient } from "./clients.js";
 import { announce, h, iconButton, refill, toast } from "./dom.js";
 
 const DAY = 86_400_000;
 /** How many are read at once. */
 const PAGE = 200;
 
-/** When, as a person would say it. */
+/** A relative date. */
 export function when(ms) {
   const days = Math.floor((new Date().setHours(24, 0, 0, 0) - ms) / DAY);
   if (days <= 0) return "Today";
@@ -55,8 +56,10 @@ export class Sessions {
   async load() {
     try {
       // What programs say through the gateway is not to crowd out what a person said.
-      const [rows, some] = await Promise.all([get(`/sessions?client=${this.clients}&limit=${PAGE}`), get("/sessions?client=true&limit=1")]);
-      [this.rows, this.more, this.some] = [rows, rows.length === PAGE, some.length > 0];
+      const [rows, some, passed] = await Promise.all([get(`/sessions?client=${this.clients}&limit=${PAGE}`), get("/sessions?client=true&limit=1"), get("/clients")]);
+      [this.rows, this.more, this.some] = [rows, rows.length === PAGE, some.length + passed.length > 0];
+      // Side calls are looked at from the conversation that they belong to.
+      if (this.clients) this.rows = [...rows, ...passed.filter((row) => !row.parent).slice(0, PAGE)].sort((a, b) => b.touched_ms - a.touched_ms);
     } catch (problem) {
       toast(problem.message, "error");
     }
@@ -64,7 +67,7 @@ export class Sessions {
   }
 
   async earlier() {
-    const last = this.rows.at(-1);
+    const last = this.rows.findLast((row) => !row.level);
     try {
       const rows = await get(`/sessions?client=${this.clients}&limit=${PAGE}&before=${last.touched_ms}-${last.id}`);
       [this.rows, this.more] = [[...this.rows, ...rows], rows.length === PAGE];
@@ -77,15 +80,16 @@ export class Sessions {
   draw() {
     const groups = Map.groupBy(this.rows, (row) => when(row.touched_ms));
     const nodes = [...groups].map(([name, rows]) => [h("h2", {}, name), h("div", { role: "list", "aria-label": name }, rows.map((row) => this.row(row)))]);
-    const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Which sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
+    const kinds = this.some && h("div.kinds", { role: "group", "aria-label": "Filter sessions" }, [[false, "Yours"], [true, "Programs"]].map(([clients, name]) =>
       h("button", { type: "button", "aria-pressed": String(this.clients === clients), onclick: () => { this.clients = clients; this.load(); } }, name)));
-    const empty = h("p.empty", {}, this.clients ? "No program has asked anything yet." : "No conversations yet. They are saved in your vault.");
-    const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier ones");
+    const empty = h("p.empty", {}, this.clients ? "No gateway client has sent a request yet." : "No conversations yet. They are saved in your vault.");
+    const more = this.more && h("button.earlier", { type: "button", onclick: () => this.earlier() }, "Show earlier sessions");
     refill(this.list, kinds, this.rows.length ? nodes : empty, more);
     this.mark(this.current);
   }
 
   row(row) {
+    if (row.level) return this.passed(row);
     const title = row.title || "New session";
     const remove = () => this.remove(row.id, title);
     // One stop for the Tab key a session: Delete does what the button does.
@@ -95,6 +99,12 @@ export class Sessions {
       iconButton("trash", `Delete ${title}`, remove, { tabIndex: -1 }));
   }
 
+  /** A program's conversation that is passed on. */
+  passed(row) {
+    return h("div.session", { role: "listitem", dataset: { id: row.id } },
+      h("button.session-open", { type: "button", onclick: () => showClient(row) }, h("span.session-title", {}, row.title || row.id), h("span.session-from", {}, row.client || row.model)));
+  }
+
   async look() {
     const words = this.search.value.trim();
     if (!words) return this.draw();
@@ -102,8 +112,8 @@ export class Sessions {
       const found = await get(`/search?q=${encodeURIComponent(words)}`);
       if (this.search.value.trim() !== words) return;
       const groups = Map.groupBy(found, (hit) => hit.session);
-      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, [...groups.values()].map((hits) => this.group(hits, words))) : h("p.empty", {}, "No conversation has all these words."));
-      announce(found.length ? `Found in ${groups.size} ${groups.size === 1 ? "session" : "sessions"}` : "Nothing found");
+      refill(this.list, found.length ? h("div", { role: "list", "aria-label": "Found" }, [...groups.values()].map((hits) => this.group(hits, words))) : h("p.empty", {}, "No conversation contains all these words."));
+      announce(found.length ? `Found in ${groups.size} ${groups.size === 1 ? "session" : "sessions"}` : "No results");
     } catch (problem) {
       toast(problem.message, "error");
     }

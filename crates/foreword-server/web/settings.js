@@ -1,14 +1,14 @@
-// The settings of a session: model, mode, what is sent of older messages, when the person is asked.
+// The settings of a session: model, mode, history and approvals.
 
 import { at, get, patch } from "./api.js";
 import { fill, h, toast } from "./dom.js";
 import { amount } from "./figures.js";
 import { choice, field, sheet } from "./sheet.js";
 
-export const MODES = [["chat", "chat: plain conversation, with tools"], ["qa", "qa: search the notes first, cite them"], ["plan", "plan: choose the tools in one go"], ["agent", "agent: work until the task is done"]];
+export const MODES = [["chat", "chat: conversation with tools"], ["qa", "qa: search the notes first, cite them"], ["plan", "plan: choose all tools at once"], ["agent", "agent: work until the task is done"]];
 const ASKING = [["tool", "tool default"], ["always", "before every tool"], ["never", "never"]];
 
-/** What can be sent of older messages: everything, or a summary by one of the templates. */
+/** The choices for older messages: all of them, or a summary made from a template. */
 export async function histories() {
   const templates = (await get("/templates").catch(() => [])).filter((template) => !template.hidden && template.trusted);
   // The one that is used where none is named comes first.
@@ -31,7 +31,7 @@ export async function openSettings(session, done) {
   const mode = choice(MODES, settings.mode, { name: "mode" });
   const asking = choice(ASKING, settings.asking, { name: "asking" });
   const about = h("span.field-about", { "aria-live": "polite" });
-  const explain = () => fill(about, endless.value ? history.about(endless.value) ?? "" : "All messages are sent, as far as they fit; then a fold makes room.",
+  const explain = () => fill(about, endless.value ? history.about(endless.value) ?? "" : "All messages are sent until the budget is full; then older ones are compacted (folded).",
     endless.value && [" ", h("button.plain", { type: "button", onclick: (event) => { event.preventDefault(); showTemplate(endless.value); } }, "Read the template")]);
   const endless = choice(options, settings.template ?? "", { name: "history", onchange: explain });
   explain();
@@ -51,9 +51,9 @@ export async function openSettings(session, done) {
       toast(problem.message, "error");
     }
   };
-  const dialog = sheet("Settings of this session", { sub: `${settings.agent ? `agent ${settings.agent}` : "plain agent"} · ${settings.layout} layout · room for ${amount(settings.window)} tokens` },
+  const dialog = sheet("Settings of this session", { sub: `${settings.agent ? `agent ${settings.agent}` : "default agent"} · ${settings.layout} layout · context window of ${amount(settings.window)} tokens` },
     h("form.sheet-body.form", { onsubmit: save },
-      field("Model", model, "Switching re-sends the whole prompt once."), field("Mode", mode),
+      field("Model", model, "After a switch, the next request cannot use the cache."), field("Mode", mode),
       h("label.field", {}, h("span.field-name", {}, "Older messages"), endless, about), field("Ask before tools", asking),
       h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
 }
@@ -62,7 +62,7 @@ export async function openSettings(session, done) {
 export async function showTemplate(name) {
   try {
     const template = await get(at("templates", name));
-    sheet(`Template ${template.name}`, { sub: template.path ?? "comes with Foreword" }, h("div.sheet-body", {},
+    sheet(`Template ${template.name}`, { sub: template.path ?? "built in" }, h("div.sheet-body", {},
       template.flaws.length > 0 && h("ul.remarks.warn", {}, template.flaws.map((flaw) => h("li", {}, `line ${flaw.line}: ${flaw.what}`))),
       h("pre.wire", {}, template.text)));
   } catch (problem) {

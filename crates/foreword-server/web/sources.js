@@ -1,4 +1,4 @@
-// What was found in the notes for an answer: above the words of a small model, below those of any other.
+// The passages found for an answer: above the answer of a small model, below that of any other.
 
 import { h } from "./dom.js";
 
@@ -10,7 +10,7 @@ export function sourceList(found, small, open) {
     h("button.plain", { type: "button", onclick: () => open(source.path) }, place(source)),
     h("span.score", { title: "similarity to the question" }, source.score.toFixed(2)));
   if (!small) return h("details.found", {}, h("summary", {}, `Sources (${found.length})`), found.map(head));
-  return h("section.found", { "aria-label": "What the notes say" },
+  return h("section.found", { "aria-label": "Search results" },
     found.map((source) => h("div.passage", {}, head(source), source.text && h("blockquote", {}, source.text))),
-    h("p.small-model", {}, "Answer of the small model, often wrong; the notes above are what it read:"));
+    h("p.small-model", {}, "Answer of the small model (often wrong; it read the notes above):"));
 }

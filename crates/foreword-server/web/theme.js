@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, until a person chooses.
+// Light or dark theme: the system's, until the user chooses.
 
 const KEY = "foreword-theme";
 

@@ -1,12 +1,12 @@
-// What the folder asks for beyond being read, and the decisions about it.
+// What the folder asks for, and the user's decisions.
 
 import { get, post } from "./api.js";
 import { fill, h, toast, visible } from "./dom.js";
 import { sheet } from "./sheet.js";
 
-const STANDINGS = { allowed: "Allowed", declined: "Not allowed", new: "Waits for your decision", changed: "Changed since you decided" };
+const STANDINGS = { allowed: "Allowed", declined: "Not allowed", new: "Waiting for your decision", changed: "Changed since you decided" };
 
-/** A line above the chat while something waits for a decision. */
+/** A banner above the chat while decisions are pending. */
 export class TrustBanner {
   constructor() {
     this.node = h("div.trust-banner", { hidden: true, role: "region", "aria-label": "Restricted folder" });
@@ -24,7 +24,7 @@ export class TrustBanner {
   show(trust) {
     const open = trust.claims.filter(waits);
     this.node.hidden = open.length === 0;
-    const what = open.length === 1 ? "1 thing in this folder is not used until you allow it." : `${open.length} things in this folder are not used until you allow them.`;
+    const what = open.length === 1 ? "1 item in this folder is not used until you allow it." : `${open.length} items in this folder are not used until you allow them.`;
     fill(this.node, h("span", {}, h("strong", {}, "Restricted. "), what), h("button.plain", { type: "button", onclick: () => this.review() }, "Review"));
   }
 
@@ -43,17 +43,17 @@ export class TrustBanner {
       try {
         this.show(await post("/trust", { decisions }));
         dialog.close();
-        toast("Saved. New sessions use it at once; open ones after a short pause.");
+        toast("Saved. New sessions use the change at once, open sessions after a short pause.");
       } catch (problem) {
         toast(problem.message, "error");
       }
     };
-    const dialog = sheet("What this folder asks for", { wide: true, sub: trust.vault },
+    const dialog = sheet("Permissions of this folder", { wide: true, sub: trust.vault },
       h("form.sheet-body.form", { onsubmit: save },
-        h("p", {}, "Notes are read, searched and attached without any of this. What you allow holds for exactly what is shown here; a change asks again."),
-        trust.state_outside && h("p", {}, "Until its own state is allowed, sessions are kept in ", h("code", {}, trust.state_outside), ". That decision takes effect when the server starts again."),
-        trust.no_sandbox && trust.claims.some((claim) => claim.program) && h("p.warn", {}, `There is no sandbox for programs: ${trust.no_sandbox}. They would run with all of your rights.`),
-        rows.length === 0 && h("p", {}, "It asks for nothing."),
+        h("p", {}, "You can read, search and attach notes without allowing any of this. A decision applies to exactly what is shown here; after a change you are asked again."),
+        trust.state_outside && h("p", {}, "Until the .foreword folder is allowed, sessions are stored in ", h("code", {}, trust.state_outside), ". The decision takes effect after a restart of the server."),
+        trust.no_sandbox && trust.claims.some((claim) => claim.program) && h("p.warn", {}, `No sandbox for programs: ${trust.no_sandbox}. They would run with all of your permissions.`),
+        rows.length === 0 && h("p", {}, "This folder asks for no permissions."),
         rows.map((row) => row.node),
         h("div.actions.open", {}, h("button.primary", { type: "submit" }, "Save decisions"), h("button.plain", { type: "button", onclick: () => dialog.close() }, "Cancel"))));
   }
@@ -76,7 +76,7 @@ class Row {
       h("p.sub", {}, `${STANDINGS[claim.standing]} · ${claim.file}`),
       h("pre.wire.trust-effects", { tabindex: 0 }, claim.effects.map(visible).join("\n")),
       claim.diff && h("pre.wire.trust-effects", { tabindex: 0, "aria-label": "What changed" }, visible(claim.diff)),
-      claim.program && h("div.trust-grants", {}, h("label", {}, this.network, "may use the network"), h("label", {}, this.home, "may read and change your home folder")),
+      claim.program && h("div.trust-grants", {}, h("label", {}, this.network, "allow network access"), h("label", {}, this.home, "allow read and write access to your home folder")),
       this.choices);
   }
 

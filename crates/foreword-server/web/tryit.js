@@ -1,4 +1,4 @@
-// The API's description as a page on which each call can be made.
+// API reference in which each call can be tried.
 
 import { get, key } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -39,7 +39,7 @@ function example(schema) {
 }
 
 function operation({ path, method, about }) {
-  const fields = (about.parameters ?? []).map((parameter) => ({ parameter, input: h("input", { placeholder: parameter.required ? "needed" : "optional", "aria-label": parameter.name }) }));
+  const fields = (about.parameters ?? []).map((parameter) => ({ parameter, input: h("input", { placeholder: parameter.required ? "required" : "optional", "aria-label": parameter.name }) }));
   const schema = schemaOf(about);
   const body = schema && h("textarea", { value: example(schema), rows: 4, "aria-label": "body" });
   const out = h("pre.out", { hidden: true });

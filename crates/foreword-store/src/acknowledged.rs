@@ -1,8 +1,8 @@
-//! What was acknowledged, told apart from what is stored: a database that is cut off, damaged or replaced by an older copy can be in order
-//! and still lack what its user was told is in it.
+//! Detects lost writes: a database that was truncated, damaged or replaced by an older copy may be valid and still lack
+//! acknowledged writes.
 //!
-//! The database counts its commits. After each one the count is written to a small file beside it, before anyone hears that the write is
-//! done. Whoever opens a database that counts fewer than the file has found a loss, and puts it on record.
+//! The database counts its commits. After each commit the count is written to a small file beside it, before the write is
+//! acknowledged. If a database has fewer commits than the file when it is opened, the loss is recorded.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
@@ -12,24 +12,24 @@ use foreword_core::hash::Hash;
 
 use crate::files::{self, beside};
 
-/// The count and its sum.
+/// The size of the count and its checksum.
 const LEN: usize = 16;
 
-/// No more losses are kept on record.
+/// The largest number of recorded losses.
 const MAX_LOSSES: usize = 1000;
 
 /// The file beside a database.
 #[derive(Debug)]
 pub(crate) struct Acknowledged(File);
 
-/// What it says.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
-    /// Nothing was acknowledged yet, or another version did it.
+    /// No commits, or written by another version.
     Nothing,
-    /// So many commits.
+    /// The number of commits.
     Commits(u64),
-    /// Nobody knows.
+    /// The file is damaged.
     Damaged,
 }
 
@@ -38,7 +38,7 @@ impl Acknowledged {
         files::open_or_create(&beside(database, "-acknowledged")).map(Self)
     }
 
-    /// Remembers a commit that was made.
+    /// Writes the number of commits.
     pub(crate) fn note(&mut self, commits: u64) {
         // Another program may have made a later one. What cannot be remembered is stored all the same.
         let known = matches!(self.read(), Ok(Said::Commits(known)) if known >= commits);
@@ -76,7 +76,7 @@ fn line(commits: u64) -> [u8; LEN] {
     line
 }
 
-/// Compares what was acknowledged with what a database counts, and puts a loss on record, once.
+/// Compares the file with the database's own count and records a loss once.
 pub(crate) fn compare<E>(database: &Path, commits: impl FnOnce() -> Result<u64, E>) -> Result<(), E> {
     let Ok(mut file) = files::open(&beside(database, "-acknowledged")).map(Acknowledged) else { return Ok(()) };
     // The file first: what is committed meanwhile is acknowledged later.
@@ -86,12 +86,12 @@ pub(crate) fn compare<E>(database: &Path, commits: impl FnOnce() -> Result<u64, 
         Said::Commits(commits) if commits > stored => {
             let lost = commits - stored;
             format!(
-                "{lost} acknowledged writes are missing: the database ends at write {stored}, and {commits} were acknowledged. It was damaged or \
-                 replaced by an older copy, or the machine ended before they reached the disk"
+                "{lost} acknowledged writes are missing: {commits} were acknowledged, but the database ends at write {stored}. It was damaged or \
+                 replaced by an older copy, or the machine crashed before they reached the disk"
             )
         }
         Said::Damaged => {
-            "the file that remembers what was acknowledged is damaged, so a loss before now cannot be seen".to_owned()
+            "the file with the number of acknowledged writes is damaged, so earlier losses cannot be detected".to_owned()
         }
         _ => return Ok(()),
     };
@@ -105,7 +105,7 @@ fn losses(database: &Path) -> PathBuf {
     beside(database, "-losses.txt")
 }
 
-/// Puts a loss on record, for `check` to tell.
+/// Records a loss for `check`.
 pub(crate) fn record(database: &Path, what: &str) -> io::Result<()> {
     if read_losses(database).len() >= MAX_LOSSES {
         return Ok(());
@@ -116,7 +116,7 @@ pub(crate) fn record(database: &Path, what: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The losses on record and the file they stand in.
+/// The recorded losses and their file.
 pub(crate) fn found(database: &Path) -> (PathBuf, Vec<String>) {
     (losses(database), read_losses(database))
 }

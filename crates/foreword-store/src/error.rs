@@ -1,95 +1,95 @@
-//! What can go wrong with a store, and what to do about it.
+//! Errors of the store.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Why the store could not do what it was asked.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be opened or made.
+    /// The store cannot be opened or created.
     #[error("the store {path} cannot be opened: {why}")]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// A later Foreword has been here.
+    /// The store was written by a newer version of Foreword.
     #[error(
-        "the store {path} was written by a newer Foreword (format {found}, this one knows {known}). It was left as it is; use a newer Foreword, or another store"
+        "the store {path} was written by a newer version of Foreword (format {found}, this version supports {known}). Nothing was changed; use a newer version or another store"
     )]
     Newer {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: u32,
-        /// The newest one known here.
+        /// The newest format that this version supports.
         known: u32,
     },
-    /// Another program's database.
-    #[error("{0} is a database, but not one of Foreword's; it was left as it is")]
+    /// The file is another program's database.
+    #[error("{0} is not a Foreword database; nothing was changed")]
     NotOurs(PathBuf),
-    /// No room.
-    #[error("cannot {doing}: the disk is full. Nothing that was stored before is lost; make room and try again")]
+    /// The disk is full.
+    #[error("cannot {doing}: the disk is full. Stored data is safe; free some space and try again")]
     Full {
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
     },
-    /// No right to write.
+    /// The store is read-only.
     #[error(
-        "cannot {doing}: the store may not be written to here (read-only file, folder or disk, or `foreword verify` names another reason)"
+        "cannot {doing}: the store is read-only (the file, its folder or the disk; `foreword verify` may show another reason)"
     )]
     ReadOnly {
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
     },
-    /// The disk, or the system before it.
-    #[error("cannot {doing}: the system reports an error of the disk ({why})")]
+    /// An input/output error.
+    #[error("cannot {doing}: disk error ({why})")]
     Disk {
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// One of its files was removed or replaced while it was in use.
+    /// A file of the store was removed or replaced while in use.
     #[error(
-        "{path} was removed or replaced while the store was in use. Nothing more is stored; put it back, or start the program again to use what is there now"
+        "{path} was removed or replaced while the store was in use. Nothing is written any more; restore the file, or restart the program to use the current files"
     )]
     Gone {
         /// The file.
         path: PathBuf,
     },
-    /// It holds what Foreword never puts there: it would run with every write.
+    /// The database has triggers, views or tables that Foreword did not create.
     #[error(
-        "the store {path} holds what Foreword did not put there: {what}. It was left as it is and is not written to; `foreword export` takes its sessions out"
+        "the store {path} contains objects that Foreword did not create: {what}. It is not written to; save its sessions with `foreword export`"
     )]
     Planted {
         /// The file.
         path: PathBuf,
-        /// Triggers, views, tables.
+        /// The triggers, views or tables.
         what: String,
     },
-    /// Another process holds it for too long.
+    /// Another process has locked the store for too long.
     #[error("cannot {doing}: another program has been writing to the store for more than {seconds} s; try again")]
     Busy {
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
         /// How long it waited.
         seconds: u64,
     },
-    /// Anything else that SQLite says.
+    /// Another error of SQLite.
     #[error("cannot {doing}: {why}")]
     Sql {
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
-        /// What SQLite said.
+        /// SQLite's message.
         why: String,
     },
-    /// Nobody knows it.
-    #[error("there is no session {0:?}; `foreword sessions` lists them")]
+    /// There is no such session.
+    #[error("there is no session {0:?}; list them with `foreword sessions`")]
     NoSession(String),
-    /// A request that never was.
+    /// There is no such request.
     #[error("session {session} has no request {request}")]
     NoRequest {
         /// The session.
@@ -97,8 +97,8 @@ pub enum StoreError {
         /// The request.
         request: u64,
     },
-    /// A turn that never was.
-    #[error("session {session} has no request for turn {}{}; `foreword sessions show {session}` lists its turns", .turn.map_or("(any)".to_owned(), |turn| turn.to_string()), .step.map_or(String::new(), |step| format!(", step {step}")))]
+    /// There is no such turn.
+    #[error("session {session} has no request for turn {}{}; list its turns with `foreword sessions show {session}`", .turn.map_or("(any)".to_owned(), |turn| turn.to_string()), .step.map_or(String::new(), |step| format!(", step {step}")))]
     NoTurn {
         /// The session.
         session: String,
@@ -107,52 +107,52 @@ pub enum StoreError {
         /// The step, from 1.
         step: Option<u64>,
     },
-    /// It is there already.
-    #[error("there is a session {0:?} already")]
+    /// A session with this ID exists.
+    #[error("session {0:?} already exists")]
     Exists(String),
-    /// Someone else is writing to it.
-    #[error("session {0} is open in another program; close it there, or fork it")]
+    /// Another process writes to the session.
+    #[error("session {0} is in use by another program; close it there, or fork it")]
     Leased(String),
-    /// The lock of a session cannot be taken.
+    /// The session cannot be locked.
     #[error("cannot lock session {session}: {why}")]
     Lock {
         /// The session.
         session: String,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// Another program keeps the old pages alive.
+    /// The session was deleted, but its data is still in the file, because another program reads the store.
     #[error(
-        "session {0} is deleted, but another program is reading the store, so that its text is still on the disk; it goes when that program ends and something is deleted or written again"
+        "session {0} is deleted, but its text is still on disk because another program is reading the store; it is erased by the next write after that program ends"
     )]
     StillThere(String),
-    /// Several sessions begin like that.
-    #[error("{0:?} is the start of several sessions: {1}")]
+    /// The prefix fits several sessions.
+    #[error("{0:?} is ambiguous; it fits the sessions {1}")]
     Ambiguous(String, String),
-    /// It cannot be done to this session.
+    /// The operation is not possible for this session.
     #[error("{0}")]
     Refused(String),
-    /// Something points to nothing, or is not what it should be.
-    #[error("the store is damaged: {0}; `foreword verify` says what is broken, and a backup helps")]
+    /// The stored data is damaged.
+    #[error("the store is damaged: {0}; run `foreword verify` for details, and restore a backup")]
     Damaged(String),
-    /// A dump that cannot be taken in.
+    /// A session file cannot be imported.
     #[error(transparent)]
     Dump(#[from] crate::DumpError),
-    /// The file of a backup.
+    /// The backup cannot be written.
     #[error("the backup {path} cannot be written: {why}")]
     Backup {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// The system gives no random numbers.
-    #[error("cannot name a session: the system gives no random numbers ({0})")]
+    /// The system has no random numbers.
+    #[error("cannot create a session ID: no random numbers from the system ({0})")]
     NoRandomness(String),
 }
 
 impl StoreError {
-    /// Whether the same may succeed another time.
+    /// Whether a retry may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(
             self,
@@ -169,7 +169,7 @@ impl StoreError {
 /// How long a write waits for another process.
 pub(crate) const PATIENCE_S: u64 = 10;
 
-/// Turns what SQLite says into what happened.
+/// Converts an error of SQLite; `doing` says which operation failed.
 pub(crate) fn doing(doing: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { doing },

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::error::cannot_open;
 use crate::{Result, StoreError};
 
-/// What stands beside a database.
+/// The suffixes of files beside a database.
 const BESIDE: [&str; 5] = ["-wal", "-shm", "-journal", "-acknowledged", "-losses.txt"];
 
-/// A file beside a database: its name with something behind it.
+/// A file beside a database.
 pub(crate) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
@@ -29,8 +29,8 @@ pub(crate) fn prepare(database: &Path) -> Result<()> {
     inspect(database)
 }
 
-/// Makes an empty database. It gets its name when nobody has it open: a process that closes a file lets go of all its locks on it, also
-/// of those of SQLite.
+/// Creates an empty database. It is linked into place before it is opened, because a process that closes a file loses all its
+/// locks on it, including SQLite's.
 fn create_database(database: &Path) -> io::Result<()> {
     let id = crate::new_session_id().map_err(io::Error::other)?;
     let new = beside(database, &format!(".{id}.new"));
@@ -169,7 +169,7 @@ fn tighten(_path: &Path, _found: &fs::Metadata) {}
 
 fn refused(path: &Path) -> io::Error {
     io::Error::other(format!(
-        "{} is a symbolic link or not an ordinary file or folder; it is not used. Put the file or folder itself there",
+        "{} is a symbolic link or not a regular file or folder, so it is not used; replace it with the file or folder itself",
         path.display()
     ))
 }

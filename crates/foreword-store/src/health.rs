@@ -1,4 +1,4 @@
-//! Whether a store takes what it is given, as its users are told.
+//! Whether a store accepts writes.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -6,38 +6,38 @@ use std::time::{Duration, Instant};
 use crate::StoreError;
 use crate::shared::lock;
 
-/// How long a store that failed is left alone before it is tried again without anything to write.
+/// The delay before a store is tried again after a failure.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Whether a store takes what it is given.
+/// Whether a store accepts writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
     /// It does.
     Well,
-    /// It does not. What is written now is kept in memory at most.
+    /// It does not. New data is only in memory.
     Failing {
-        /// Whether there is no room.
+        /// Whether the disk is full.
         full: bool,
-        /// What is wrong, without any path.
+        /// The cause, without paths.
         why: String,
     },
 }
 
 impl Health {
-    /// What an error says about it; `None` where it says nothing.
+    /// The health that an error implies, if any.
     pub fn of(error: &StoreError) -> Option<Self> {
         let why = match error {
             StoreError::Full { .. } => "the disk is full",
-            StoreError::ReadOnly { .. } => "the store may not be written to (read-only file, folder or disk)",
-            StoreError::Gone { .. } => "a file of the store was removed or replaced while it was in use",
-            StoreError::Busy { .. } => "the database has taken nothing for a long time",
+            StoreError::ReadOnly { .. } => "the store is read-only (file, folder or disk)",
+            StoreError::Gone { .. } => "a file of the store was removed or replaced while in use",
+            StoreError::Busy { .. } => "the database has not accepted writes for a long time",
             StoreError::Disk { why, .. } => why,
             _ => return None,
         };
         Some(Self::Failing { full: matches!(error, StoreError::Full { .. }), why: why.to_owned() })
     }
 
-    /// What is wrong; empty where nothing is.
+    /// The cause; empty if the store is well.
     pub fn why(&self) -> &str {
         match self {
             Self::Well => "",
@@ -45,20 +45,20 @@ impl Health {
         }
     }
 
-    /// Whether it does.
+    /// Whether the store accepts writes.
     pub fn is_well(&self) -> bool {
         *self == Self::Well
     }
 }
 
-/// The two ways into a store.
+/// The two ways to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
     Database,
     Journal,
 }
 
-/// What came of the last write, each way.
+/// The results of the last writes.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes(Mutex<State>);
 
@@ -69,7 +69,7 @@ struct State {
 }
 
 impl Outcomes {
-    /// Remembers what came of a write.
+    /// Records the result of a write.
     pub(crate) fn note<T>(&self, way: Way, outcome: &Result<T, StoreError>) {
         let failing = match outcome {
             Ok(_) => None,
@@ -78,10 +78,17 @@ impl Outcomes {
                 failing => failing,
             },
         };
-        lock(&self.0).failing[way as usize] = failing;
+        let mut state = lock(&self.0);
+        let slot = &mut state.failing[way as usize];
+        match (&*slot, &failing) {
+            (None, Some(health)) => tracing::error!(?way, why = health.why(), "the store cannot be written"),
+            (Some(_), None) => tracing::info!(?way, "the store can be written again"),
+            _ => {}
+        }
+        *slot = failing;
     }
 
-    /// How it stands.
+    /// The current health.
     pub(crate) fn health(&self) -> Health {
         lock(&self.0).failing.iter().flatten().next().cloned().unwrap_or(Health::Well)
     }

@@ -1,13 +1,12 @@
-//! What is on its way into the database: files beside it that take a write at once, so that the database can take many of them together a
-//! little later.
+//! The journal: files beside the database that accept writes at once, so that the database can write many of them together a little
+//! later.
 //!
-//! What was written to a file is there when the process ends, however it ends. There are two files, written by turns: while what stands in
-//! one is taken into the database, what comes goes to the other. The database keeps how far it has taken them in, in the same transaction,
-//! so that whoever finds files that nobody holds takes the rest in once.
+//! Entries survive a process crash. There are two files, used in turn: while the entries of one are written to the database, new
+//! ones go to the other. The database stores how far they were written, in the same transaction, so that after a crash another
+//! process writes the rest exactly once.
 //!
-//! The bytes of a write come first, with an empty head behind them, and its head last: a write that a process did not finish has an empty
-//! head, and whatever else does not fit its sum is damaged. Damaged files are set aside, never removed, and what could not be taken in is
-//! put on record.
+//! An entry's data is written first, followed by an empty header, and its own header last: an unfinished entry has an empty header,
+//! and any other mismatch with its checksum is damage. Damaged files are set aside, never deleted, and losses are recorded.
 
 use std::fs::{self, File};
 use std::io;
@@ -46,7 +45,7 @@ impl Frame {
     }
 
     fn of(mut said: Vec<u8>) -> Result<Self> {
-        let too_long = |_| StoreError::Refused("it is too long to be kept".to_owned());
+        let too_long = |_| StoreError::Refused("the record is too long".to_owned());
         let length = u32::try_from(said.len()).map_err(too_long)?;
         let mut head = EMPTY;
         head[..4].copy_from_slice(&length.to_le_bytes());
@@ -236,14 +235,14 @@ fn recover_one(store: &mut Sqlite, folder: &Path, name: &str) -> Result<()> {
         losses.push(format!("{missing} acknowledged writes could not be read"));
     }
     if damaged && missing == 0 {
-        losses.push("a part of it could not be read; if it was a write, it is lost".to_owned());
+        losses.push("a part could not be read; if it was a write, it is lost".to_owned());
     }
     if !unknown.is_empty() {
-        losses.push(format!("{} acknowledged writes were made by another version and could not be understood", unknown.len()));
+        losses.push(format!("{} acknowledged writes of another version could not be read", unknown.len()));
     }
     for (at, why) in &refused_ones {
         let whose = jobs[*at].session().map(|session| format!(" of session {session}")).unwrap_or_default();
-        losses.push(format!("write {}{whose} could not be taken in: {why}", numbers[*at]));
+        losses.push(format!("write {}{whose} could not be replayed: {why}", numbers[*at]));
     }
     if losses.is_empty() {
         remove(folder, name);
@@ -282,7 +281,7 @@ pub(crate) fn faults(database: &Path) -> Vec<Fault> {
     let (file, losses) = acknowledged::found(database);
     let record = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let fault = |place: String, what: String| Fault { session: None, place, what };
-    let mut faults: Vec<Fault> = losses.into_iter().map(|loss| fault(format!("losses on record in {record}"), loss)).collect();
+    let mut faults: Vec<Fault> = losses.into_iter().map(|loss| fault(format!("recorded losses in {record}"), loss)).collect();
     let files = fs::read_dir(folder(database)).into_iter().flatten();
     let aside = files.filter_map(|file| {
         let name = file.ok()?.file_name().into_string().ok()?;
@@ -291,7 +290,7 @@ pub(crate) fn faults(database: &Path) -> Vec<Fault> {
     let mut aside: Vec<String> = aside.take(MAX_NAMED).collect();
     aside.sort();
     faults.extend(aside.into_iter().map(|name| {
-        let what = "it was set aside, because not all of it could be taken in; what could be is in the database".to_owned();
+        let what = "set aside because some writes could not be replayed; the others are in the database".to_owned();
         fault(format!("journals/{name}"), what)
     }));
     faults
@@ -535,7 +534,7 @@ mod tests {
             let whole = store.sessions().unwrap().into_iter().filter(|row| row.counts.inputs == 2).count();
             assert_eq!(whole, 59, "byte {at}");
             let told = store.check().unwrap();
-            assert!(told.iter().any(|fault| fault.place.starts_with("losses on record")), "byte {at}: {told:?}");
+            assert!(told.iter().any(|fault| fault.place.starts_with("recorded losses")), "byte {at}: {told:?}");
             assert!(told.iter().any(|fault| fault.place.ends_with(DAMAGED)), "byte {at}: {told:?}");
             let aside = fs::read_dir(super::folder(&database)).unwrap().map(|file| file.unwrap().path());
             let kept = aside.filter(|path| path.extension().is_some_and(|end| end == DAMAGED));

@@ -1,7 +1,7 @@
-//! One writer per session: a lock on a file, which the system takes back when its holder ends, however it ends.
+//! One writer per session: a lock on a file, which the system releases when the process ends.
 //!
-//! A program with many sessions holds one file, its [`Holder`], and gives it another name for each of them: a name is made faster than a
-//! file. Whoever finds a name whose file nobody holds makes a file of its own under it.
+//! A program with many sessions locks one file, its [`Holder`], and creates a hard link to it for each session, which is faster
+//! than creating files. If no process holds a link's file, a new file replaces it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -14,35 +14,35 @@ use std::time::Duration;
 use crate::shared::lock;
 use crate::{Result, StoreError, files};
 
-/// How often a name may change hands while it is looked at.
+/// How often to retry if the file changes meanwhile.
 const TRIES: usize = 16;
 
-/// The right to write to a session. It is given back when this value goes, or the process does.
+/// The lease to write to a session. Dropping it releases the session.
 #[derive(Debug, Default)]
 pub struct Lease {
-    /// None where nobody else can write.
+    /// `None` if no other process can write.
     held: Option<(PathBuf, Held)>,
 }
 
 #[derive(Debug)]
 enum Held {
-    /// A file of its own.
+    /// A separate file.
     Own { _file: File },
-    /// Another name of a file.
+    /// A hard link to the holder's file.
     Named { holder: Arc<Holder>, session: String },
 }
 
-/// A file that is held for as long as a program has the store open.
+/// A file that a program locks as long as it has the store open.
 #[derive(Debug)]
 pub(crate) struct Holder {
     path: PathBuf,
     file: File,
-    /// The sessions that are held by it.
+    /// The sessions of this holder.
     held: Mutex<BTreeSet<String>>,
 }
 
 impl Holder {
-    /// Makes one beside a database; none where files have one name each.
+    /// Creates a holder for a database; `None` if the system has no hard links.
     pub(crate) fn new(database: &Path) -> Option<Arc<Self>> {
         if !cfg!(unix) {
             return None;
@@ -56,7 +56,7 @@ impl Holder {
         Some(Arc::new(Self { path, file, held: Mutex::default() }))
     }
 
-    /// Takes the lease of a session, where nobody has it.
+    /// Takes the lease of a session if it is free.
     fn take(&self, path: &Path, session: &str) -> bool {
         let mut held = lock(&self.held);
         // A name may be left that could not be taken away, because the folder was somewhere else for a while.
@@ -75,7 +75,7 @@ impl Drop for Holder {
     }
 }
 
-/// Takes files away that were held by programs that ended.
+/// Deletes files of processes that have ended.
 fn sweep(folder: &Path) {
     let Ok(files) = fs::read_dir(folder) else { return };
     for path in files.filter_map(|file| Some(file.ok()?.path())) {
@@ -93,12 +93,12 @@ fn age_s(file: &File) -> Option<u64> {
 }
 
 impl Lease {
-    /// The file that is locked.
+    /// The path of a session's lock file.
     pub(crate) fn path(database: &Path, session: &str) -> PathBuf {
         folder(database).join(format!("{session}.lock"))
     }
 
-    /// Takes it, beside a database.
+    /// Takes the lease of a session.
     pub(crate) fn take(database: &Path, session: &str, holder: Option<&Arc<Holder>>) -> Result<Self> {
         let failed = |error: io::Error| StoreError::Lock { session: session.to_owned(), why: error.to_string() };
         let path = Self::path(database, session);
@@ -152,7 +152,7 @@ impl Drop for Lease {
     }
 }
 
-/// How many names a file has, where that path is one of them; else 0.
+/// The number of hard links of a file, or 0 if the path is not one of them.
 #[cfg(unix)]
 fn names(file: &File, path: &Path) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt as _;

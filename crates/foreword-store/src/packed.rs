@@ -1,41 +1,41 @@
-//! JSON documents whose long strings are kept elsewhere, once, by their hash.
+//! JSON documents whose long strings are stored separately, once per hash.
 //!
-//! `{"content": "a very long note …"}` becomes `{"content": {"$text": "<hash>"}}`. Keys that begin with `$` get one more `$`, so that
-//! every document reads back as it was, whatever stands in it.
+//! `{"content": "a very long note …"}` becomes `{"content": {"$text": "<hash>"}}`. Keys that begin with `$` get a second `$`, so
+//! that every document reads back unchanged.
 
 use foreword_core::hash::Hash;
 use foreword_core::json::{self, Strings};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A shorter string stays where it is: a pointer would hardly be smaller.
+/// Shorter strings stay in place, because a reference would hardly be smaller.
 const LONG: usize = 160;
 
 const POINTER: &str = "$text";
 
-/// A document on its way into a store: written once, by whoever has it, and from then on only copied.
+/// A serialized document for a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Canonical JSON.
     pub(crate) json: String,
-    /// What it points to.
+    /// The texts that it refers to.
     pub(crate) texts: Vec<(Hash, String)>,
 }
 
 impl Document {
-    /// Takes the long strings out of a value.
+    /// Serializes a value and takes out its long strings.
     pub fn of(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Self> {
         let mut texts = Texts(Vec::new());
         let json = json::canonical_with(value, &mut texts)?;
         Ok(Self { json, texts: texts.0 })
     }
 
-    /// The hash under which a store keeps it.
+    /// The hash of the document.
     pub fn hash(&self) -> Hash {
         Hash::of(&self.json)
     }
 
-    /// The name and the content of a value that is one of several kinds; the content is null where there is none.
+    /// The tag and the content of an enum value; the content may be null.
     #[must_use]
     pub fn tagged(self) -> (String, Self) {
         let Self { json, texts } = self;
@@ -46,11 +46,11 @@ impl Document {
         }
     }
 
-    /// The value again.
+    /// Restores the value.
     pub fn value(&self) -> serde_json::Result<Value> {
         let text = |hash: Hash| {
             let text = self.texts.iter().find(|(known, _)| *known == hash).map(|(_, text)| text.clone());
-            text.ok_or_else(|| serde::de::Error::custom(format!("it points to the text {hash}, which is not there")))
+            text.ok_or_else(|| serde::de::Error::custom(format!("it refers to the text {hash}, which is missing")))
         };
         unpack(serde_json::from_str(&self.json)?, &mut |hash| text(hash))
     }
@@ -80,7 +80,7 @@ impl Strings for Texts {
     }
 }
 
-/// Puts the texts back. `lookup` gives a text by its hash.
+/// Replaces references with texts. `lookup` returns a text by its hash.
 pub(crate) fn unpack<E>(value: Value, lookup: &mut dyn FnMut(Hash) -> Result<String, E>) -> Result<Value, E> {
     Ok(match value {
         Value::Array(values) => Value::Array(values.into_iter().map(|value| unpack(value, lookup)).collect::<Result<_, E>>()?),
@@ -96,7 +96,7 @@ pub(crate) fn unpack<E>(value: Value, lookup: &mut dyn FnMut(Hash) -> Result<Str
     })
 }
 
-/// All hashes a document points to.
+/// All hashes that a document refers to.
 pub(crate) fn pointers(value: &Value, found: &mut dyn FnMut(Hash)) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| pointers(value, found)),

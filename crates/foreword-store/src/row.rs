@@ -1,4 +1,4 @@
-//! The plain values a store takes and gives.
+//! The plain values of a store.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::packed::Document;
 
-/// How far the records of a session go.
+/// The number of stored inputs and requests of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Inputs in the log.
@@ -18,273 +18,282 @@ pub struct Counts {
     pub requests: u64,
 }
 
-/// A session that begins.
+/// A new session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewSession {
-    /// Its name; never used before.
+    /// Its unique ID.
     pub id: String,
-    /// What it is about.
+    /// Its title.
     pub title: Option<String>,
-    /// Milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// The agent it begins with.
+    /// Its agent.
     pub agent: Document,
-    /// The settings and the model it begins with.
+    /// Its settings and model.
     pub setup: Document,
 }
 
-/// A session as it stands.
+/// A stored session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionRow {
-    /// Its name.
+    /// Its ID.
     pub id: String,
-    /// What it is about.
+    /// Its title.
     pub title: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub created_ms: i64,
-    /// When something was last written.
+    /// When it was last written.
     pub touched_ms: i64,
-    /// The agent it began with.
+    /// The hash of its first agent.
     pub agent: Hash,
-    /// The settings and the model it began with.
+    /// Its first settings and model.
     #[serde(skip)]
     pub setup: Value,
-    /// The session it was forked from.
+    /// The session that it was forked from.
     pub forked_from: Option<String>,
-    /// What is remembered of its file in the vault.
+    /// Data about its file in the vault.
     pub transcript: Option<Value>,
-    /// How far its records go.
+    /// Its counts.
     pub counts: Counts,
-    /// How many of them it took over from the line of history it branched off from.
+    /// How many of them it shares with the branch that it was forked from.
     #[serde(skip)]
     pub taken: Counts,
 }
 
-/// An input on its way into the log, or in a dump.
+/// A log entry to write or export.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry<B = Document> {
-    /// What it is: `turn`, `assistant`, `tool_result`, `fold` …
+    /// Its kind: `turn`, `assistant`, `tool_result`, `fold` …
     pub kind: String,
-    /// The run it belongs to.
+    /// The number of its turn.
     pub run: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Whether a reply ended before it was whole.
+    /// Whether a reply is incomplete.
     #[serde(default)]
     pub cut_off: bool,
-    /// What was told.
+    /// Its content.
     pub body: B,
 }
 
-/// An input of the log.
+/// A stored log entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
-    /// Its place in the session, from 0.
+    /// Its number in the session, from 0.
     pub number: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: String,
-    /// The run it belongs to.
+    /// The number of its turn.
     pub run: u64,
-    /// When.
+    /// Its time.
     pub at_ms: i64,
-    /// Whether a reply ended before it was whole.
+    /// Whether a reply is incomplete.
     pub cut_off: bool,
-    /// What was told.
+    /// Its content.
     pub body: Value,
 }
 
-/// A request on its way into the store.
+/// A request to store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewRequest {
-    /// The envelope, except what the store lays down by itself.
+    /// The record, except for fields that the store sets.
     pub request: Request<Document>,
-    /// How many messages it has.
+    /// The number of messages.
     pub messages: u64,
-    /// Those that do not stand at the same place in the request before it: the place and the message.
+    /// Messages that differ from those of the previous request: position and message.
     pub changed: Vec<(u64, Document)>,
-    /// How many items it has.
+    /// The number of items.
     pub items: u64,
-    /// Those that do not stand at the same place in the request before it: the place, the name and the item as JSON.
+    /// Items that differ from those of the previous request: position, name and item as JSON.
     pub context: Vec<(u64, String, String)>,
 }
 
-/// The envelope of a request.
+/// The record of a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request<R = Value> {
-    /// Its place in the session, from 0. Given by the store.
+    /// Its number in the session, from 0. Set by the store.
     pub number: u64,
-    /// How many inputs the session had been told. Given by the store.
+    /// The number of inputs at that time. Set by the store.
     pub input: u64,
-    /// The run it belongs to.
+    /// The number of its turn.
     pub run: u64,
-    /// The epoch.
+    /// The number of its epoch.
     pub epoch: u64,
-    /// What began the epoch, on its first request.
+    /// Why the epoch began, on its first request.
     pub began: Option<String>,
-    /// When.
+    /// Its time.
     pub at_ms: i64,
-    /// Hash over the layers' hashes.
+    /// The hash over the layers' hashes.
     pub combined: Hash,
-    /// Hash of the bytes that were sent.
+    /// The hash of the bytes that were sent.
     pub wire: Hash,
-    /// Its size.
+    /// Its size in tokens.
     pub tokens: u64,
-    /// How many messages it has. Given by the store.
+    /// The number of messages. Set by the store.
     #[serde(default)]
     pub messages: Option<u64>,
-    /// Everything else that is needed to explain it and to send it again.
+    /// All other data needed to explain the request and to send it again.
     pub record: R,
 }
 
-/// What a request used and cost.
+/// The usage and cost of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// The model.
     pub model: String,
     /// Tokens read from the provider's cache.
     pub read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     pub write: u64,
-    /// Tokens of the prompt that were neither.
+    /// Other tokens of the prompt.
     pub uncached: u64,
     /// Tokens of the reply.
     pub output: u64,
-    /// What it cost, in USD.
+    /// The cost in USD.
     pub cost: f64,
     /// What the prompt would have cost without a cache.
     pub cost_uncached: f64,
-    /// What broke the cache, where something did.
+    /// The cache break, if there was one.
     #[serde(default, with = "json::maybe")]
     pub broke: Option<Value>,
-    /// Milliseconds until the first part of the reply.
+    /// Milliseconds to the first part of the reply.
     pub first_token_ms: Option<u64>,
-    /// Milliseconds until its end.
+    /// Milliseconds to the end of the reply.
     pub total_ms: Option<u64>,
 }
 
-/// A managed view of a history: what a summary was made from and what came of it, also where nothing did.
+/// A view of a managed history: a summary and its sources, or why there is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Summary {
-    /// The input it was made before. Given by the store.
+    /// The number of the input that follows it. Set by the store.
     #[serde(default)]
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The name of the template.
+    /// The template's name.
     pub template: String,
-    /// Where that came from.
+    /// Where the template comes from.
     pub source: String,
-    /// The hash of its text.
+    /// The hash of the template's text.
     pub hash: Hash,
-    /// Who wrote.
+    /// The model that wrote it.
     pub model: String,
-    /// Everything else.
+    /// All other data.
     #[serde(with = "json::value")]
     pub record: Value,
 }
 
-/// Something to write.
+/// An entry to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Write {
-    /// The session was told something. A reply that was coming in is whole with it.
+    /// An input. It also completes an unfinished reply.
     Input(Entry),
-    /// A part of a reply came in. It need not survive the end of the machine, only that of the process.
+    /// A part of a reply. It survives a process crash, but not a power failure.
     Part(String),
-    /// A request is about to be sent.
+    /// A request that is about to be sent.
     Request(Box<NewRequest>),
-    /// What a request used.
+    /// The usage of a request.
     Usage(u64, Usage),
-    /// A tool output that is kept out of the prompt.
+    /// A tool output that is not in the prompt in full.
     Output(String),
-    /// What the session is about.
+    /// The session's title.
     Title(String),
-    /// What is remembered of its file in the vault.
+    /// Data about its file in the vault.
     Transcript(#[serde(with = "json::value")] Value),
-    /// A managed view of the history, for the input that comes next.
+    /// A view of a managed history, for the next input.
     Summary(Box<Summary>),
-    /// A shortcut for going on.
+    /// A checkpoint.
     Checkpoint(Checkpoint),
 }
 
-/// A request that is about to be passed on.
+/// A request to forward.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewForwarded {
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The API it is in.
+    /// The client's API.
     pub front: String,
-    /// The model it names.
+    /// The model that it names.
     pub model: String,
-    /// The session it names; it is forgotten with it.
+    /// The session that it names and is deleted with.
     pub session: Option<String>,
     /// Its bytes.
     pub body: String,
+    /// What else is known of it, as JSON: the store only keeps it.
+    #[serde(skip)] // journals of older versions have none; see `Job::SentAbout`
+    pub about: Option<String>,
 }
 
-/// What came of it.
+/// The outcome of a forwarded request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answered {
-    /// The status of the answer; none where there was no answer.
+    /// The status of the answer; `None` if there was none.
     pub status: Option<u16>,
-    /// What it used, as far as the provider said so.
+    /// The usage, as far as the provider reported it.
     pub usage: Usage,
+    /// What else is known of the answer, as JSON: the store only keeps it.
+    #[serde(skip)]
+    pub about: Option<String>,
 }
 
-/// A request that was passed on.
+/// A forwarded request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
     /// Its number.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The API it is in.
+    /// The client's API.
     pub front: String,
-    /// The session it names.
+    /// The session that it names.
     pub session: Option<String>,
-    /// The status of its answer; none where there was none, or none yet.
+    /// The status of the answer; `None` if there is none.
     pub status: Option<u16>,
-    /// What it used; the model it names.
+    /// The usage and the model.
     pub usage: Usage,
+    /// What else is known of it, as JSON.
+    pub about: Option<String>,
+    /// What else is known of its answer, as JSON.
+    pub came: Option<String>,
 }
 
-/// What a session did itself, in the line of history it is on and in those that it has left. What it took over from another session is not in
-/// it.
+/// What a session did itself, on its current branch and on abandoned ones, without entries shared with other sessions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Own {
-    /// Its requests that have an entry in the ledger, oldest first.
+    /// Its requests with a ledger entry, oldest first.
     pub requests: Vec<Paid>,
-    /// The entries of its log that are of the kind that was asked for, with pointers in place of long texts.
+    /// Its log entries of the requested kind, with references instead of long texts.
     pub entries: Vec<Logged>,
-    /// The managed views of its history, likewise.
+    /// Its summaries, likewise.
     pub summaries: Vec<Summary>,
 }
 
-/// A request and what it used.
+/// A request with its usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paid {
-    /// Its place in the session, from 0.
+    /// Its number in the session, from 0.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What began the epoch, on its first request.
+    /// Why the epoch began, on its first request.
     pub began: Option<String>,
-    /// What it used.
+    /// The usage.
     pub usage: Usage,
 }
 
-/// A session's state after some inputs.
+/// The serialized state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// How far it goes.
+    /// The counts that it includes.
     pub counts: Counts,
     /// The state.
     #[serde(with = "hex")]
     pub body: Vec<u8>,
 }
 
-/// Bytes in JSON.
+/// Bytes as hexadecimal digits in JSON.
 mod hex {
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
@@ -304,96 +313,96 @@ mod hex {
     }
 }
 
-/// A session that goes on from another one's past.
+/// A fork of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
-    /// Its name; never used before.
+    /// Its unique ID.
     pub id: String,
-    /// What it is about.
+    /// Its title.
     pub title: Option<String>,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since 1970.
     pub created_ms: i64,
 }
 
-/// A message that was found.
+/// A search result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The session.
     pub session: String,
     /// The message.
     pub entry: Logged,
-    /// How well it fits; more is better.
+    /// The score; higher is better.
     pub score: f64,
 }
 
-/// Something that is broken.
+/// An error in the stored data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The session, where it is one session's fault.
+    /// The session, if the error concerns only one.
     pub session: Option<String>,
-    /// Where: a table and a row.
+    /// The table and row.
     pub place: String,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
-/// A session in one value, with every text it points to.
+/// An exported session with all texts that it refers to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dump {
     /// Always 1.
     pub foreword_session: u32,
-    /// Its name.
+    /// Its ID.
     pub id: String,
-    /// What it is about.
+    /// Its title.
     pub title: Option<String>,
-    /// When it began.
+    /// When it was created.
     pub created_ms: i64,
-    /// When something was last written.
+    /// When it was last written.
     pub touched_ms: i64,
-    /// The agent it began with.
+    /// The hash of its first agent.
     pub agent: Hash,
-    /// The settings and the model.
+    /// Its settings and model.
     pub setup: Value,
-    /// The log, in order; long texts are pointers.
+    /// The log, in order, with references instead of long texts.
     pub log: Vec<Entry<Value>>,
     /// The requests, in order.
     pub requests: Vec<Request>,
-    /// Which message stood where, and when.
+    /// The positions of the messages.
     pub placed: Vec<Interval>,
-    /// Which item was in, and when.
+    /// The positions of the items.
     pub context: Vec<Interval>,
-    /// What was used.
+    /// The usage by request.
     pub ledger: Vec<(u64, Usage)>,
-    /// Hashes of the outputs in the Outbox.
+    /// The hashes of the tool outputs in the outbox.
     pub outbox: Vec<Hash>,
-    /// Managed views of the history.
+    /// The summaries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summaries: Vec<Summary>,
-    /// Every text that is pointed to.
+    /// All referenced texts by hash.
     pub texts: BTreeMap<Hash, String>,
 }
 
-/// Something that stood at a place for some requests.
+/// A value that was at one position for some requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
-    /// Where.
+    /// The position.
     pub position: u64,
-    /// The first request it was in.
+    /// The first request with it.
     pub since: u64,
-    /// The first request it was not in any more.
+    /// The first request without it.
     pub until: Option<u64>,
-    /// A message's hash, or an item's entry.
+    /// The hash of a message, or an item's entry.
     pub value: Value,
 }
 
-/// Why a dump cannot be taken in.
+/// Why an exported session cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session file cannot be taken in: {place}: {what}")]
+#[error("cannot import the session file: {place}: {what}")]
 pub struct DumpError {
-    /// Where in the file.
+    /// The place in the file.
     pub place: String,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }

@@ -1,9 +1,9 @@
-//! One store for many threads. What they write at the same time becomes one transaction and reaches the disk together, so that a
-//! hundred sessions wait about as long as one; what they read, each reads alone.
+//! One store for many threads. Concurrent writes become one transaction and reach the disk together (group commit), so that a hundred
+//! sessions wait about as long as one. Reads run in parallel.
 //!
-//! Whoever comes first writes, on its own thread, what has gathered until then; those behind it wait, and when it is done the next of
-//! them writes for all who came meanwhile. Whoever does not wait for the disk does not wait for the database either: what it writes
-//! is [`Underway`] and is taken into the database a moment later, or before anyone reads or writes there.
+//! The first writer executes all queued jobs on its own thread; the others wait, and then the next of them writes for everyone who came
+//! meanwhile. Writes that need not wait for the disk do not wait for the database either: they are in [`Underway`] and are written to
+//! the database a moment later, or before the next read or write there.
 
 #[cfg(test)]
 mod tests;
@@ -31,106 +31,111 @@ use crate::row::{
 use crate::underway::Underway;
 use crate::{Health, Lease, Result, Sqlite, Store, StoreError};
 
-/// Writes that go into one transaction at most: nobody waits for an endless one.
+/// The largest number of writes in one transaction.
 const MOST_TOGETHER: usize = 256;
 
-/// Connections for readers that are kept open.
+/// The number of idle read connections to keep open.
 const SPARE: usize = 8;
 
-/// How long what stands in the journal gathers before it is taken into the database.
+/// How long journal entries are collected before they are written to the database.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How long whoever takes it in rests at most, and how many times a few must be left that it does not.
+/// The longest pause of the thread that empties the journal, and the backlog factor at which it does not pause.
 const LONGEST_REST: Duration = Duration::from_millis(5);
 const MANY: usize = 100;
 
-/// How long to wait where the database cannot take anything.
+/// The delay before a retry if the database does not accept writes.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// How long nothing must come before the log of the database is brought into its file and new words are made findable.
+/// The idle time before the WAL is checkpointed and new messages are indexed for search.
 const REST: Duration = Duration::from_secs(1);
 
-/// How long it is put off where something always comes: about as long as the system itself leaves what was written in memory.
+/// The longest delay of that work under constant load.
 const LONGEST_UNTIDY: Duration = Duration::from_secs(30);
 
-/// Pages in the log of the database with which whoever writes does that itself: where tidying up is too slow.
+/// The WAL size in pages at which a writer checkpoints it itself.
 const LONGEST_LOG: u32 = 16_000;
 
-/// Inputs that are made findable at once: whoever wants to write meanwhile waits for so many.
+/// The number of inputs to index at once; writers wait that long.
 const INDEXED_AT_ONCE: usize = 64;
 
-/// Something to write, in words of its own: another thread may do it, or another process.
+/// A write operation that another thread or process can execute.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// A session that begins.
+    /// Create a session.
     Begin(NewSession),
-    /// What a session is told.
+    /// Write entries to a session.
     Commit(String, Vec<Write>),
-    /// The same, where its records go so far.
+    /// The same, with the expected counts of the session.
     Note(String, Counts, Vec<Write>),
-    /// A session that goes on from an earlier point.
+    /// Continue a session from an earlier point.
     Branch(String, Counts, Option<Fork>, Vec<Write>),
-    /// What is passed on, and its number.
+    /// Record a forwarded request and its number.
     Sent(u64, NewForwarded),
-    /// What came of it.
+    /// Record its outcome.
     Answered(u64, Answered),
-    /// So many inputs are to be made findable.
+    /// Index inputs for search.
     Index(usize),
+    // The journal of an older version is read by the order of these: new ones come last.
+    /// What is passed on, its number, and what else is known of it.
+    SentAbout(u64, NewForwarded, String),
+    /// What came of it, and what else is known of that.
+    AnsweredAbout(u64, Answered, String),
 }
 
-/// What came of it.
+/// The result of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// How far a session's records go.
+    /// The session's counts.
     pub(crate) counts: Counts,
-    /// How many inputs were made findable.
+    /// The number of indexed inputs.
     pub(crate) indexed: usize,
 }
 
 struct Waiting {
     job: Job,
-    /// Who waits for it, and can write for others.
+    /// The waiting thread, which can also write for others.
     who: SyncSender<Turn>,
 }
 
-/// What a thread that waits is told.
+/// A message to a waiting thread.
 enum Turn {
     /// Its job is done.
     Done(Result<Written>),
-    /// It is the next to write.
+    /// It should write next.
     Write,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// Whether someone writes, or was told to.
+    /// Whether a thread is writing, or was told to.
     busy: bool,
 }
 
-/// A handle on a store that threads share. Clones are the same store.
+/// A handle on a store that is shared by threads. Clones are handles on the same store.
 #[derive(Clone)]
 pub struct Shared {
     all: Arc<All>,
     synced: bool,
 }
 
-/// What the handles have in common.
+/// The data that all handles share.
 struct All {
     queue: Mutex<Queue>,
     underway: Underway,
     writer: Mutex<Sqlite>,
     readers: Mutex<Vec<Sqlite>>,
     path: Box<Path>,
-    /// The files of the database as they were when it was opened.
+    /// The database files as they were when opened.
     in_use: [InUse; 2],
-    /// What came of the last writes.
+    /// The results of the last writes.
     outcomes: Outcomes,
-    /// What the leases of its sessions are names of.
+    /// Identifies this process as the holder of leases.
     holder: Option<Arc<Holder>>,
-    /// To the thread that takes in what is under way.
+    /// Wakes the thread that empties the journal.
     come: SyncSender<()>,
-    /// To the thread that tidies up.
+    /// Wakes the thread that checkpoints and indexes.
     grown: SyncSender<()>,
 }
 
@@ -141,7 +146,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Shares a store that is in a file. The threads that help end with the last handle.
+    /// Shares a store file. Its helper threads end with the last handle.
     pub fn new(store: Sqlite) -> Result<Self> {
         store.set_longest_log(LONGEST_LOG)?;
         let path: Box<Path> = store.path().into();
@@ -155,7 +160,7 @@ impl Shared {
         let (queue, readers, writer) = (Mutex::default(), Mutex::default(), Mutex::new(store));
         let holder = Holder::new(&path);
         let all = Arc::new(All { queue, underway, writer, readers, path, in_use, outcomes, holder, come, grown });
-        let no_thread = |error: std::io::Error| StoreError::Refused(format!("no thread for the store: {error}"));
+        let no_thread = |error: std::io::Error| StoreError::Refused(format!("cannot start a thread for the store: {error}"));
         let weak = Arc::downgrade(&all);
         thread::Builder::new().name("store".to_owned()).spawn(move || gather(&weak, &coming)).map_err(no_thread)?;
         let weak = Arc::downgrade(&all);
@@ -163,14 +168,14 @@ impl Shared {
         Ok(Self { all, synced: true })
     }
 
-    /// The same store for what need not wait for the disk: it survives the end of the process, however that ends; what was written in
-    /// the last seconds, half a minute under steady load, may be lost with the machine.
+    /// A handle for writes that need not wait for the disk. They survive a process crash; the last seconds, or up to 30 seconds
+    /// under constant load, may be lost in a power failure.
     #[must_use]
     pub fn unsynced(&self) -> Self {
         Self { synced: false, ..self.clone() }
     }
 
-    /// Whether it takes what it is given. One that failed is tried again, at most once a second.
+    /// Whether the store accepts writes. After a failure it is tried again at most once a second.
     pub fn health(&self) -> Health {
         let all = &self.all;
         if let Err(error) = all.check().and_then(|()| all.underway.check())
@@ -188,7 +193,7 @@ impl Shared {
         all.outcomes.health()
     }
 
-    /// As if the disk had no more room.
+    /// Simulates a full disk.
     #[cfg(test)]
     pub(crate) fn limit_pages(&self, most: Option<u32>) {
         lock(&self.all.writer).limit_pages(most);
@@ -199,7 +204,7 @@ impl Shared {
         self.all.write(job)
     }
 
-    /// Does something with a connection that nobody else uses meanwhile.
+    /// Runs `work` with exclusive use of a connection.
     fn alone<T>(&self, work: impl FnOnce(&mut Sqlite) -> Result<T>) -> Result<T> {
         // Where the disk is full, what is there can still be read.
         let _ = self.all.take_in();
@@ -215,18 +220,18 @@ impl Shared {
     }
 }
 
-/// Locks; what a panic left behind is whole: a transaction that did not end is taken back.
+/// Locks a mutex, even after a panic: an unfinished transaction is rolled back.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl All {
-    /// Whether the files of the database are where whoever opens it next looks for them.
+    /// Checks that the database files are still in place.
     fn check(&self) -> Result<()> {
         self.in_use.iter().try_for_each(InUse::check)
     }
 
-    /// Writes to the journal, and has it taken into the database a moment later.
+    /// Writes to the journal and wakes the thread that empties it.
     fn post(&self, job: Job) -> std::result::Result<(), Box<(Job, StoreError)>> {
         let posted = match self.check() {
             Ok(()) => self.underway.post(job),
@@ -250,7 +255,7 @@ impl All {
         }
     }
 
-    /// Takes what stands in the journal into the database.
+    /// Writes the journal's entries to the database.
     fn take_in(&self) -> Result<()> {
         if self.underway.is_empty() {
             return Ok(());
@@ -260,17 +265,17 @@ impl All {
         taken
     }
 
-    /// Tells whoever tidies up that there is something to do, unless that is known already.
+    /// Wakes the thread that checkpoints and indexes.
     fn grew(&self) {
         let _ = self.grown.try_send(());
     }
 
-    /// Leaves nothing in the journal.
+    /// Empties the journal.
     fn clear(&self) -> Result<()> {
         self.underway.clear(&self.writer, &|| self.grew())
     }
 
-    /// Puts a job into the queue; whether whoever brought it is the one to write.
+    /// Queues a job. Returns whether the caller should write.
     fn wait(&self, waiting: Waiting) -> bool {
         let mut queue = lock(&self.queue);
         queue.waiting.push_back(waiting);
@@ -286,12 +291,12 @@ impl All {
             match turns.recv() {
                 Ok(Turn::Done(written)) => return written,
                 Ok(Turn::Write) => self.write_all(),
-                Err(_) => return Err(StoreError::Refused("the store ended before it was done".to_owned())),
+                Err(_) => return Err(StoreError::Refused("the store was closed before the write was done".to_owned())),
             }
         }
     }
 
-    /// Writes where something waits and nobody writes.
+    /// Writes queued jobs if no other thread is writing.
     fn write_rest(&self) {
         let mut queue = lock(&self.queue);
         let is_left = !queue.waiting.is_empty() && !std::mem::replace(&mut queue.busy, true);
@@ -301,7 +306,7 @@ impl All {
         }
     }
 
-    /// Writes whatever waits, all of it at once, and lets the next one write.
+    /// Writes all queued jobs at once, then hands over to the next writer.
     fn write_all(&self) {
         let _next = Next(self);
         let mut queue = lock(&self.queue);
@@ -309,6 +314,7 @@ impl All {
         let (jobs, whom): (Vec<_>, Vec<_>) = queue.waiting.drain(..most).map(|waiting| (waiting.job, waiting.who)).unzip();
         drop(queue);
         let grows = jobs.iter().any(|job| !matches!(job, Job::Index(_)));
+        let began = std::time::Instant::now();
         let done = match self.check() {
             Ok(()) => lock(&self.writer).together(&jobs),
             Err(_) => jobs.iter().map(|_| self.check().map(|()| Written::default())).collect(),
@@ -316,6 +322,7 @@ impl All {
         if let Some(last) = done.last() {
             self.outcomes.note(Way::Database, last);
         }
+        tracing::trace!(writes = done.len(), us = began.elapsed().as_micros(), "stored");
         for (written, who) in done.into_iter().zip(whom) {
             // Whoever asked may be gone; it is stored.
             let _ = who.send(Turn::Done(written));
@@ -331,12 +338,12 @@ impl Job {
         match self {
             Self::Begin(new) => Some(&new.id),
             Self::Commit(session, ..) | Self::Note(session, ..) | Self::Branch(session, ..) => Some(session),
-            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => None,
+            Self::Sent(..) | Self::SentAbout(..) | Self::Answered(..) | Self::AnsweredAbout(..) | Self::Index(_) => None,
         }
     }
 }
 
-/// Lets the next one write, also where whoever wrote panicked.
+/// Hands over to the next writer, even after a panic.
 struct Next<'a>(&'a All);
 
 impl Drop for Next<'_> {
@@ -350,8 +357,7 @@ impl Drop for Next<'_> {
     }
 }
 
-/// Takes in what is under way, a few at a time. Nobody waits for it, so it rests in between: those who answer clients are not to be kept
-/// from the processors.
+/// Empties the journal, a few entries at a time, with pauses, because threads that answer clients need the CPU.
 fn gather(all: &Weak<All>, coming: &Receiver<()>) {
     let mut wait = GATHER;
     while coming.recv().is_ok() {
@@ -386,8 +392,8 @@ impl Drop for All {
     }
 }
 
-/// Brings the log of the database into its file beside whoever writes, and makes new words findable. Who writes waits while the disk is
-/// told to write, so both are done when nothing has come for a while, or not for too long.
+/// Checkpoints the WAL and indexes new messages, once there were no writes for a while or after the longest delay, because writers
+/// wait for the disk meanwhile.
 fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
     let mut grown = growth.recv().is_ok();
     while grown {
@@ -412,7 +418,7 @@ fn tidy(all: &Weak<All>, store: &Sqlite, growth: &Receiver<()>) {
     }
 }
 
-/// Makes some new messages findable; whether there may be more.
+/// Indexes some new messages. Returns whether there may be more.
 fn index(all: &Weak<All>) -> bool {
     let Some(all) = all.upgrade() else { return false };
     all.write(Job::Index(INDEXED_AT_ONCE)).is_ok_and(|written| written.indexed == INDEXED_AT_ONCE)
@@ -575,12 +581,22 @@ impl Store for Shared {
 
     fn sent(&mut self, new: NewForwarded) -> Result<u64> {
         let number = self.all.underway.number(&self.all.writer)?;
-        self.all.post(Job::Sent(number, new)).map_err(|unposted| unposted.1)?;
+        let mut new = new;
+        let job = match new.about.take() {
+            Some(about) => Job::SentAbout(number, new, about),
+            None => Job::Sent(number, new),
+        };
+        self.all.post(job).map_err(|unposted| unposted.1)?;
         Ok(number)
     }
 
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
-        self.all.post(Job::Answered(number, answered.clone())).map_err(|unposted| unposted.1)
+        let mut answered = answered.clone();
+        let job = match answered.about.take() {
+            Some(about) => Job::AnsweredAbout(number, answered, about),
+            None => Job::Answered(number, answered),
+        };
+        self.all.post(job).map_err(|unposted| unposted.1)
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -589,6 +605,10 @@ impl Store for Shared {
 
     fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
         self.alone(|store| store.forwarded_before(before, most))
+    }
+
+    fn forwarded_of(&self, session: &str) -> Result<Vec<Forwarded>> {
+        self.alone(|store| store.forwarded_of(session))
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {

@@ -1,4 +1,4 @@
-//! What is on its way into the database: it stands in a [`Journal`] and waits to be taken in together with others.
+//! Pending writes: entries in a [`Journal`] that are not in the database yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -10,45 +10,45 @@ use crate::journal::{Frame, Journal};
 use crate::shared::{Job, lock};
 use crate::{Lease, Result, Sqlite, StoreError};
 
-/// Bytes in the journal with which it takes no more: where the database has not taken anything for long.
+/// The largest journal file, in bytes, if the database does not accept writes for a long time.
 const LONGEST: u64 = 64 << 20;
 
-/// Writes that are taken in at once: about as much as a processor does in a millisecond or two.
+/// The number of entries per transaction: about one or two milliseconds of CPU time.
 const A_FEW: usize = 32;
 
-/// Numbers for requests that are passed on that are set aside at once.
+/// The number of forwarded-request numbers to reserve at once.
 const NUMBERS: u64 = 10_000;
 
-/// All of it.
+/// The pending writes.
 pub(crate) struct Underway {
-    /// Nobody has it for longer than a write to a file takes: every client that speaks just now waits for it.
+    /// Held only for the duration of a file write, because every active client waits for it.
     state: Mutex<State>,
-    /// Held by whoever takes it in.
+    /// Held while entries are written to the database.
     taking: Mutex<()>,
     database: Box<Path>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Made when something is first written to it.
+    /// Created on the first write.
     journal: Option<Journal>,
-    /// What stands in the file that is written to, a few each.
+    /// The entries in the current file, in groups.
     new: Vec<Vec<Job>>,
-    /// What stands in the other one and is not in the database yet.
+    /// The entries in the other file that are not in the database yet.
     old: VecDeque<Arc<Vec<Job>>>,
-    /// How many both are, and how many of which session.
+    /// The number of all entries, and of those per session.
     count: usize,
     sessions: HashMap<String, usize>,
-    /// Numbers that are set aside.
+    /// Reserved numbers.
     numbers: Range<u64>,
-    /// What the database would never take, until whoever wrote it hears of it: the session, and why.
+    /// Entries that the database rejects, until their writer is notified: the session and the error.
     lost: Vec<(String, StoreError)>,
-    /// Leases that must be held until nothing of their sessions is under way.
+    /// Leases to hold until their sessions have no pending writes.
     leases: Vec<(String, Lease)>,
 }
 
 impl State {
-    /// Keeps in mind what was written to the journal; whether it is the first.
+    /// Records an entry of the journal. Returns whether it is the first one.
     fn push(&mut self, job: Job) -> bool {
         self.count += 1;
         if let Some(session) = job.session() {
@@ -64,7 +64,7 @@ impl State {
         matches!(&self.new[..], [few] if few.len() == 1)
     }
 
-    /// The first of the old ones are in the database: leases that were held for them alone go.
+    /// Removes the first old entries, which are in the database, and releases leases that are no longer needed.
     fn pop(&mut self) {
         let few = self.old.pop_front().unwrap_or_default();
         self.count -= few.len();
@@ -91,7 +91,7 @@ impl State {
 }
 
 impl Underway {
-    /// With a journal beside a database; where it cannot be made now, it may be later.
+    /// The pending writes of a database. If the journal cannot be created now, it is created later.
     pub(crate) fn new(database: &Path) -> Self {
         let state = State { journal: Journal::create(database).ok(), ..State::default() };
         Self { state: Mutex::new(state), taking: Mutex::default(), database: database.into() }
@@ -101,25 +101,25 @@ impl Underway {
         lock(&self.state).count == 0
     }
 
-    /// Keeps others from taking it in.
+    /// Prevents other threads from writing entries to the database.
     #[cfg(test)]
     pub(crate) fn block(&self) -> MutexGuard<'_, ()> {
         lock(&self.taking)
     }
 
-    /// Whether something of a session is on its way.
+    /// Whether a session has pending writes.
     pub(crate) fn has(&self, session: &str) -> bool {
         lock(&self.state).sessions.contains_key(session)
     }
 
-    /// Why something of a session is lost; that is told once.
+    /// Why a write of a session was lost; returned once.
     pub(crate) fn lost(&self, session: &str) -> Option<StoreError> {
         let mut state = lock(&self.state);
         let lost = state.lost.iter().position(|(whose, _)| whose == session)?;
         Some(state.lost.swap_remove(lost).1)
     }
 
-    /// Holds the lease of a session until nothing of it is under way.
+    /// Holds the lease of a session while it has pending writes.
     pub(crate) fn hold(&self, session: &str, lease: Lease) {
         let mut state = lock(&self.state);
         if state.sessions.contains_key(session) {
@@ -127,7 +127,7 @@ impl Underway {
         }
     }
 
-    /// Writes to the journal. Whether it is the first one there; what cannot be written is given back.
+    /// Adds an entry. Returns whether it is the first one, or returns the entry if it cannot be written.
     pub(crate) fn post(&self, job: Job) -> std::result::Result<bool, Box<(Job, StoreError)>> {
         let frame = match Frame::new(&job) {
             Ok(frame) => frame,
@@ -140,8 +140,8 @@ impl Underway {
         Ok(state.push(job))
     }
 
-    /// Writes as little as possible to the journal, to see whether that works. Where its files are gone and all of it is in the database,
-    /// there are new ones.
+    /// Writes as little as possible to the journal, to test whether writing works. Creates new files if the old ones are gone and
+    /// empty.
     pub(crate) fn probe(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if state.count == 0 && state.journal.as_ref().is_some_and(|journal| journal.check().is_err()) {
@@ -150,12 +150,12 @@ impl Underway {
         state.journal(&self.database)?.probe()
     }
 
-    /// Whether the files of the journal are where whoever opens the store next looks for them.
+    /// Checks that the journal's files are still in place.
     pub(crate) fn check(&self) -> Result<()> {
         lock(&self.state).journal.as_ref().map_or(Ok(()), Journal::check)
     }
 
-    /// A number for a request that is passed on.
+    /// Returns a number for a forwarded request.
     pub(crate) fn number(&self, writer: &Mutex<Sqlite>) -> Result<u64> {
         let mut state = lock(&self.state);
         if let Some(number) = state.numbers.next() {
@@ -169,12 +169,12 @@ impl Underway {
         Ok(first)
     }
 
-    /// Takes what stands in the journal into the database; says so when something was.
+    /// Writes all entries to the database. Calls `grown` if there were any.
     pub(crate) fn take_in(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
         self.take_in_alone(&lock(&self.taking), writer, grown)
     }
 
-    /// The same for a few: how many times as much is left of what stood there with them.
+    /// Writes some entries to the database. Returns the remaining entries as a multiple of those.
     pub(crate) fn take_a_few(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<usize> {
         self.take_a_few_alone(&lock(&self.taking), writer, grown)
     }
@@ -188,7 +188,7 @@ impl Underway {
         Ok(())
     }
 
-    /// For whoever is the only one about it. What comes meanwhile stands in the file that is written to.
+    /// The same, for the holder of the lock. New entries go to the current file.
     pub(crate) fn take_a_few_alone(&self, _: &MutexGuard<'_, ()>, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<usize> {
         let mut state = lock(&self.state);
         let State { journal: Some(journal), new, old, count, .. } = &mut *state else { return Ok(0) };
@@ -212,7 +212,7 @@ impl Underway {
         Ok(left)
     }
 
-    /// Leaves nothing in the files of the journal of what was written until now.
+    /// Removes all entries written until now from the journal's files.
     pub(crate) fn clear(&self, writer: &Mutex<Sqlite>, grown: &dyn Fn()) -> Result<()> {
         let alone = lock(&self.taking);
         self.take_in_alone(&alone, writer, grown)?;
@@ -220,7 +220,7 @@ impl Underway {
         lock(&self.state).journal.as_mut().map_or(Ok(()), Journal::clear)
     }
 
-    /// Takes the journal away, where all of it was taken in and nothing comes any more.
+    /// Deletes the journal if it is empty and no more writes follow.
     pub(crate) fn end(&self, writer: &Mutex<Sqlite>) {
         let journal = lock(&self.state).journal.take();
         if let Some(journal) = journal {

@@ -1,23 +1,23 @@
-//! Asking a person before something is done.
+//! Approval of tool calls by the user.
 
 use foreword_core::catalog::Permission;
 use foreword_core::item::ItemId;
 use serde_json::Value;
 
-/// A session's setting: when the person is asked before a tool runs.
+/// When tools require approval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asking {
-    /// Before every call.
+    /// Always.
     Always,
-    /// Before no call.
+    /// Never.
     Never,
-    /// As the tool says, else its server, else before every call.
+    /// As set for the tool or its server; by default always.
     #[default]
     Tool,
 }
 
 impl Asking {
-    /// Whether a call of a tool with this permission waits for the person.
+    /// Whether a tool with this permission requires approval.
     pub fn asks(self, permission: Permission) -> bool {
         match self {
             Self::Always => true,
@@ -27,39 +27,40 @@ impl Asking {
     }
 }
 
-/// What a person is asked to allow.
+/// A request for approval.
 #[derive(Clone, Copy, Debug)]
 pub struct Approval<'a> {
     /// The tool.
     pub tool: &'a ItemId,
-    /// With what.
+    /// The call's arguments.
     pub arguments: &'a Value,
-    /// What would be done, where that can be told beforehand: a diff, say.
+    /// A preview of the effect, such as a diff, if available.
     pub preview: Option<&'a str>,
-    /// How the tool differs from what was accepted, as a diff of its description and schema. It must be shown: a yes accepts the change.
+    /// The difference between the tool and the accepted one, as a diff of description and schema. It must be shown, because an
+    /// approval accepts the change.
     pub change: Option<&'a str>,
 }
 
-/// What the person said.
+/// The user's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// This once.
+    /// Allow this call.
     Once,
-    /// From now on in this session, for this tool, as long as the tool stays what it is.
+    /// Allow this tool for the rest of the session, as long as it does not change.
     Session,
-    /// No.
+    /// Decline.
     No,
-    /// Nobody is there to be asked.
+    /// There is no user to ask.
     Absent,
 }
 
-/// Someone who can be asked.
+/// Asks for approval.
 pub trait Approve: Send {
-    /// Asks, and waits for the answer.
+    /// Asks and waits for the decision.
     fn ask(&mut self, approval: &Approval<'_>) -> Decision;
 }
 
-/// Nobody is there, so nothing is allowed.
+/// Declines everything, because there is no user to ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unattended;
 

@@ -1,23 +1,23 @@
-//! Tools that come with Foreword.
+//! Built-in tools.
 
 use foreword_core::catalog::Tool;
 use serde_json::Value;
 
 use crate::Output;
 
-/// The server under whose name they stand in a catalog.
+/// The server name of built-in tools.
 pub const OWN_SERVER: &str = "foreword";
 
-/// A tool that runs in this process. Its arguments were checked against its schema before it is asked.
+/// A tool that runs in this process. Its arguments are checked against its schema first.
 pub trait Builtin: Send {
-    /// How the catalog knows it; its server is [`OWN_SERVER`].
+    /// The tool's definition; its server is [`OWN_SERVER`].
     fn tool(&self) -> Tool;
 
-    /// What running it would do, for the person who is asked: a diff, say. An error keeps it from running and goes to the model.
+    /// A preview for the approval, such as a diff. An error is returned to the model, and the tool does not run.
     fn preview(&mut self, _arguments: &Value) -> Result<Option<String>, String> {
         Ok(None)
     }
 
-    /// Runs it.
+    /// Runs the tool.
     fn run(&mut self, arguments: &Value) -> Output;
 }

@@ -1,4 +1,4 @@
-//! What is set about a tool server: how to reach it, and what holds for its tools.
+//! The configuration of tool servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,32 +9,32 @@ use foreword_core::catalog::{Include, Permission};
 
 use crate::sandbox::Sandbox;
 
-/// A tool server. Every value is final: variables were expanded by whoever read the configuration.
+/// A tool server. All variables are already expanded.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Unique; letters, digits, `-` and `_`.
+    /// Its unique name: letters, digits, `-` and `_`.
     pub name: String,
-    /// How it is reached.
+    /// How to connect to it.
     pub transport: Transport,
-    /// Default include mode of its tools.
+    /// The default include mode of its tools.
     pub include: Option<Include>,
-    /// Default permission of its tools.
+    /// The default permission of its tools.
     pub permission: Option<Permission>,
-    /// What holds for single tools, by their names.
+    /// Settings of single tools, by name.
     pub tools: BTreeMap<String, ToolConfig>,
-    /// How long it may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// What its program may reach; none for a program that has all rights of the user. On a machine without sandboxes it is not started,
-    /// and [`crate::Toolbox::problems`] says so.
+    /// The sandbox of its program; `None` gives it all permissions of the user. If sandboxes are not available, a sandboxed server
+    /// is not started, and [`crate::Toolbox::problems`] explains why.
     pub sandbox: Option<Sandbox>,
-    /// What the user should know about it, told with [`crate::Toolbox::problems`].
+    /// Remarks for the user, returned by [`crate::Toolbox::problems`].
     pub notes: Vec<String>,
-    /// Values of variables that were filled in: they are kept out of messages.
+    /// Values of expanded variables, which are removed from messages.
     pub secrets: SecretValues,
 }
 
 impl ServerConfig {
-    /// A server about which nothing is set but how it is reached.
+    /// A server with default settings.
     pub fn new(name: impl Into<String>, transport: Transport) -> Self {
         Self {
             name: name.into(),
@@ -60,30 +60,30 @@ impl fmt::Debug for SecretValues {
     }
 }
 
-/// How a tool server is reached.
+/// How to connect to a tool server.
 #[derive(Clone)]
 pub enum Transport {
-    /// A program that is started and spoken to through its standard input and output.
+    /// A program with which we communicate over standard input and output.
     Stdio {
         /// The absolute path of the program; see [`crate::program::find`].
         command: PathBuf,
-        /// Its arguments.
+        /// The program's arguments.
         args: Vec<String>,
-        /// Variables it gets beside the few that every program needs.
+        /// Additional environment variables.
         env: BTreeMap<String, String>,
-        /// The absolute path of the folder it runs in: never the one we run in, whose files could take the place of the program's own.
+        /// The absolute path of its working folder: never ours, whose files could replace the program's.
         cwd: PathBuf,
     },
-    /// A server that is reached over streamable HTTP.
+    /// A server with streamable HTTP.
     Http {
-        /// Its address.
+        /// Its URL.
         url: String,
-        /// Headers of every request.
+        /// The headers of every request.
         headers: BTreeMap<String, String>,
     },
 }
 
-/// Never the value of a variable or a header: those are where keys are.
+/// Hides the values of variables and headers, which may be keys.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,7 +104,7 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// What is set about one tool of a server.
+/// The settings of one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolConfig {
     /// Its include mode.
@@ -113,12 +113,12 @@ pub struct ToolConfig {
     pub permission: Option<Permission>,
 }
 
-/// How long a server may take.
+/// Time limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// To start, and to tell what it has.
+    /// For starting and listing its tools.
     pub start: Duration,
-    /// For one call, counted anew from each sign of progress.
+    /// For one call, restarted by each sign of progress.
     pub call: Duration,
 }
 

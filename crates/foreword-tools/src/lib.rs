@@ -1,5 +1,4 @@
-//! The hands of a model: tools that come with Foreword and tools of MCP servers, behind one toolbox that checks arguments, asks where it
-//! must, and bounds what comes back.
+//! Tools: built-in ones and those of MCP servers, behind one toolbox that checks arguments, asks for approval and limits outputs.
 
 mod approve;
 mod builtin;

@@ -1,9 +1,8 @@
-//! Tool servers that speak MCP: started, spoken to, started again when they crash, and ended with us.
+//! MCP tool servers: starting, calling, restarting after a crash, and stopping them.
 //!
-//! `rmcp` knows the protocol; everything here is about not trusting the other side. `background` is the thread on which the talking
-//! goes on, `process` a server's program, `bounded` its
-//! output, `connect` the way to a connection, `client` one server over its life, `listing` and `content`
-//! what comes from it as plain values.
+//! `rmcp` implements the protocol; this module protects against untrusted servers. `background` is the communication thread,
+//! `process` a server's program, `bounded` its limited output, `connect` the connection, `client` one server with its restarts,
+//! `listing` and `content` convert what it sends to plain values.
 
 mod background;
 mod bounded;

@@ -1,7 +1,6 @@
-//! Reading a tool output that is kept out of the prompt: in pages, or by what it says. Everything given back is bounded and ends with how
-//! to go on.
+//! Reads a tool output that is not in the prompt, by page or by search. Results are limited in size and say how to continue.
 //!
-//! Places are byte offsets, because an output may be one line of megabytes; line numbers stand beside them for people and models.
+//! Positions are byte offsets, because an output may be a single huge line; line numbers are added for readers.
 
 use std::collections::VecDeque;
 
@@ -9,16 +8,16 @@ use regex_automata::meta::Regex;
 
 use crate::pattern::{self, PatternError};
 
-/// Lines shown around a match.
+/// The number of lines shown around a match.
 const CONTEXT: usize = 2;
 
-/// A longer line is shown in part.
+/// Longer lines are shortened.
 const LONG_LINE: usize = 400;
 
-/// Bytes shown before and after a match in a long line.
+/// The number of bytes shown before and after a match in a long line.
 const AROUND: usize = 150;
 
-/// The part of `text` from byte `offset` on, at most about `limit` bytes, up to the end of a line where one is near.
+/// The part of `text` from byte `offset`, at most about `limit` bytes, ending at a line break if one is near.
 pub fn page(text: &str, offset: usize, limit: usize) -> String {
     let whole = text.len();
     if offset >= whole && offset > 0 {
@@ -33,7 +32,7 @@ pub fn page(text: &str, offset: usize, limit: usize) -> String {
     format!("[Bytes {from} to {to} of {whole}, from line {line}.]\n{shown}{gap}[{rest}]")
 }
 
-/// Where a page ends: after the last line break of its last quarter, else between two characters, and always further on.
+/// The end of a page: after the last line break in its last quarter, or between two characters.
 fn page_end(text: &str, from: usize, limit: usize) -> usize {
     let end = text.floor_char_boundary(from.saturating_add(limit));
     if end <= from {
@@ -46,8 +45,8 @@ fn page_end(text: &str, from: usize, limit: usize) -> usize {
     text[last_quarter..end].rfind('\n').map_or(end, |at| last_quarter + at + 1)
 }
 
-/// The lines of `text` that match a regular expression, with their numbers, the lines around them, and the offset at which
-/// [`page`] would show more; at most about `limit` bytes.
+/// The lines of `text` that match a regular expression, with line numbers, context and offsets for [`page`]; at most about `limit`
+/// bytes.
 pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternError> {
     let regex = pattern::compile(written)?;
     let mut found = Found { out: String::new(), limit, matches: 0, shown: 0 };
@@ -98,7 +97,7 @@ struct Found {
 }
 
 impl Found {
-    /// Appends, if there is room for it.
+    /// Appends text if it fits.
     fn push(&mut self, piece: &str) -> bool {
         // Once something did not fit, nothing after it is shown: what is missing is the end, not something in the middle.
         let fits = self.out.len() + piece.len() <= self.limit;
@@ -123,7 +122,7 @@ impl Found {
         self.shown += usize::from(self.line(line, ':'));
     }
 
-    /// Each match for itself, with what stands around it.
+    /// Shows each match in a long line with its context.
     fn in_long_line(&mut self, regex: &Regex, line: Line<'_>) {
         let mut covered = 0;
         for found in regex.find_iter(line.text) {

@@ -1,33 +1,33 @@
-//! What a tool gives back.
+//! The output of a tool.
 
 use foreword_core::passage::Passage;
 
-/// The most bytes that one output holds. It only keeps memory safe; how much of an output a prompt shows is the core's to decide.
+/// The largest output in bytes, to protect memory. The core decides how much of it is in a prompt.
 pub const MAX_OUTPUT: usize = 4 * 1024 * 1024;
 
-/// What a tool gives back. There always is something: what went wrong is said in it.
+/// The output of a tool. Failures are described in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Output {
-    /// What the model reads.
+    /// The text for the model.
     pub text: String,
-    /// Whether it tells of a failure.
+    /// Whether the call failed.
     pub failed: bool,
-    /// The notes that it found, where it is a search.
+    /// The passages that it found, if it is a search.
     pub found: Vec<Passage>,
 }
 
 impl Output {
-    /// It worked.
+    /// A successful output.
     pub fn done(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// It did not, for the reason in the text, which the model can act on.
+    /// A failed output, with a reason that the model can act on.
     pub fn failed(text: impl Into<String>) -> Self {
         Self { text: text.into(), failed: true, ..Self::default() }
     }
 
-    /// The same with at most [`MAX_OUTPUT`] bytes, and a last line that says so where something was cut.
+    /// The output cut to [`MAX_OUTPUT`] bytes, with a last line that says so.
     pub(crate) fn capped(mut self) -> Self {
         let whole = self.text.len();
         if whole > MAX_OUTPUT {

@@ -1,20 +1,20 @@
-//! Regular expressions from outside: a schema's `pattern`, a model's search. Bounded in size, and linear in the text.
+//! Regular expressions from outside, in a schema or a model's search: limited in size, with linear running time.
 
 use regex_automata::meta::Regex;
 
-/// The longest expression, in bytes.
+/// The longest expression in bytes.
 const MAX_WRITTEN: usize = 2000;
 
-/// The most memory that the machine made of it takes.
+/// The largest compiled expression in bytes.
 const MAX_MACHINE: usize = 1 << 20;
 
-/// Why an expression is not taken.
+/// Why an expression is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// It is too long.
     #[error("the pattern has {0} bytes, and {MAX_WRITTEN} are the most")]
     TooLong(usize),
-    /// It cannot be read, or would take too much memory.
+    /// It is invalid, or needs too much memory.
     #[error("the pattern cannot be used: {0}")]
     Unusable(String),
 }

@@ -1,5 +1,5 @@
-//! What a person has accepted of the tools of a server: name, description and schema. A server can change its tools at any time, and a
-//! description is read by the model; so a tool that is not what was accepted is shown to the person first.
+//! Accepted tools of a server: name, description and schema. A server can change its tools at any time, and models read their
+//! descriptions, so a changed tool is shown to the user first.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use foreword_core::json;
 use foreword_core::text::diff;
 use serde_json::Value;
 
-/// A tool as it was accepted.
+/// A tool as the user accepted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedTool {
-    /// Name, description, schema and whether it only reads, as JSON with sorted keys.
+    /// Its name, description, schema and whether it is read-only, as JSON with sorted keys.
     pub text: String,
-    /// Of the text, in hex digits.
+    /// The hash of the text, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl PinnedTool {
-    /// The tool as it is now.
+    /// The current state of a tool.
     pub fn of(tool: &Tool) -> Self {
         Self::from_text(json::to_string(&serde_json::json!({
             "name": tool.name,
@@ -29,12 +29,12 @@ impl PinnedTool {
         })))
     }
 
-    /// A tool as its text was kept.
+    /// A tool from its stored text.
     pub fn from_text(text: String) -> Self {
         Self { sha256: Hash::of(&text).to_string(), text }
     }
 
-    /// `tool` with what is pinned in place of what the server says now; none where the text cannot be read.
+    /// `tool` with the accepted description and schema; `None` if the text is invalid.
     pub(crate) fn shown_as(&self, tool: &Tool) -> Option<Tool> {
         let pinned: Value = serde_json::from_str(&self.text).ok()?;
         Some(Tool {
@@ -45,12 +45,12 @@ impl PinnedTool {
         })
     }
 
-    /// For a person, line by line.
+    /// A readable form, line by line.
     fn readable(&self) -> String {
         let Ok(pinned) = serde_json::from_str::<Value>(&self.text) else { return self.text.clone() };
         let field = |name: &str| pinned.get(name).cloned().unwrap_or_default();
         format!(
-            "only reads: {}\ndescription:\n{}\narguments:\n{}\n",
+            "read-only: {}\ndescription:\n{}\narguments:\n{}\n",
             field("read_only"),
             field("description").as_str().unwrap_or("(none)"),
             serde_json::to_string_pretty(&field("schema")).unwrap_or_default(),
@@ -58,28 +58,28 @@ impl PinnedTool {
     }
 }
 
-/// The difference between two states of a tool, as a unified diff; `old` is none for a new tool.
+/// The difference between two states of a tool as a unified diff; `old` is `None` for a new tool.
 pub(crate) fn change(name: &str, old: Option<&PinnedTool>, new: &PinnedTool) -> String {
     let (before, after) = (old.map(PinnedTool::readable).unwrap_or_default(), new.readable());
     diff::unified(&before, &after, name).unwrap_or_else(|| format!("(too large to compare; this is the new tool)\n{after}"))
 }
 
-/// Where accepted tools are kept. An implementation answers for one vault, and forgets what it knows of a server whose entry changed.
+/// The store of accepted tools of one vault. It forgets a server whose configuration changed.
 pub trait Pins: Send {
-    /// Whether any tool of the server was accepted before; the first tools of a server are accepted with the server itself.
+    /// Whether any tool of the server was accepted before; its first tools are accepted together with the server.
     fn knows(&self, server: &str) -> bool;
 
-    /// The tool as it was accepted.
+    /// The accepted state of a tool.
     fn get(&self, server: &str, tool: &str) -> Option<PinnedTool>;
 
-    /// Whether the user still lets the server run; asked before each of its calls, because a decision can end while it is running.
+    /// Whether the user still allows the server; checked before each call, because the decision can be revoked while it is running.
     fn may_run(&self, server: &str) -> bool;
 
-    /// Keeps a tool that was accepted.
+    /// Stores an accepted tool.
     fn put(&mut self, server: &str, tool: &str, pinned: PinnedTool);
 }
 
-/// Accepted tools of one session, forgotten with it.
+/// Accepted tools that are kept in memory only.
 #[derive(Clone, Debug, Default)]
 pub struct SessionPins(BTreeMap<String, BTreeMap<String, PinnedTool>>);
 

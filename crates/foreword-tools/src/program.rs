@@ -1,12 +1,12 @@
-//! Finding the program of a tool server. Only folders that the user has named by their whole path are searched: an entry like `.` would
-//! let whoever filled the current folder choose the program.
+//! Finds the program of a tool server. Only absolute folders are searched: a `PATH` entry like `.` would let the author of the
+//! current folder choose the program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The folders of a `PATH` in which programs are looked for: absolute ones outside of the `avoided` folders.
+/// The folders of a `PATH` to search: absolute ones outside of the `avoided` folders.
 ///
-/// An avoided folder that holds the home folder is not avoided, because the user's own programs are in there.
+/// An avoided folder that contains the home folder is not avoided, because the user's own programs are in it.
 pub fn search_folders(path: &OsStr, avoided: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
     let real = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let home = home.map(real);
@@ -18,7 +18,7 @@ pub fn search_folders(path: &OsStr, avoided: &[PathBuf], home: Option<&Path>) ->
     std::env::split_paths(path).filter(|folder| folder.is_absolute() && !is_avoided(folder)).collect()
 }
 
-/// The absolute path of a program. A bare name is looked up in `folders`; a name with a slash is a file, relative to `base`.
+/// The absolute path of a program. A name without a slash is looked up in `folders`; a path is relative to `base`.
 pub fn find(command: &str, base: &Path, folders: &[PathBuf]) -> Option<PathBuf> {
     if command.is_empty() || command.contains('\0') {
         return None;

@@ -1,5 +1,5 @@
-//! A sandbox for the program of a tool server, made by bubblewrap on Linux. Without grants a program can read the system and its own
-//! installation, and nothing else: no network, no home folder, no other process. Each grant is a decision of the user.
+//! A sandbox for the program of a tool server, using bubblewrap on Linux. By default the program can read only the system and its
+//! own installation: no network, no home folder, no other processes. Each permission is a decision of the user.
 
 mod installation;
 
@@ -12,66 +12,65 @@ use std::{env, thread};
 
 use crate::program;
 
-/// Folders at the top that hold the system. All others may hold data of people and are empty in a sandbox.
+/// Top-level folders of the system. All others may contain user data and are empty in the sandbox.
 const SYSTEM: [&str; 16] =
     ["bin", "boot", "dev", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "proc", "sbin", "sys", "usr", "var"];
 
-/// Folders further down in which data of people lies. The home folder is hidden too, wherever it is.
+/// Other folders with user data. The home folder is hidden too.
 const PRIVATE: [&str; 2] = ["/var/tmp", "/var/home"];
 
-/// More folders at the top than these are not looked at.
+/// The largest number of top-level folders.
 const MAX_TOP: usize = 10_000;
 
-/// Where names of hosts are looked up. It often is a link into a folder that is hidden.
+/// The DNS configuration, which is often a link into a hidden folder.
 const RESOLVER: &str = "/etc/resolv.conf";
 
-/// Variables that change what a program loads. They are meant for the program in the sandbox, and must not reach what makes the sandbox.
+/// Variables that affect what a program loads. They are set only inside the sandbox, not for bubblewrap.
 const LOADER: [&str; 6] = ["LD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH", "MALLOC_"];
 
-/// How long the trial of a sandbox may take.
+/// The time limit for testing the sandbox.
 const TRIAL: Duration = Duration::from_secs(5);
 
-/// What a program in a sandbox may reach, each by a decision of its own. Variables are granted by the server's environment.
+/// The permissions of a sandboxed program. Environment variables are granted by the server's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
-    /// The network, this machine's own services included.
+    /// Network access, including services on this machine.
     pub network: bool,
-    /// The home folder, to read and to write.
+    /// Read and write access to the home folder.
     pub home: bool,
-    /// These folders, to read and to write.
+    /// Folders with read and write access.
     pub folders: Vec<PathBuf>,
-    /// What can only be read inside of a granted folder: files that other programs run or take instructions from.
+    /// Read-only paths inside of these folders: files that other programs run or read as instructions.
     pub protected: Vec<PathBuf>,
-    /// What stays hidden even inside of a granted folder: files and folders that hold Foreword's own state. A granted folder inside of a
-    /// hidden one can be reached.
+    /// Hidden paths inside of these folders: Foreword's own files. A granted folder inside of a hidden one is accessible.
     pub hidden: Vec<PathBuf>,
 }
 
-/// What is at a place in the sandbox.
+/// The content of a path in the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mount {
-    /// A folder of its own, empty at first and gone with the program.
+    /// A new, empty folder.
     Empty,
-    /// A file with nothing in it.
+    /// An empty file.
     Nothing,
-    /// What is there outside, to read.
+    /// The real path, read-only.
     Read(PathBuf),
-    /// What is there outside, to read and to write.
+    /// The real path, writable.
     Write(PathBuf),
 }
 
-/// What stands at each place. A place further in counts more than the ones around it, and comes after them in the order.
+/// The content of each path. Inner paths take precedence and come later in the order.
 #[derive(Default)]
 struct Mounts(BTreeMap<PathBuf, Mount>);
 
 impl Mounts {
-    /// Whether what is outside can be reached at a place.
+    /// Whether the real content of a path is accessible.
     fn is_visible(&self, place: &Path) -> bool {
         let nearest = place.ancestors().find_map(|place| self.0.get(place));
         !matches!(nearest, Some(Mount::Empty | Mount::Nothing))
     }
 
-    /// Puts what is outside at its place; behind a symbolic link also at the place of the link, where that is hidden otherwise.
+    /// Adds a real path; for a symbolic link also at the link's path, if that is hidden.
     fn add(&mut self, path: &Path, mount: fn(PathBuf) -> Mount) {
         let Ok(real) = path.canonicalize() else { return };
         if real != path && path.is_absolute() && !self.is_visible(path) {
@@ -89,7 +88,7 @@ impl Mounts {
     }
 }
 
-/// A program that is to be put into a sandbox.
+/// A program to run in a sandbox.
 pub(crate) struct Program<'a> {
     pub(crate) file: &'a Path,
     pub(crate) env: &'a BTreeMap<OsString, OsString>,
@@ -97,7 +96,7 @@ pub(crate) struct Program<'a> {
 }
 
 impl Sandbox {
-    /// What bubblewrap is told, up to the program itself.
+    /// The arguments of bubblewrap before the program.
     pub(crate) fn arguments(&self, program: &Program<'_>) -> Vec<OsString> {
         // Ours: what a vault sets for its program does not decide what the home folder is.
         let home = env::var_os("HOME").map(PathBuf::from);
@@ -159,7 +158,7 @@ impl Sandbox {
         mounts
     }
 
-    /// What a program that does not start may be missing, in words that follow an error.
+    /// What a failed program may lack, to be appended to an error.
     pub(crate) fn missing(&self) -> String {
         let missing: Vec<&str> = [("the network", self.network), ("the home folder", self.home)]
             .iter()
@@ -167,11 +166,13 @@ impl Sandbox {
             .map(|(what, _)| *what)
             .collect();
         let without = if missing.is_empty() { String::new() } else { format!(" without {}", missing.join(" and ")) };
-        format!("; it runs in a sandbox{without}: if it needs more, allow it the network, the home folder or a folder")
+        format!(
+            "; it runs in a sandbox{without}: if it needs more, allow access to the network, the home folder or another folder"
+        )
     }
 }
 
-/// Whether a variable is to be set in the sandbox only, and not for what makes it.
+/// Whether a variable is set only inside the sandbox.
 pub(crate) fn is_for_the_loader(name: &OsStr) -> bool {
     LOADER.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
 }
@@ -180,10 +181,10 @@ fn search_folders(env: &BTreeMap<OsString, OsString>) -> Vec<PathBuf> {
     env.get(OsStr::new("PATH")).map(|path| program::search_folders(path, &[], None)).unwrap_or_default()
 }
 
-/// Where bubblewrap is, once a program has run in a sandbox made by it; else why there are no sandboxes on this machine.
+/// The path of bubblewrap if a test program ran in a sandbox, or why sandboxes are not available.
 pub fn availability() -> Result<PathBuf, String> {
     if !cfg!(target_os = "linux") {
-        return Err("sandboxes are made by bubblewrap, which is for Linux".to_owned());
+        return Err("the sandbox requires bubblewrap, which is available only on Linux".to_owned());
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = program::search_folders(&path, &[], None);
@@ -197,7 +198,7 @@ pub fn availability() -> Result<PathBuf, String> {
     tried(&mut trial).map(|()| bwrap).map_err(|why| format!("bubblewrap does not work here: {why}"))
 }
 
-/// Runs a command that must end well, and soon.
+/// Runs a command that must succeed within the time limit.
 fn tried(command: &mut Command) -> Result<(), String> {
     let told = |error: std::io::Error| error.to_string();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(told)?;
@@ -206,7 +207,7 @@ fn tried(command: &mut Command) -> Result<(), String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it did not end within {} s", TRIAL.as_secs()));
+            return Err(format!("it did not finish within {} s", TRIAL.as_secs()));
         }
         thread::sleep(Duration::from_millis(2));
     }

@@ -1,8 +1,8 @@
-//! Whether arguments fit a tool's JSON schema, said so that a model can repair them.
+//! Checks arguments against a tool's JSON schema, with messages that help a model to correct them.
 //!
-//! A validator of our own, because schemas come from outside: every check is bounded in steps and depth, nothing is ever fetched, and
-//! each message names the place, what was found there, and what is allowed. It reads what tool schemas are made of (2020-12, and what
-//! older drafts did otherwise); a keyword that it does not know allows everything.
+//! This is our own validator because schemas are untrusted: steps and depth are limited, nothing is fetched, and each message names
+//! the position, the value and what is allowed. It supports the keywords that tool schemas use (2020-12 and older drafts) and
+//! ignores unknown ones.
 
 mod reference;
 mod scalar;
@@ -18,25 +18,25 @@ use serde_json::{Map, Value};
 
 use crate::pattern;
 
-/// Most misfits that are told; a model repairs a few at a time.
+/// The largest number of errors; models fix a few at a time.
 const MAX_MISFITS: usize = 8;
 
-/// Most schemas that are applied in one check, and most of them inside of one another.
+/// The largest number of schema applications in one check, and their deepest nesting.
 const MAX_STEPS: u32 = 200_000;
 const MAX_DEPTH: u32 = 100;
 
-/// Most patterns that one check makes.
+/// The largest number of patterns per check.
 const MAX_PATTERNS: usize = 50;
 
-/// Most names or values that one message lists.
+/// The largest number of names or values in a message.
 const MAX_LISTED: usize = 20;
 
-/// What does not fit: one line each, with the place as a JSON pointer.
+/// The errors, one per line, with JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct Misfits(pub Vec<String>);
 
-/// Checks the arguments of a call, which always are an object.
+/// Checks the arguments of a call, which are always an object.
 pub fn check(schema: &Value, arguments: &Value) -> Result<(), Misfits> {
     let mut walk = Walk { root: schema, steps: MAX_STEPS, patterns: BTreeMap::new(), found: Vec::new() };
     if arguments.is_object() {
@@ -47,7 +47,7 @@ pub fn check(schema: &Value, arguments: &Value) -> Result<(), Misfits> {
     if walk.found.is_empty() { Ok(()) } else { Err(Misfits(walk.found)) }
 }
 
-/// A place in the arguments.
+/// A position in the arguments.
 #[derive(Clone, Copy)]
 enum At<'a> {
     Top,
@@ -128,7 +128,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// A pattern, made once. One that is not ours to read (a look-ahead, say) or one too many allows everything.
+    /// Compiles a pattern once. An unsupported pattern or one too many accepts everything.
     fn pattern(&mut self, written: &'s str) -> Option<Rc<Regex>> {
         if self.patterns.len() >= MAX_PATTERNS && !self.patterns.contains_key(written) {
             return None;
@@ -165,7 +165,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What must be there, and how much of it.
+    /// Checks required properties and their number.
     fn present(&mut self, rules: &Map<String, Value>, object: &Map<String, Value>, at: &At<'_>) {
         let missing = |names: &Value| -> Vec<String> {
             let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -252,7 +252,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// What would not fit under `schema`.
+    /// The errors under `schema`.
     fn tried(&mut self, schema: &'s Value, value: &Value, at: &At<'_>, depth: u32) -> Vec<String> {
         let before = std::mem::take(&mut self.found);
         self.visit(schema, value, at, depth + 1);

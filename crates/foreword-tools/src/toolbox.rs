@@ -1,9 +1,8 @@
-//! Every tool of a session behind one thing, whoever runs it. A call goes the same way for all: find the tool, check the arguments, ask
-//! the person where it must, run, cap.
+//! The toolbox: all tools of a session. Every call takes the same path: find the tool, check the arguments, ask for approval if
+//! required, run, limit the output.
 //!
-//! A tool of a server runs only as the person has accepted it. The server's list is brought up to date before each call and again after each
-//! question, and a tool that is new or has changed is a question of its own, whatever was allowed before. Until it is answered, the model
-//! is shown the tool as it was accepted.
+//! A tool of a server runs only as the user accepted it. The server's list is refreshed before each call and after each question,
+//! and a new or changed tool requires approval, whatever was allowed before. Until then, the model sees the accepted version.
 
 #[cfg(test)]
 mod tests;
@@ -13,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use foreword_core::catalog::{Permission, Server, Tool};
 use foreword_core::item::{ItemId, Kind};
@@ -23,26 +23,26 @@ use crate::{
     Approval, Approve, Asking, Builtin, Decision, OWN_SERVER, Output, PinnedTool, Pins, ServerConfig, pins, sandbox, schema,
 };
 
-/// How many names an answer lists when it says what there is.
+/// The largest number of tool names in an answer.
 const NAMES_LISTED: usize = 40;
 
-/// How many changed tools a message lists.
+/// The largest number of changed tools in a message.
 const CHANGES_LISTED: usize = 10;
 
-/// How often the person is asked about one call. A server that changes its tool while they read is not waited for any longer.
+/// The largest number of questions about one call. A server that changes its tool again and again is skipped.
 const MAX_QUESTIONS: usize = 4;
 
-/// What the model reads of a tool that nobody has accepted: nothing that its server says.
+/// The description shown to the model for a tool that nobody has accepted, without any text of its server.
 const NOT_ACCEPTED: &str = "A new tool of this server. The user has not seen what it does yet, and is asked when you call it.";
 
-/// Why a server, or a tool of it, is not there, or what the user should know about it. The session goes on.
+/// A problem with a server or one of its tools. The session continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The server.
     pub server: String,
-    /// What happened and what can be done.
+    /// The cause and what to do.
     pub message: String,
-    /// The last that the server wrote to its standard error; empty where it wrote nothing.
+    /// The server's last output to standard error.
     pub stderr: String,
 }
 
@@ -51,26 +51,26 @@ pub struct Toolbox {
     builtins: BTreeMap<String, Box<dyn Builtin>>,
     /// Sorted by name.
     clients: Vec<Client>,
-    /// Servers that were not even tried.
+    /// Servers that were not started.
     unusable: Vec<Problem>,
-    /// Where servers are spoken to; not there where there are none.
+    /// Runs the communication with servers; `None` if there are none.
     background: Option<Background>,
-    /// As the model is shown them; sorted by server, then name.
+    /// As shown to the model, sorted by server, then name.
     tools: Vec<Tool>,
-    /// Tools that wait to be accepted, a message for each server.
+    /// One message per server about tools that wait to be accepted.
     waiting: Vec<Problem>,
     asking: Asking,
     approve: Box<dyn Approve>,
     pins: Box<dyn Pins>,
-    /// Servers whose first list was looked at: what comes later is new.
+    /// Servers whose first list of tools was read; later tools are new.
     settled: BTreeSet<String>,
-    /// What the person allowed for the session, with the hash of the tool that they saw; empty for our own.
+    /// Tools allowed for the session, with the hash of the tool that the user saw; empty for built-in tools.
     allowed: BTreeMap<ItemId, String>,
 }
 
 impl Toolbox {
-    /// Starts the servers, all at once, and waits until each is there or has failed. Of built-in tools with one name the last one counts.
-    /// Who lets a server start accepts the tools that it has then; `pins` has those of earlier sessions.
+    /// Starts all servers at once and waits until each is running or has failed. Of built-in tools with the same name, the last one
+    /// is used. Starting a server accepts its first tools; `pins` has those of earlier sessions.
     pub fn new(
         builtins: Vec<Box<dyn Builtin>>,
         servers: Vec<ServerConfig>,
@@ -99,7 +99,7 @@ impl Toolbox {
         toolbox
     }
 
-    /// The servers as a catalog holds them, sorted by name; our own is one of them.
+    /// The servers, sorted by name, including the one of built-in tools.
     pub fn servers(&self) -> Vec<Server> {
         let own = Server { name: OWN_SERVER.to_owned(), include: None, permission: None };
         let others = self.clients.iter().map(Client::config).map(|config| Server {
@@ -112,12 +112,12 @@ impl Toolbox {
         servers
     }
 
-    /// The tools, sorted by server, then name, as the model may be shown them: as they were accepted.
+    /// The accepted tools, sorted by server, then name, as shown to the model.
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.clone()
     }
 
-    /// Whether the tools are others than when they were last listed. Where a server has said that its list changed, the list is read now.
+    /// Whether the tools changed since they were last listed. Reads new lists of servers that announced a change.
     pub fn changed(&mut self) -> bool {
         if let Some(background) = &self.background {
             for client in &mut self.clients {
@@ -129,31 +129,35 @@ impl Toolbox {
         self.tools != before
     }
 
-    /// What is missing or should be known, and why: servers that are not running, tools that were refused or wait to be accepted.
+    /// Problems for the user: servers that are not running, tools that were rejected or wait to be accepted.
     pub fn problems(&self) -> Vec<Problem> {
         let clients = self.clients.iter().flat_map(Client::problems);
         self.unusable.iter().cloned().chain(clients).chain(self.waiting.iter().cloned()).collect()
     }
 
-    /// When the person is asked from now on.
+    /// Sets when tools require approval.
     pub fn set_asking(&mut self, asking: Asking) {
         self.asking = asking;
     }
 
-    /// Whether a tool is there and takes these arguments; else what is wrong, in words for the model.
+    /// Checks that a tool exists and accepts these arguments; the error is worded for the model.
     pub fn check(&self, id: &ItemId, arguments: &Value) -> Result<(), String> {
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
         fits(id, tool, arguments)
     }
 
-    /// Runs a tool. Whatever happens, there is an output that the model can act on.
+    /// Runs a tool. There is always an output that the model can act on.
     pub fn call(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Output {
         let none = Value::Object(serde_json::Map::new());
         let arguments = if arguments.is_null() { &none } else { arguments };
-        match self.run(id, arguments, stop) {
+        let began = Instant::now();
+        let output = match self.run(id, arguments, stop) {
             Ok(output) => output.capped(),
             Err(reason) => Output::failed(reason),
-        }
+        };
+        let ms = began.elapsed().as_millis();
+        tracing::debug!(tool = %id, ms, bytes = output.text.len(), failed = output.failed, "tool called");
+        output
     }
 
     fn run(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Result<Output, String> {
@@ -217,7 +221,7 @@ impl Toolbox {
         Err(format!("{} was not run: its server changes it again and again. Go on without it.", id.name()))
     }
 
-    /// A tool of a server as it is now.
+    /// The current state of a server's tool.
     fn current(&mut self, id: &ItemId, (server, name): (&str, &str), stop: &AtomicBool) -> Result<Tool, String> {
         let client = self.clients.iter_mut().find(|client| client.config().name == server);
         let (Some(client), Some(background)) = (client, &self.background) else { return Err(self.unknown(id)) };
@@ -251,7 +255,7 @@ impl Toolbox {
         }
     }
 
-    /// How a tool differs from what was accepted; none where it does not.
+    /// The difference between a tool and the accepted one; `None` if they are equal.
     fn change(&self, tool: &Tool, now: &PinnedTool) -> Option<String> {
         let pinned = self.pins.get(&tool.server, &tool.name);
         if pinned.as_ref().is_some_and(|pinned| pinned.sha256 == now.sha256) {
@@ -260,13 +264,13 @@ impl Toolbox {
         Some(pins::change(&format!("{}/{}", tool.server, tool.name), pinned.as_ref(), now))
     }
 
-    /// Its own permission, else its server's, else required.
+    /// The tool's permission, its server's, or required.
     fn permission(&self, tool: &Tool) -> Permission {
         let server = self.clients.iter().find(|client| client.config().name == tool.server);
         tool.permission.or_else(|| server?.config().permission).unwrap_or(Permission::Required)
     }
 
-    /// Asks the person; whether the yes is for the session.
+    /// Asks the user. Returns whether the approval is for the session.
     fn ask(&mut self, approval: &Approval<'_>) -> Result<bool, String> {
         let name = approval.tool.name();
         match (self.approve.ask(approval), approval.change) {
@@ -285,7 +289,7 @@ impl Toolbox {
         }
     }
 
-    /// Lists the tools anew. What a server has when it is first seen was accepted with the server.
+    /// Lists the tools again. The first tools of a server were accepted with it.
     fn list(&mut self) {
         self.tools = self.builtins.values().map(|builtin| Tool { server: OWN_SERVER.to_owned(), ..builtin.tool() }).collect();
         self.waiting.clear();
@@ -321,19 +325,19 @@ impl Toolbox {
     }
 }
 
-/// What the model is shown of a tool that nobody has accepted.
+/// A tool as shown to the model before it is accepted.
 fn unaccepted(tool: &Tool) -> Tool {
     let schema = serde_json::json!({"type": "object"});
     Tool { description: Some(NOT_ACCEPTED.to_owned()), schema, read_only: false, ..tool.clone() }
 }
 
-/// What the user should know of tools that wait to be accepted.
+/// A message about tools that wait to be accepted.
 fn waiting(server: &str, changed: &[&str]) -> Option<Problem> {
     let listed = changed.get(..CHANGES_LISTED).unwrap_or(changed).join(", ");
     let more = changed.len().saturating_sub(CHANGES_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!(
-        "it has tools that are new or have changed since you allowed it: {listed}{more}. The model is not shown what they say now, and you are \
+        "its tools are new or changed since you allowed it: {listed}{more}. The model is not shown what they say now, and you are \
          asked before one of them runs"
     );
     (!changed.is_empty()).then(|| Problem { server: server.to_owned(), message, stderr: String::new() })
@@ -348,7 +352,7 @@ fn not_stopped(id: &ItemId, stop: &AtomicBool) -> Result<(), String> {
     if stop.load(Ordering::Relaxed) { Err(format!("{} was not run: the user stopped this turn.", id.name())) } else { Ok(()) }
 }
 
-/// Servers are ended in good order, all at once.
+/// Stops all servers at once, gracefully.
 impl Drop for Toolbox {
     fn drop(&mut self) {
         if let Some(background) = &self.background {
@@ -357,7 +361,7 @@ impl Drop for Toolbox {
     }
 }
 
-/// The servers that can be told apart, by name, and what is wrong with the others.
+/// The servers with valid, unique names, and problems with the others.
 fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
     let (mut clients, mut unusable) = (BTreeMap::new(), Vec::new());
     let wants_sandbox = servers.iter().any(|server| server.sandbox.is_some());
@@ -375,9 +379,9 @@ fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
         let is_name =
             (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         let problem = match clients.entry(name.clone()) {
-            _ if !is_name => "a server's name has 1 to 64 letters, digits, - and _; rename it",
-            _ if name == OWN_SERVER => "this name is the one of the tools that come with Foreword; rename it",
-            Entry::Occupied(_) => "there are two servers of this name; rename one",
+            _ if !is_name => "a server name must have 1 to 64 letters, digits, - or _; rename it",
+            _ if name == OWN_SERVER => "this name is reserved for built-in tools; rename it",
+            Entry::Occupied(_) => "two servers have this name; rename one",
             Entry::Vacant(free) => {
                 free.insert(Client::new(config, bwrap.clone().ok()));
                 continue;
@@ -388,7 +392,7 @@ fn usable(servers: Vec<ServerConfig>) -> (Vec<Client>, Vec<Problem>) {
     (clients.into_values().collect(), unusable)
 }
 
-/// Server and name of a tool; server names have no slash.
+/// The server and the name of a tool; server names have no slash.
 fn parts(id: &ItemId) -> Option<(&str, &str)> {
     (id.kind() == Kind::Tool).then(|| id.name().split_once('/')).flatten()
 }

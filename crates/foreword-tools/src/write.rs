@@ -1,7 +1,7 @@
-//! Writing notes safely: a change is first a [`Draft`] with a diff that a person can look at; applied, the file is the old one or the new
-//! one and nothing between; and it can be undone.
+//! Writes notes safely: a change is first a [`Draft`] with a diff that the user can review; it is applied atomically and can be
+//! undone.
 //!
-//! Paths come from a model. They lead to a note inside the folder or they are refused: see [`path`].
+//! Paths come from a model and are rejected if they do not lead to a note inside the folder: see [`path`].
 
 mod change;
 mod error;
@@ -24,44 +24,44 @@ pub use undo::Undone;
 
 use path::NotePath;
 
-/// The largest note that is written, in bytes.
+/// The largest note in bytes.
 pub const MAX_NOTE: usize = 4 * 1024 * 1024;
 
-/// The longest diff that a person can be asked to read, in bytes.
+/// The largest diff in bytes.
 const MAX_DIFF: usize = 512 * 1024;
 
-/// A folder of notes that can be changed.
+/// A folder of writable notes.
 #[derive(Clone, Debug)]
 pub struct NoteFolder {
     root: PathBuf,
-    /// What notes held before they were changed.
+    /// The folder with old versions of changed notes.
     undo: PathBuf,
 }
 
-/// A change that was thought through and not made yet.
+/// A change that is not applied yet.
 #[derive(Clone, Debug)]
 pub struct Draft {
     folder: NoteFolder,
     path: NotePath,
-    /// What the note holds now; nothing where it is new.
+    /// The note's current text; `None` if it is new.
     old: Option<String>,
     new: String,
-    /// Nothing where it is too large.
+    /// `None` if the change is too large.
     diff: Option<String>,
 }
 
 impl NoteFolder {
-    /// The notes under `root`. What they held before a change is kept in the folder `undo` inside `state`.
+    /// The notes under `root`. Old versions are stored in the folder `undo` inside `state`.
     pub fn new(root: &Path, state: &Path) -> Self {
         Self { root: root.to_owned(), undo: state.join("undo") }
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Works out what `change` would make of the note at `path`, which is relative to the folder.
+    /// Prepares a change of the note at `path`, relative to the folder.
     pub fn prepare(&self, path: &str, change: &Change<'_>) -> Result<Draft, WriteError> {
         let path = NotePath::parse(path)?;
         let old = path.read(&self.root)?;
@@ -73,7 +73,7 @@ impl NoteFolder {
         Ok(Draft { folder: self.clone(), path, old, new, diff })
     }
 
-    /// Removes the note at `path`, unless it no longer holds `old`. It can be undone.
+    /// Deletes the note at `path` if its text is still `old`. It can be undone.
     pub fn remove(&self, path: &str, old: &str) -> Result<(), WriteError> {
         let path = NotePath::parse(path)?;
         match path.read(&self.root)? {
@@ -88,35 +88,35 @@ impl NoteFolder {
         Ok(())
     }
 
-    /// Takes back the last change of a note, unless somebody else has changed it since.
+    /// Undoes the last change of a note, unless someone else has changed it since.
     pub fn undo(&self, path: &str) -> Result<Undone, WriteError> {
         undo::undo(&self.root, &self.undo, path)
     }
 }
 
 impl Draft {
-    /// The note, relative to its root.
+    /// The note's path, relative to the root.
     pub fn path(&self) -> &str {
         self.path.as_str()
     }
 
-    /// What the note holds before the change; nothing where it is new.
+    /// The note's text before the change; `None` if it is new.
     pub fn before(&self) -> Option<&str> {
         self.old.as_deref()
     }
 
-    /// Whether the note is a new one.
+    /// Whether the note is new.
     pub fn is_new(&self) -> bool {
         self.old.is_none()
     }
 
-    /// All that would change, as a unified diff. Text from a model: a terminal must not get it raw. A change that is too large to be shown
-    /// whole is an error, because nobody can approve what they have not seen.
+    /// The complete change as a unified diff. It contains text of a model, so it must be sanitized for terminals. A change that is
+    /// too large to be shown completely is an error, because it cannot be reviewed.
     pub fn diff(&self) -> Result<&str, WriteError> {
         self.diff.as_deref().ok_or_else(|| WriteError::TooLargeToShow { path: self.path.to_string() })
     }
 
-    /// Makes the change, unless the note is no longer what the diff was made from.
+    /// Applies the change if the note has not changed since.
     pub fn apply(self) -> Result<(), WriteError> {
         let NoteFolder { root, undo } = &self.folder;
         if self.path.read(root)? != self.old {
@@ -128,8 +128,7 @@ impl Draft {
     }
 }
 
-/// Puts `new` in the place of a file of settings, unless it no longer holds `old`. Such a file may hold keys, so no copy of it is kept: it cannot
-/// be undone.
+/// Replaces a settings file if its text is still `old`. It cannot be undone: the file may contain keys, so no copy is kept.
 pub fn replace_settings(root: &Path, path: &str, old: &str, new: &str) -> Result<(), WriteError> {
     let path = NotePath::settings(path)?;
     match path.read(root)? {
@@ -139,7 +138,7 @@ pub fn replace_settings(root: &Path, path: &str, old: &str, new: &str) -> Result
     }
 }
 
-/// Puts `text` in the place of the note in one step: whoever reads sees all of the old text or all of the new one, also after a crash.
+/// Replaces the note's text atomically.
 fn replace(root: &Path, path: &NotePath, exists: bool, text: &str) -> Result<(), WriteError> {
     let failed = |error: io::Error| WriteError::io("write", path, &error);
     let target = path.under(root);
@@ -173,7 +172,7 @@ fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     builder.tempfile_in(folder)
 }
 
-/// So that the new name survives a power cut. Not every system lets a folder be synced; the file itself was.
+/// Makes the new name survive a power failure, if the system supports it.
 fn sync_folder(folder: &Path) {
     if let Ok(folder) = File::open(folder) {
         drop(folder.sync_all());

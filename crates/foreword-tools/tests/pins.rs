@@ -187,7 +187,7 @@ fn a_changed_tool_is_asked_about_whatever_was_allowed() {
             assert!(shown(&toolbox, "forecast").starts_with("Tells the weather. {"), "{}", shown(&toolbox, "forecast"));
             assert!(!shown(&toolbox, "forecast").contains("keys"));
             let problems = toolbox.problems();
-            assert!(problems[0].message.contains("new or have changed since you allowed it: forecast."), "{problems:?}");
+            assert!(problems[0].message.contains("new or changed since you allowed it: forecast."), "{problems:?}");
 
             // A yes accepts the change, once and for all.
             person.says(Decision::Session);

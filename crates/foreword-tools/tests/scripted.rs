@@ -219,7 +219,7 @@ fn servers_that_do_not_start() {
         assert!(!shown.contains("sk-secret") && !shown.contains("\\u{1b}"), "{shown}");
     }
     let dying = || with_env(config(&[REVISIONS[0], "dies-at-start"]), "KEY", "sk-secret");
-    check(dying(), "it does not answer as an MCP server does");
+    check(dying(), "it does not answer like an MCP server");
     let toolbox = toolbox(dying());
     let [problem] = toolbox.problems().try_into().unwrap();
     eventually(|| toolbox.problems()[0].stderr.contains("no configuration, key [hidden]"));
@@ -236,7 +236,7 @@ fn servers_that_do_not_start() {
     {
         let mut config = config(&[]);
         config.transport = Transport::Stdio { command: command.into(), args: Vec::new(), env: BTreeMap::new(), cwd: cwd.into() };
-        check(config, &format!("{relative} is no absolute path"));
+        check(config, &format!("{relative} is not an absolute path"));
     }
     let mut named = config(&[REVISIONS[0]]);
     named.name = "foreword".to_owned();

@@ -1,4 +1,4 @@
-//! From what a person attached to Versions: which notes are meant, and their text as a model sees it.
+//! Resolves attachments: finds the files that the user means and reads them as Versions.
 
 mod parse;
 
@@ -17,12 +17,12 @@ use crate::links::Resolved;
 use crate::note::{Note, Part};
 use crate::render::{Helpers, Rendered, part_of, written};
 
-/// How much one attachment may bring.
+/// The limits of one attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// So many notes.
+    /// The largest number of notes.
     pub notes: usize,
-    /// So many bytes of text.
+    /// The largest size of text in bytes.
     pub bytes: usize,
 }
 
@@ -32,19 +32,19 @@ impl Default for Limits {
     }
 }
 
-/// What an attachment brought.
+/// The content of an attachment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attached {
-    /// In the order of their paths.
+    /// Sorted by path.
     pub versions: Vec<Version>,
-    /// The files that they were made from, in order.
+    /// The files that were read, in order.
     pub read: Vec<String>,
-    /// What was not found, not shown or left out.
+    /// Problems: files that were not found, not shown or left out.
     pub problems: Vec<Problem>,
 }
 
 impl Vault {
-    /// Reads what a person wrote. A file of exactly this path is meant before anything else: its name may look like a tag or a glob.
+    /// Parses an attachment. A file with exactly this path takes precedence, even if its name looks like a tag or a glob.
     pub fn attachment(&self, text: &str) -> Result<Attachment, NotAnAttachment> {
         match [text, text.trim()].into_iter().find_map(|text| self.path(&nfc(text))) {
             Some(path) => Ok(Attachment::File { target: path.to_owned(), part: None }),
@@ -52,7 +52,7 @@ impl Vault {
         }
     }
 
-    /// What `attachment` brings at the time `now`. A page is not fetched here: it brings nothing and no problem.
+    /// The content of an attachment at the time `now`. Web pages are not fetched here and return nothing.
     pub fn attach(&self, attachment: &Attachment, now: &Zoned, limits: Limits, helpers: &dyn Helpers) -> Attached {
         let mut attaching = Attaching { vault: self, helpers, name: attachment.to_string(), out: Attached::default() };
         match attachment {
@@ -82,7 +82,7 @@ impl Vault {
         attaching.out
     }
 
-    /// The notes that an attachment of several means, those first that matter most: where not all fit, the last are left out.
+    /// The notes of an attachment, the most relevant first. If not all fit, the last ones are left out.
     fn meant(&self, attachment: &Attachment, now: &Zoned) -> Result<Vec<&str>, String> {
         let choose = |wanted: &dyn Fn(&Listed) -> bool| -> Vec<&str> {
             self.notes().filter(|listed| wanted(listed)).map(|listed| listed.facts.path.as_str()).collect()
@@ -113,7 +113,7 @@ impl Vault {
         if paths.is_empty() { Err(self.none(attachment)) } else { Ok(paths) }
     }
 
-    /// The note and those up to `depth` links away, either way; the nearest first.
+    /// The note and the notes up to `depth` links away, the nearest first.
     fn neighbourhood(&self, target: &str, depth: u8) -> Result<Vec<&str>, String> {
         let start = self.resolve(target, "").path().and_then(|path| self.get(path));
         let start = start.ok_or_else(|| self.not_found(target))?.facts.path.as_str();
@@ -130,7 +130,7 @@ impl Vault {
         Ok(all)
     }
 
-    /// Says that nothing fits, and what would.
+    /// An error message with the nearest matches.
     fn none(&self, attachment: &Attachment) -> String {
         match attachment {
             Attachment::Tag(tag) => {
@@ -156,7 +156,7 @@ impl Vault {
     }
 }
 
-/// One attachment on its way.
+/// The state of resolving one attachment.
 struct Attaching<'a> {
     vault: &'a Vault,
     helpers: &'a dyn Helpers,
@@ -169,7 +169,7 @@ impl<'a> Attaching<'a> {
         self.out.problems.push(Problem::new(self.name.as_str(), what));
     }
 
-    /// The file that a person means.
+    /// Finds the file that the user means.
     fn find(&mut self, target: &str) -> Option<&'a str> {
         let vault = self.vault;
         if let Some(path) = vault.path(target) {
@@ -203,7 +203,7 @@ impl<'a> Attaching<'a> {
         self.all(&[path], limits);
     }
 
-    /// Attaches whole files until the limits are reached, the first of them first.
+    /// Attaches whole files until a limit is reached.
     fn all(&mut self, paths: &[&str], limits: Limits) {
         let mut taken = Vec::new();
         let mut left_out = Vec::new();
@@ -303,7 +303,7 @@ impl<'a> Attaching<'a> {
     }
 }
 
-/// The first and the last line of a range, from 1.
+/// The first and last line of a byte range, from 1.
 fn lines_of(text: &str, range: &Range<usize>) -> (u32, u32) {
     let number = |end: usize| {
         let ends = text.get(..end).unwrap_or_default().matches('\n').count();
@@ -314,13 +314,13 @@ fn lines_of(text: &str, range: &Range<usize>) -> (u32, u32) {
     (number(range.start), number(end.max(range.start)))
 }
 
-/// Whether a tag is `tag` (in lower case) or one below it.
+/// Whether a tag is `tag` (in lower case) or a subtag of it.
 fn is_tag_within(has: &str, tag: &str) -> bool {
     has.to_lowercase().strip_prefix(tag).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 pub(crate) fn matcher(glob: &str) -> Result<GlobMatcher, String> {
-    /// A longer one is nobody's wish.
+    /// The longest glob in bytes.
     const MOST_BYTES: usize = 1_000;
     if glob.len() > MOST_BYTES {
         return Err(format!("a glob has at most {MOST_BYTES} bytes"));
@@ -330,10 +330,10 @@ pub(crate) fn matcher(glob: &str) -> Result<GlobMatcher, String> {
     built.map(|glob| glob.compile_matcher()).map_err(|error| format!("it is not a glob: {error}"))
 }
 
-/// `; the nearest are …`: the names most like `wanted`.
+/// `; the nearest: …`, with the names most similar to `wanted`.
 fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, mark: &str) -> String {
     const SHOWN: usize = 3;
-    /// As likeness goes from 0 to 1, names below this are no help.
+    /// The smallest useful similarity, from 0 to 1.
     const ALIKE: f64 = 0.4;
     let wanted = pairs(wanted);
     let mut near: Vec<(f64, &str)> =
@@ -344,9 +344,9 @@ fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>, mark: &str) -
     if shown.is_empty() { String::new() } else { format!("; the nearest: {}", shown.join(", ")) }
 }
 
-/// The pairs of neighbouring characters of a name, its folder and ending aside.
+/// The character pairs of a file name, without folder and extension.
 fn pairs(name: &str) -> BTreeSet<(char, char)> {
-    /// What is longer is not a name.
+    /// The longest name to compare.
     const MOST_CHARS: usize = 200;
     let lower = stem_of(name).to_lowercase();
     let chars: Vec<char> = std::iter::once(' ').chain(lower.chars().take(MOST_CHARS)).chain([' ']).collect();

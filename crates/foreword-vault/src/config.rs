@@ -1,23 +1,23 @@
-//! `foreword.toml` at the top of a vault: what its owner wants to be left out. A broken file never keeps a vault from opening.
+//! The vault's settings in `foreword.toml`. An invalid file never prevents opening the vault.
 
 use toml::{Table, Value};
 
 use crate::own::one_line;
 
-/// Where the settings of a vault stand.
+/// The path of the settings file.
 pub const FILE: &str = "foreword.toml";
 
 /// The settings of a vault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Files and folders to leave out, each written as a line of `.gitignore`.
+    /// Files and folders to ignore, in the syntax of `.gitignore`.
     pub exclude: Vec<String>,
-    /// Hosts that pages may be fetched from although their address is private.
+    /// Hosts on a private network from which pages may be fetched.
     pub web_allow: Vec<String>,
 }
 
 impl Config {
-    /// Reads the text of the file: what could be used of it, and what is wrong with the rest.
+    /// Parses the file. Returns the valid settings and the errors.
     pub fn read(text: &str) -> (Self, Vec<String>) {
         let mut table = match text.parse::<Table>() {
             Ok(table) => table,
@@ -25,7 +25,7 @@ impl Config {
                 let before = error.span().and_then(|span| text.get(..span.start));
                 let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1)).unwrap_or_default();
                 let why = one_line(error.message());
-                return (Self::default(), vec![format!("left aside, because it is not TOML: {line}{}", why.trim())]);
+                return (Self::default(), vec![format!("ignored, because it is not valid TOML: {line}{}", why.trim())]);
             }
         };
         let mut faults = Vec::new();
@@ -36,20 +36,20 @@ impl Config {
         for (section, value) in table {
             match value {
                 Value::Table(keys) if matches!(section.as_str(), "vault" | "web") => {
-                    faults.extend(keys.keys().map(|key| format!("`{section}.{key}` is not a setting; it is left aside")));
+                    faults.extend(keys.keys().map(|key| format!("`{section}.{key}` is not a setting; it is ignored")));
                 }
-                _ => faults.push(format!("`{section}` is not a setting; it is left aside")),
+                _ => faults.push(format!("`{section}` is not a setting; it is ignored")),
             }
         }
         (config, faults)
     }
 }
 
-/// Takes a list of texts out of `table`, so that what is left over at the end is unknown.
+/// Removes a list of strings from `table`; what remains at the end is unknown.
 fn take(table: &mut Table, section: &str, key: &str, faults: &mut Vec<String>) -> Vec<String> {
     let value = table.get_mut(section).and_then(Value::as_table_mut).and_then(|keys| keys.remove(key));
     let mut wrong = |found: &Value| {
-        faults.push(format!("`{section}.{key}` must be a list of texts, not {}; it is left aside", found.type_str()));
+        faults.push(format!("`{section}.{key}` must be a list of strings, not {}; it is ignored", found.type_str()));
     };
     match value {
         None => Vec::new(),
@@ -86,12 +86,12 @@ mod tests {
         }
         check("", &[], &[]);
         check("[vault]\nexclude = ['Archive/', '*.tmp']\n[web]\nallow = ['a.example']", &["Archive/", "*.tmp"], &[]);
-        check("[vault]\nexclude = 'Archive'", &[], &["`vault.exclude` must be a list of texts, not string"]);
+        check("[vault]\nexclude = 'Archive'", &[], &["`vault.exclude` must be a list of strings, not string"]);
         check("[vault]\nexclude = ['a', 1]", &["a"], &["not integer"]);
         check("[vault]\nexclude = ['a']\ncolour = 'blue'", &["a"], &["`vault.colour` is not a setting"]);
         check("[valut]\nexclude = ['a']", &[], &["`valut` is not a setting"]);
         check("vault = 3", &[], &["`vault` is not a setting"]);
-        check("[vault\nexclude", &[], &["not TOML"]);
+        check("[vault\nexclude", &[], &["not valid TOML"]);
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
         for text in ["[web]\n\nallow = [\u{1b}[31m", "\n\n\u{7}\u{9b}x", "\n\na = \"\u{8}", "\n\na b"] {
             let (_, faults) = Config::read(text);
             assert_eq!(faults.len(), 1);
-            assert!(faults[0].contains("not TOML: line 3: ") && !faults[0].contains(char::is_control), "{faults:?}");
+            assert!(faults[0].contains("not valid TOML: line 3: ") && !faults[0].contains(char::is_control), "{faults:?}");
         }
     }
 }

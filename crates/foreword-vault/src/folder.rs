@@ -1,6 +1,6 @@
-//! Safe access to the files of a vault: nothing outside its folder is read, nothing makes a reader wait or fill the memory.
+//! Safe access to the files of a vault: nothing outside of its folder is read, and no file can block a reader or fill the memory.
 //!
-//! A path here is a path in the vault: `/` between folders, and in Unicode's composed form (NFC), whatever form the disk has.
+//! Paths are relative to the vault, with `/` between folders, in Unicode's composed form (NFC) on all systems.
 
 mod list;
 mod text;
@@ -20,20 +20,20 @@ pub use text::Text;
 
 use crate::note::FileFacts;
 
-/// A larger note is not read.
+/// The largest note that is read.
 pub const MOST_NOTE_BYTES: u64 = 256 << 20;
 
-/// What is wrong with a file of the vault, in words for its owner.
+/// A problem with a file, for the user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The file, or what was asked for.
+    /// The file's path, or the requested name.
     pub path: String,
-    /// What is wrong, and what was done about it.
+    /// The problem and its effect.
     pub what: String,
 }
 
 impl Problem {
-    /// A problem with one file.
+    /// A problem with a file.
     pub fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
         Self { path: path.into(), what: what.into() }
     }
@@ -45,7 +45,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What a file is to the vault, told by the end of its name.
+/// The kind of a file, from its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum FileKind {
     /// `.md`, `.markdown`
@@ -56,7 +56,7 @@ pub enum FileKind {
     Pdf,
     /// An image.
     Image,
-    /// Anything else: it can be linked to, and is never read.
+    /// Any other file: it can be the target of a link, but is never read.
     Other,
 }
 
@@ -77,50 +77,48 @@ impl FileKind {
 /// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The path itself is not one of the vault.
-    #[error(
-        "cannot read {path:?}: a path in the vault has no `..`, no drive and no leading `/`; write it from the top of the vault"
-    )]
+    /// The path is not a valid path in the vault.
+    #[error("cannot read {path:?}: paths must be relative to the vault, without `..`, a drive or a leading `/`")]
     NotInside {
-        /// As it was given.
+        /// The given path.
         path: String,
     },
-    /// The path leads out of the vault by a symbolic link.
-    #[error("refused to read {path:?}: it is a symbolic link that leaves the vault; copy the file into the vault")]
+    /// A symbolic link leads out of the vault.
+    #[error("cannot read {path:?}: a symbolic link leads out of the vault; copy the file into the vault")]
     Leaves {
-        /// As it was given.
+        /// The given path.
         path: String,
     },
-    /// A folder, a pipe, a device.
+    /// The path is not a regular file.
     #[error("cannot read {path:?}: it is not a regular file")]
     NotAFile {
-        /// As it was given.
+        /// The given path.
         path: String,
     },
-    /// The file is larger than what is read.
-    #[error("did not read {path:?}: it has {size} bytes, and at most {most} are read; split it")]
+    /// The file is too large.
+    #[error("cannot read {path:?}: it has {size} bytes, more than the limit of {most}; split it")]
     TooLarge {
-        /// As it was given.
+        /// The given path.
         path: String,
         /// Its size.
         size: u64,
         /// The limit.
         most: u64,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("cannot read {path:?}: {error}")]
     Io {
-        /// As it was given.
+        /// The given path.
         path: String,
-        /// What the system says.
+        /// The system's error.
         #[source]
         error: io::Error,
     },
 }
 
-/// A folder that cannot be a vault.
+/// A folder cannot be opened as a vault.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open {} as a vault: {error}; give the path of a folder of notes", path.display())]
+#[error("cannot open the vault {}: {error}; give the path of a folder of notes", path.display())]
 pub struct OpenError {
     path: PathBuf,
     #[source]
@@ -130,12 +128,12 @@ pub struct OpenError {
 /// The folder of a vault.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    /// Without symbolic links.
+    /// The canonical path.
     root: PathBuf,
 }
 
 impl Folder {
-    /// The folder at `root`.
+    /// Opens the folder at `root`.
     pub fn open(root: &Path) -> Result<Self, OpenError> {
         let found = fs::canonicalize(root).and_then(|real| {
             let is_folder = fs::metadata(&real)?.is_dir();
@@ -147,17 +145,17 @@ impl Folder {
         }
     }
 
-    /// Where it is, without symbolic links.
+    /// The canonical path.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The text of the file at `path`.
+    /// Reads the text of a file.
     pub fn read(&self, path: &str) -> Result<Text, ReadError> {
         self.read_bytes(path, MOST_NOTE_BYTES).map(Text::decode)
     }
 
-    /// The bytes of the file at `path`, if they are not more than `most`.
+    /// Reads a file of at most `most` bytes.
     pub fn read_bytes(&self, path: &str, most: u64) -> Result<Vec<u8>, ReadError> {
         let io = |error| ReadError::Io { path: path.to_owned(), error };
         if !is_inside(path) {
@@ -173,12 +171,12 @@ impl Folder {
         }
     }
 
-    /// The text of a listed file, whose name on disk is known.
+    /// Reads the text of a listed file, whose name on disk is known.
     pub(crate) fn read_found(&self, found: &Found) -> Result<Text, ReadError> {
         self.read_at(&found.disk, &found.facts.path, MOST_NOTE_BYTES).map(Text::decode)
     }
 
-    /// Reads the file at `disk`, which is `path` in the vault.
+    /// Reads the file at `disk`, which has the path `path` in the vault.
     fn read_at(&self, disk: &Path, path: &str, most: u64) -> Result<Vec<u8>, ReadError> {
         let io = |error| ReadError::Io { path: path.to_owned(), error };
         let file = open_without_waiting(disk).map_err(io)?;
@@ -204,13 +202,13 @@ impl Folder {
         }
     }
 
-    /// Where `path` is on a disk that keeps names in another Unicode form.
+    /// The location of `path` on a disk that uses another Unicode form.
     fn on_disk(&self, path: &str) -> io::Result<PathBuf> {
         path.split('/').try_fold(self.root.clone(), |folder, name| Ok(folder.join(disk_name(&folder, name)?)))
     }
 }
 
-/// The name on disk of what is called `name` in the vault.
+/// The name on disk of the file `name`.
 fn disk_name(folder: &Path, name: &str) -> io::Result<OsString> {
     match fs::symlink_metadata(folder.join(name)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && !name.is_ascii() => {}
@@ -226,13 +224,13 @@ fn disk_name(folder: &Path, name: &str) -> io::Result<OsString> {
     Err(io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// Whether `path` can be a path in a vault: plain names between `/`.
+/// Whether `path` is a valid path in a vault: plain names separated by `/`.
 fn is_inside(path: &str) -> bool {
     let drive = cfg!(windows) && path.contains([':', '\\']);
     !drive && !path.contains('\0') && path.split('/').all(|name| !matches!(name, "" | "." | ".."))
 }
 
-/// Opening a pipe waits for somebody to write to it, unless it is asked not to.
+/// Opens a file without waiting, because opening a pipe would block.
 fn open_without_waiting(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -252,13 +250,13 @@ fn is_same_file(a: &Metadata, b: &Metadata) -> bool {
     (a.len(), a.modified().ok(), a.created().ok()) == (b.len(), b.modified().ok(), b.created().ok())
 }
 
-/// Unicode's composed form, in which names are compared.
+/// The composed Unicode form (NFC), in which names are compared.
 pub(crate) fn nfc(name: &str) -> Cow<'_, str> {
     let composed = name.is_ascii() || is_nfc_quick(name.chars()) == IsNormalized::Yes;
     if composed { Cow::Borrowed(name) } else { Cow::Owned(name.nfc().collect()) }
 }
 
-/// The file name at the end of a path.
+/// The file name of a path.
 pub(crate) fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
@@ -268,7 +266,7 @@ pub(crate) fn folder_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The file name without its ending: the title that Obsidian shows.
+/// The file name without extension, which Obsidian shows as the title.
 pub(crate) fn stem_of(path: &str) -> &str {
     let name = name_of(path);
     match name.rsplit_once('.') {
@@ -277,18 +275,18 @@ pub(crate) fn stem_of(path: &str) -> &str {
     }
 }
 
-/// By what a file is recognised as unchanged, or as the same under another name.
+/// Identifies an unchanged or renamed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Stamp {
-    /// Last change of its content in nanoseconds since 1970, as far as whoever changed it lets it be known.
+    /// The modification time in nanoseconds since 1970, which programs can set.
     pub(crate) modified: i64,
-    /// Last change of anything about it, which nobody can set back; where the system tells none, as `modified`.
+    /// The change time, which programs cannot set; if unknown, the same as `modified`.
     pub(crate) touched: i64,
-    /// Its number on the disk with its creation in nanoseconds, where both are known.
+    /// The inode number and creation time in nanoseconds, if both are known.
     pub(crate) identity: Option<(u64, i64)>,
 }
 
-/// What the system tells about a file.
+/// Reads the metadata of a file.
 fn facts(path: String, metadata: &Metadata) -> (FileFacts, Stamp) {
     const NANOS_PER_MILLI: i64 = 1_000_000;
     let modified = metadata.modified().map_or(0, nanos);
@@ -303,7 +301,7 @@ fn facts(path: String, metadata: &Metadata) -> (FileFacts, Stamp) {
     (facts, Stamp { modified, touched: touched.unwrap_or(modified), identity: number.zip(created) })
 }
 
-/// What only some systems tell: a file's number on the disk, and when anything about it last changed.
+/// The inode number and change time, on systems that have them.
 #[cfg(unix)]
 fn inode(metadata: &Metadata) -> (Option<u64>, Option<i64>) {
     use std::os::unix::fs::MetadataExt;
@@ -316,7 +314,7 @@ fn inode(_metadata: &Metadata) -> (Option<u64>, Option<i64>) {
     (None, None)
 }
 
-/// Nanoseconds since 1970; the nearest that can be told for times further away than 292 years.
+/// Nanoseconds since 1970, limited to 292 years.
 pub(crate) fn nanos(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),

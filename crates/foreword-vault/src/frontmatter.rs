@@ -1,5 +1,5 @@
-//! The YAML between the first two `---` lines. People write it by hand and by template, so that much of it is not quite YAML:
-//! what is wrong is reported, and each key that can be understood is kept.
+//! Parses the YAML between the first two `---` lines. Handwritten frontmatter is often not valid YAML: errors are reported, and all
+//! readable keys are kept.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,16 +13,16 @@ use crate::note::Frontmatter;
 #[cfg(test)]
 mod tests;
 
-/// Longer frontmatter is data that someone pasted; it is read line by line instead of as YAML.
+/// Larger frontmatter is read line by line instead of as YAML.
 const YAML_LIMIT: usize = 256 << 10;
-/// Deeper YAML is broken YAML: each level takes a piece of the stack, a large one in a build without optimisation.
+/// The deepest YAML; deeper nesting could overflow the stack.
 pub(crate) const MAX_DEPTH: usize = 16;
-/// Most keys that are saved from broken YAML.
+/// The largest number of keys read from invalid YAML.
 const SAVED_KEYS: usize = 10_000;
-/// Most characters of a YAML error that are passed on.
+/// The longest part of a YAML error that is shown.
 const FAULT_CHARS: usize = 200;
 
-/// Reads the frontmatter of a note. It stands at the very start, or there is none.
+/// Parses the frontmatter of a note, which must be at its very start.
 pub fn read(text: &str) -> Frontmatter {
     let Some((yaml_start, yaml_end, end)) = find(text) else { return Frontmatter::default() };
     let yaml = text.get(yaml_start..yaml_end).unwrap_or_default();
@@ -33,7 +33,7 @@ pub fn read(text: &str) -> Frontmatter {
     Frontmatter { range: 0..end, fields, fault }
 }
 
-/// Where the YAML starts and ends, and where the whole block ends.
+/// The start and end of the YAML, and the end of the whole block.
 fn find(text: &str) -> Option<(usize, usize, usize)> {
     let mut at = 0;
     let mut start = None;
@@ -53,7 +53,7 @@ fn find(text: &str) -> Option<(usize, usize, usize)> {
 fn parse(yaml: &str) -> Result<Vec<(String, Value)>, String> {
     if yaml.len() > YAML_LIMIT {
         return Err(format!(
-            "the frontmatter is longer than {} KiB and was read line by line; move its data into the note or a file",
+            "the frontmatter is larger than {} KiB and was read line by line; move data into the note or another file",
             YAML_LIMIT >> 10
         ));
     }
@@ -78,7 +78,7 @@ fn options() -> Options {
     }
 }
 
-/// One line about a YAML error, with its line in the file.
+/// A one-line YAML error with its line in the file.
 fn explain(error: &serde_saphyr::Error) -> String {
     let message = error.without_snippet().to_string();
     let message = message.lines().next().unwrap_or_default();
@@ -89,7 +89,7 @@ fn explain(error: &serde_saphyr::Error) -> String {
     format!("line {line} is not valid YAML: {message}; quote the value, or check indentation and brackets")
 }
 
-/// Later values replace earlier ones of the same key, in the earlier one's place.
+/// Removes duplicate keys; the last value is used at the first position.
 fn unique(entries: impl Iterator<Item = (String, Value)>) -> Vec<(String, Value)> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut fields: Vec<(String, Value)> = Vec::new();
@@ -104,7 +104,7 @@ fn unique(entries: impl Iterator<Item = (String, Value)>) -> Vec<(String, Value)
     fields
 }
 
-/// Takes broken YAML apart at the lines that begin a key, so that a fault harms one key only.
+/// Splits invalid YAML at the lines that begin a key, so that an error affects only one key.
 fn save(yaml: &str) -> Vec<(String, Value)> {
     let mut fields = Vec::new();
     let mut at = 0;
@@ -130,7 +130,7 @@ fn begun_key(line: &str) -> Option<&str> {
     (is_key && (rest.is_empty() || rest.starts_with([' ', '\t', '\n']))).then_some(key)
 }
 
-/// The value of one key: as YAML if it is, else the list items or the text after the colon.
+/// The value of one key: YAML if valid, otherwise list items or the text after the colon.
 fn save_one(lines: &str) -> Value {
     if lines.len() <= YAML_LIMIT
         && let Ok(Node::Map(entries)) = document(lines)
@@ -150,21 +150,21 @@ fn save_one(lines: &str) -> Value {
     if first.is_empty() { Value::Null } else { Value::from(first) }
 }
 
-/// A scalar without the spaces and the pair of quotes around it.
+/// A scalar without surrounding spaces and quotes.
 fn bare(text: &str) -> &str {
     let text = text.trim();
     let inner = ['"', '\''].into_iter().find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote));
     inner.unwrap_or(text)
 }
 
-/// A YAML value that still knows where it was written.
+/// A YAML value with its location.
 enum Node {
     Scalar(Value),
     List(Vec<Spanned<Node>>),
     Map(Vec<(String, Spanned<Node>)>),
 }
 
-/// The value of a node. A number that would not come back as written (`007`, a long id) stays text.
+/// The value of a node. A number that would change when written back (`007`, a long ID) stays text.
 fn value(node: Spanned<Node>, yaml: &str) -> Value {
     match node.value {
         Node::Scalar(Value::Number(number)) => {

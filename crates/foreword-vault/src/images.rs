@@ -1,4 +1,4 @@
-//! Image files as providers take them: told by their first bytes and not by their names, and scaled down where they are too large.
+//! Prepares image files for providers: detects the type from the first bytes and scales down large images.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use base64::engine::general_purpose::STANDARD;
 use foreword_core::item::ItemId;
 use foreword_core::message::Image;
 
-/// A larger file is not read.
+/// The largest file that is read.
 pub const MOST_FILE_BYTES: u64 = 32 << 20;
 
-/// Providers refuse an image whose base64 has more than 5 MiB.
+/// Providers reject images whose base64 is larger than 5 MiB.
 const MOST_SENT_BYTES: usize = (5 << 20) / 4 * 3;
 
-/// No provider looks at more pixels of a side without being asked to: a larger image would only cost more.
+/// Providers scale larger images down by default, so more pixels would only cost more.
 #[cfg(feature = "images")]
 const MOST_SIDE: u32 = 1568;
 
-/// An image from the bytes of a file, or why it cannot be sent.
+/// An image from a file's bytes, or why it cannot be sent.
 pub fn image(id: ItemId, bytes: &[u8]) -> Result<Image, String> {
     let media_type = media_type(bytes).ok_or("image left out: it is no PNG, JPEG, GIF or WebP, which models take")?;
     let fitted = fitted(bytes, media_type)?;
@@ -28,7 +28,7 @@ pub fn image(id: ItemId, bytes: &[u8]) -> Result<Image, String> {
     Ok(Image { id, media_type: media_type.to_owned(), data: Arc::from(data), pixels })
 }
 
-/// What the bytes are, if it is something that models take.
+/// The media type, if models support it.
 pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -39,7 +39,7 @@ pub fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Width and height of an image file, where they can be read.
+/// The width and height of an image file, if they can be read.
 #[cfg(feature = "images")]
 pub fn pixels(bytes: &[u8]) -> Option<(u32, u32)> {
     let format = image::ImageFormat::from_mime_type(media_type(bytes)?)?;

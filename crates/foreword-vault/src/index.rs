@@ -1,4 +1,4 @@
-//! The notes of a vault, kept read: a file is read again only when it changed, also from one start of the program to the next.
+//! An index of a vault's notes with a cache: a file is read again only after it changed, even across restarts.
 
 mod cache;
 mod changes;
@@ -23,59 +23,59 @@ use crate::markdown;
 use crate::note::{FileFacts, Note};
 use changes::Tally;
 
-/// A file that changed so shortly before it was read may change again without its time telling.
+/// A file that was modified this shortly before it was read may change again without a new modification time.
 const RACY_NANOS: i64 = 2_000_000_000;
 
-/// Past so many paths, looking at everything is cheaper than looking at each.
+/// For more changed paths than this, the whole vault is checked.
 const WORTH_A_WALK: usize = 256;
 
-/// More readers than this do not make a disk faster.
+/// The largest number of reader threads.
 const MOST_READERS: usize = 8;
 
-/// A note of the vault.
+/// An indexed note.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Listed {
-    /// What the system tells about its file.
+    /// The file's metadata.
     pub facts: FileFacts,
-    /// What was read in it.
+    /// The parsed note.
     pub note: Note,
-    /// Hash of its text.
+    /// The hash of its text.
     pub hash: Hash,
-    /// Its file name without the ending.
+    /// The file name without extension.
     pub title: String,
-    /// What was wrong with its bytes.
+    /// Problems with its encoding.
     fault: Option<String>,
     stamp: Stamp,
-    /// Whether its time will tell the next change.
+    /// Whether its modification time is reliable.
     settled: bool,
 }
 
 impl Listed {
-    /// The title that its frontmatter gives it, where that is another one.
+    /// The title in its frontmatter, if it differs.
     pub fn given_title(&self) -> Option<&str> {
         self.note.frontmatter.get("title").and_then(|title| title.as_str()).filter(|title| *title != self.title)
     }
 }
 
-/// A file of the vault that is not a note, or one that could not be read.
+/// A file that is not a note, or a note that could not be read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OtherFile {
-    /// What the system tells about it.
+    /// The file's metadata.
     pub facts: FileFacts,
-    /// What it is.
+    /// The file's kind.
     pub kind: FileKind,
-    /// Another one tells that it changed.
+    /// Changes whenever the file changes.
     pub stamp: Stamp,
 }
 
-/// A vault, opened.
+/// An opened vault.
 #[derive(Debug)]
 pub struct Opened {
     /// The vault.
     pub vault: Vault,
-    /// What is different since it was last opened with the same cache; without one, everything is added.
+    /// The changes since the vault was last opened with the same cache; without a cache, all files are added.
     pub changes: Changes,
-    /// What its owner should know.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
 }
 
@@ -89,17 +89,17 @@ pub struct Vault {
     notes: BTreeMap<Arc<str>, Listed>,
     files: BTreeMap<Arc<str>, OtherFile>,
     pub(crate) names: Names,
-    /// Made when it is first asked for.
+    /// The link graph, created on first use.
     pub(crate) graph: OnceLock<Graph>,
-    /// Of the settings, of the listing and of files that could not be read.
+    /// Problems with settings, folders and unreadable files.
     problems: Vec<Problem>,
     config_problems: Vec<Problem>,
 }
 
 impl Vault {
-    /// Opens the folder at `root`. What the last opening left in the folder `cache` is not read again.
+    /// Opens the folder at `root`. Files that are unchanged in the `cache` folder are not read again.
     ///
-    /// Only a `root` that is no folder makes it fail; everything else that is wrong is told in [`Opened::problems`].
+    /// Only an invalid `root` is an error; other problems are in [`Opened::problems`].
     pub fn open(root: &Path, cache: Option<&Path>) -> Result<Opened, OpenError> {
         let folder = Folder::open(root)?;
         let cache = cache.map(|cache| cache::file(cache, folder.root()));
@@ -141,8 +141,7 @@ impl Vault {
         Ok(Opened { vault, changes, problems })
     }
 
-    /// Writes what was read to the cache, so that it need not be read at the next opening. Opening does it by itself; after many
-    /// refreshes it may be worth while.
+    /// Saves the cache. Opening a vault saves it too; call this after many refreshes.
     pub fn save(&self) -> Result<(), CacheError> {
         match &self.cache {
             Some(cache) => cache::save(cache, &self.notes, &self.files),
@@ -150,14 +149,14 @@ impl Vault {
         }
     }
 
-    /// Looks at all files again.
+    /// Checks all files for changes.
     pub fn refresh(&mut self) -> Changes {
         self.read_config();
         let listing = self.folder.list(&self.exclude);
         self.take_in(listing, None).finish()
     }
 
-    /// Looks again at `paths`: files, folders with what is in them, or what was there and is gone.
+    /// Checks `paths` for changes: files, folders with their content, or deleted ones.
     pub fn refresh_paths<P: AsRef<str>>(&mut self, paths: &[P]) -> Changes {
         let mut listing = Listing::default();
         let mut scope: Vec<&str> = paths.iter().map(AsRef::as_ref).collect();
@@ -175,32 +174,32 @@ impl Vault {
         self.take_in(listing, Some(&scope)).finish()
     }
 
-    /// Where it is.
+    /// The vault's path.
     pub fn root(&self) -> &Path {
         self.folder.root()
     }
 
-    /// Its files, as they are on the disk.
+    /// The vault's files on disk.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// Its settings.
+    /// The vault's settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// All notes in the order of their paths.
+    /// All notes, sorted by path.
     pub fn notes(&self) -> impl ExactSizeIterator<Item = &Listed> {
         self.notes.values()
     }
 
-    /// The note at exactly this path. A name as a person writes it is for [`Vault::resolve`].
+    /// The note at exactly this path. For names as written by the user, use [`Vault::resolve`].
     pub fn get(&self, path: &str) -> Option<&Listed> {
         self.notes.get(path)
     }
 
-    /// All files that are not notes, in the order of their paths.
+    /// All other files, sorted by path.
     pub fn files(&self) -> impl ExactSizeIterator<Item = &OtherFile> {
         self.files.values()
     }
@@ -210,18 +209,18 @@ impl Vault {
         self.files.get(path)
     }
 
-    /// The path as the vault has it, where it is one of its files.
+    /// The stored path of a file in the vault.
     pub(crate) fn path(&self, path: &str) -> Option<&str> {
         let note = self.notes.get_key_value(path).map(|(path, _)| path);
         note.or_else(|| self.files.get_key_value(path).map(|(path, _)| path)).map(|path| &**path)
     }
 
-    /// The text of a file as it is now.
+    /// Reads the current text of a file.
     pub fn read(&self, path: &str) -> Result<Text, ReadError> {
         self.folder.read(path)
     }
 
-    /// The text of a note as it is now, with what is in it.
+    /// Reads and parses the current text of a note.
     pub fn read_note(&self, path: &str) -> Result<(String, Note), ReadError> {
         let text = self.folder.read(path)?.text;
         let known = self.get(path).filter(|listed| listed.hash == Hash::of(&text));
@@ -229,7 +228,7 @@ impl Vault {
         Ok((text, note))
     }
 
-    /// What its owner should know, in the order of the paths.
+    /// Problems to show to the user, sorted by path.
     pub fn problems(&self) -> Vec<Problem> {
         let faults = self.notes.iter().flat_map(|(path, listed)| {
             let yaml = listed.note.frontmatter.fault.as_ref();
@@ -254,7 +253,7 @@ impl Vault {
         self.config_problems = faults.into_iter().map(|fault| Problem::new(config::FILE, fault)).collect();
     }
 
-    /// Makes the index be what was listed: of everything, or of what is at or below the paths of `scope`.
+    /// Updates the index from a listing, of everything or of the paths in `scope`.
     fn take_in(&mut self, listing: Listing, scope: Option<&[&str]>) -> Tally {
         let in_scope = |path: &str| scope.is_none_or(|scope| scope.iter().any(|above| is_within(path, above)));
         let mut tally = Tally::default();
@@ -285,7 +284,7 @@ impl Vault {
         tally
     }
 
-    /// Known paths in `scope` that `files` (in order) does not have.
+    /// Known paths in `scope` that are not in `files`.
     fn gone(&self, files: &[Found], scope: Option<&[&str]>) -> Vec<Arc<str>> {
         let mut listed: Vec<&str> = files.iter().map(|found| found.facts.path.as_str()).collect();
         listed.sort_unstable();
@@ -384,14 +383,14 @@ impl Vault {
     }
 }
 
-/// Whether `path` is `above` or lies below it.
+/// Whether `path` is `above` or below it.
 fn is_within(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Reads files on all processors; the outcomes are in the order of the files.
+/// Reads files in parallel; the results are in the order of the files.
 fn read_all(folder: &Folder, files: &[Found]) -> Vec<Result<Listed, ReadError>> {
-    /// Below so many files a thread costs more than it brings.
+    /// The smallest number of files per thread.
     const WORTH_A_THREAD: usize = 64;
     let readers = thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS).min(files.len() / WORTH_A_THREAD + 1);
     let next = AtomicUsize::new(0);

@@ -1,10 +1,10 @@
-//! Step 1 for people's own notes: a folder of markdown, Obsidian flavoured, as items.
+//! Step 1 for notes: a folder of markdown (with Obsidian's syntax) as items.
 //!
-//! `markdown` reads one note into a [`note::Note`]; `folder` reads files safely; `index` keeps the notes of a vault and resolves
-//! links between them; `render` expands what a note embeds; `query` answers its query blocks; `attach` turns what a user
-//! attached into Versions. `web`, `pdf` and `canvas` bring in what is not markdown; `agents` reads agent files.
+//! `markdown` parses a [`note::Note`]; `folder` reads files safely; `index` holds the notes of a vault and resolves links between
+//! them; `render` expands embedded files; `query` answers query blocks; `attach` resolves attachments to Versions. `web`, `pdf` and
+//! `canvas` read other formats; `agents` reads agent files.
 //!
-//! Everything read here comes from outside: it is bounded in size, cannot leave its folder, and never panics a reader.
+//! All input is untrusted: its size is limited, it cannot escape its folder, and it never causes a panic.
 
 pub mod agents;
 #[cfg(any(feature = "pdf", feature = "web"))]

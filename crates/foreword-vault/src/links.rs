@@ -1,8 +1,8 @@
-//! Where links lead, as Obsidian has it, and which notes they join.
+//! Resolves links by Obsidian's rules and builds the link graph.
 //!
-//! A link names a file by its path from the top of the vault, by the end of that path, or relative to the note it stands in
-//! (`./`, `../`). Case does not matter, and neither does `.md`. Where several files fit, one whose whole path is written wins; else those
-//! below the folder of the note are preferred, then the one with the shortest path. Aliases count where no file fits.
+//! A link names a file by its path from the top of the vault, by the end of that path, or relative to its note (`./`, `../`). Case
+//! and the extension `.md` are ignored. If several files match, a full path wins; then files below the note's folder are preferred,
+//! then the shortest path. Aliases are used if no file matches.
 
 mod graph;
 
@@ -16,34 +16,34 @@ use crate::index::Vault;
 use crate::markdown;
 use crate::note::{Link, Note, Part};
 
-/// What a link may leave out at its end.
+/// Extensions that a link may omit.
 const ENDINGS: [&str; 3] = ["", ".md", ".markdown"];
 
-/// Candidates beyond so many are not told.
+/// The largest number of candidates to list.
 const MOST_CANDIDATES: usize = 64;
 
-/// Where a link leads.
+/// The target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved<'a> {
     /// A note.
     Note(&'a str),
     /// Another file of the vault.
     File(&'a str),
-    /// Several files fit.
+    /// Several files match.
     Ambiguous {
-        /// The one that Obsidian would open.
+        /// The file that Obsidian would open.
         chosen: &'a str,
-        /// All of them, best first, `chosen` included.
+        /// All matching files, the best first, including `chosen`.
         candidates: Vec<&'a str>,
     },
-    /// Nothing of that name is in the vault.
+    /// There is no such file in the vault.
     Missing,
-    /// An address outside of the vault.
+    /// A URL.
     External(&'a str),
 }
 
 impl<'a> Resolved<'a> {
-    /// The file of the vault, if it is one.
+    /// The file in the vault, if there is one.
     pub fn path(&self) -> Option<&'a str> {
         match self {
             Self::Note(path) | Self::File(path) | Self::Ambiguous { chosen: path, .. } => Some(path),
@@ -52,19 +52,19 @@ impl<'a> Resolved<'a> {
     }
 }
 
-/// The paths of a vault by what links call them. Keys are in lower case.
+/// The paths of a vault by the names that links use. Keys are in lower case.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// By file name, its ending included.
+    /// By file name, including the extension.
     files: HashMap<String, Vec<Named>>,
     aliases: HashMap<String, Vec<Arc<str>>>,
 }
 
-/// A path under one of its names.
+/// A path with one of its names.
 #[derive(Debug)]
 struct Named {
     path: Arc<str>,
-    /// Its path in lower case, where that is another one.
+    /// The path in lower case, if it differs.
     lower: Option<Box<str>>,
 }
 
@@ -94,7 +94,7 @@ impl Names {
         }
     }
 
-    /// The files that `target` can mean, best first, and whether the first one is meant beyond doubt.
+    /// The files that match `target`, the best first, and whether the first is a definite match.
     fn find(&self, target: &str, from: &str) -> (Vec<&Arc<str>>, Sure) {
         let folder = folder_of(from);
         let relative = matches!(target.split('/').next(), Some("." | ".."));
@@ -131,14 +131,14 @@ impl Names {
     }
 }
 
-/// Whether only one file can be meant.
+/// Whether the match is definite.
 #[derive(Clone, Copy, PartialEq)]
 enum Sure {
     Yes,
     No,
 }
 
-/// The paths in Obsidian's order for a note in `folder`; nothing is said of none.
+/// The paths in Obsidian's order for a note in `folder`.
 fn ranked<'a>(mut paths: Vec<&'a Arc<str>>, folder: &str) -> (Vec<&'a Arc<str>>, Option<Sure>) {
     paths.sort_by_key(|path| (!is_below(path, folder), path.len(), *path));
     paths.dedup();
@@ -163,7 +163,7 @@ fn key(name: &str) -> String {
     nfc(name).to_lowercase()
 }
 
-/// Whether the path ends with the names of `end`, both in lower case.
+/// Whether the path ends with the names in `end`, both in lower case.
 fn ends_with(path: &str, end: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
@@ -172,7 +172,7 @@ fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// `target` from `folder`; none where it leaves the vault.
+/// `target` relative to `folder`; `None` if it is outside of the vault.
 fn joined(folder: &str, target: &str) -> Option<String> {
     let mut names: Vec<&str> = folder.split('/').filter(|name| !name.is_empty()).collect();
     for name in target.split('/') {
@@ -187,7 +187,7 @@ fn joined(folder: &str, target: &str) -> Option<String> {
     Some(names.join("/"))
 }
 
-/// Whether a link's target is an address and not a file.
+/// Whether a link's target is a URL.
 pub(crate) fn is_external(target: &str) -> bool {
     const WITHOUT_SLASHES: [&str; 5] = ["mailto", "tel", "data", "obsidian", "javascript"];
     let Some((scheme, rest)) = target.split_once(':') else { return false };
@@ -205,7 +205,7 @@ pub fn has_part(text: &str, note: &Note, part: &Part) -> bool {
 }
 
 impl Vault {
-    /// Where a link with this target leads when it stands in the note at `from`. An empty target is the note itself.
+    /// The target of a link in the note at `from`. An empty target is the note itself.
     pub fn resolve<'a>(&'a self, target: &'a str, from: &str) -> Resolved<'a> {
         let target = target.trim();
         if is_external(target) {
@@ -227,7 +227,7 @@ impl Vault {
         if self.get(path).is_some() { Resolved::Note(path) } else { Resolved::File(path) }
     }
 
-    /// The links of the note at `path` that lead nowhere: to no file, or to a part that its file does not have.
+    /// The broken links of a note: their file, or the named part of it, does not exist.
     pub fn broken_links(&self, path: &str) -> Vec<&Link> {
         let Some(listed) = self.get(path) else { return Vec::new() };
         let broken = |link: &&Link| match (self.resolve(&link.target, path), &link.part) {
@@ -240,12 +240,12 @@ impl Vault {
         listed.note.links.iter().filter(broken).collect()
     }
 
-    /// The files that the note at `path` links to or embeds, in the order of their paths.
+    /// The files that a note links to or embeds, sorted by path.
     pub fn outgoing(&self, path: &str) -> impl ExactSizeIterator<Item = &str> {
         self.graph().outgoing(path).iter().map(|path| &**path)
     }
 
-    /// The notes that link to the file at `path` or embed it, in the order of their paths.
+    /// The notes that link to or embed a file, sorted by path.
     pub fn incoming(&self, path: &str) -> impl ExactSizeIterator<Item = &str> {
         self.graph().incoming(path).iter().map(|path| &**path)
     }
@@ -260,7 +260,7 @@ impl Vault {
         })
     }
 
-    /// The files that a note's links lead to, itself aside.
+    /// The targets of a note's links, except itself.
     pub(crate) fn targets(&self, path: &str) -> Vec<Arc<str>> {
         let links = self.get(path).map_or(&[][..], |listed| &listed.note.links);
         let own = |link: &&Link| !link.target.is_empty() && !is_external(&link.target);

@@ -1,39 +1,40 @@
-//! A note as it was read: everything in it that can be addressed. Plain values, so that they can be kept on disk.
+//! A parsed note: everything in it that can be addressed. Plain values that can be stored.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What the file system tells about a file of the vault.
+/// The metadata of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// Path in the vault: `/` between folders, NFC, as the file is named.
+    /// Its path in the vault, with `/` between folders, in NFC.
     pub path: String,
-    /// Size in bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// Last change, in milliseconds since 1970.
+    /// Its modification time in milliseconds since 1970.
     pub modified: i64,
-    /// Creation, in milliseconds since 1970; the last change where the file system does not say.
+    /// Its creation time in milliseconds since 1970, or the modification time if unknown.
     pub created: i64,
 }
 
-/// A note, read. Ranges are byte ranges of its text (line ends normalised to `\n`, no byte order mark).
+/// A parsed note. Ranges are byte ranges of its text (with `
+/// ` line ends and without a byte order mark).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// Its frontmatter.
     pub frontmatter: Frontmatter,
-    /// Other names, from the frontmatter.
+    /// Aliases from the frontmatter.
     pub aliases: Vec<String>,
-    /// Tags in order of appearance, frontmatter first; without `#`, as written, each once (case aside).
+    /// Tags in order, those of the frontmatter first; without `#` and without duplicates (ignoring case).
     pub tags: Vec<String>,
     /// Headings in order.
     pub headings: Vec<Heading>,
-    /// Blocks with an id, in order.
+    /// Blocks with an ID, in order.
     pub blocks: Vec<Block>,
     /// Links and embeds in order, those of the frontmatter first.
     pub links: Vec<Link>,
-    /// Inline fields (`key:: value`) of the page, in order; those inside a list item belong to the item.
+    /// Inline fields (`key:: value`) of the page, in order; fields in a list item belong to the item.
     pub fields: Vec<Field>,
     /// List items and tasks, in order.
     pub items: Vec<ListItem>,
@@ -41,20 +42,20 @@ pub struct Note {
     pub queries: Vec<QueryBlock>,
 }
 
-/// The block between the first two `---` lines.
+/// The frontmatter: the block between the first two `---` lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Frontmatter {
-    /// Where it stands, `---` lines included; empty where there is none.
+    /// Its range, including the `---` lines; empty if there is none.
     pub range: Range<usize>,
-    /// Its keys and values in order. Of broken YAML, what could be saved line by line.
+    /// Its keys and values in order. For invalid YAML, those that could be read line by line.
     #[serde(with = "json_text")]
     pub fields: Vec<(String, Value)>,
-    /// What is wrong with it.
+    /// The error, if the YAML is invalid.
     pub fault: Option<String>,
 }
 
 impl Frontmatter {
-    /// The value under `key`, which is compared without case.
+    /// The value of `key`, ignoring case.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value)
     }
@@ -65,24 +66,24 @@ impl Frontmatter {
 pub struct Heading {
     /// 1 to 6.
     pub level: u8,
-    /// Its text, without marks and link brackets.
+    /// Its text, without formatting and link brackets.
     pub text: String,
-    /// From the heading to the next one of its level or above.
+    /// The section up to the next heading of the same or a higher level.
     pub section: Range<usize>,
-    /// Where its line is, from 1.
+    /// Its line, from 1.
     pub line: u32,
 }
 
-/// A block that carries `^id`.
+/// A block with an ID (`^id`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Its id, without `^`.
+    /// Its ID, without `^`.
     pub id: String,
-    /// The block, its id left out where it stands at the end.
+    /// The block, without its ID.
     pub range: Range<usize>,
 }
 
-/// How a link is written.
+/// The syntax of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkForm {
     /// `[[target]]`
@@ -94,18 +95,17 @@ pub enum LinkForm {
 /// A link or an embed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// How it is written.
+    /// Its syntax.
     pub form: LinkForm,
     /// Whether it is an embed (`![[…]]`, `![…](…)`).
     pub embed: bool,
-    /// Where it leads, without the part after `#`, percent signs decoded: a path, a name, an address, a data URI; empty for the note
-    /// itself.
+    /// Its target without the part after `#`, percent-decoded: a path, a name, a URL or a data URI; empty for the note itself.
     pub target: String,
-    /// What follows the `#`.
+    /// The part after `#`.
     pub part: Option<Part>,
-    /// The text shown, where one is given.
+    /// The displayed text, if any.
     pub text: Option<String>,
-    /// Where it stands in the note.
+    /// Its range in the note.
     pub range: Range<usize>,
 }
 
@@ -121,56 +121,56 @@ pub enum Part {
 /// `key:: value`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Field {
-    /// Its key as written, marks aside.
+    /// The key as written, without formatting.
     pub key: String,
-    /// Its value as written.
+    /// The value as written.
     pub value: String,
-    /// Where its line is, from 1.
+    /// Its line, from 1.
     pub line: u32,
 }
 
-/// A list item, a task where it has a status.
+/// A list item or task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListItem {
-    /// Its own text, without bullet, box and nested items.
+    /// Its text, without bullet, checkbox and nested items.
     pub text: String,
-    /// What stands in the box of a task.
+    /// The character in a task's checkbox.
     pub status: Option<char>,
-    /// Where its line is, from 1.
+    /// Its line, from 1.
     pub line: u32,
-    /// The item it is nested in, by its place in [`Note::items`].
+    /// The parent item, as an index into [`Note::items`].
     pub parent: Option<u32>,
-    /// The heading above it, by its place in [`Note::headings`].
+    /// The heading above it, as an index into [`Note::headings`].
     pub heading: Option<u32>,
     /// Tags in its text, without `#`.
     pub tags: Vec<String>,
     /// Its inline fields.
     pub fields: Vec<Field>,
-    /// Its block id.
+    /// Its block ID.
     pub block: Option<String>,
 }
 
-/// What a query is written in.
+/// The language of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryLanguage {
-    /// `dataview`: the query language.
+    /// `dataview`: the Dataview query language.
     Dataview,
-    /// `dataviewjs`: a program, which is never run.
+    /// `dataviewjs`: JavaScript, which is never run.
     JavaScript,
 }
 
-/// A fenced block that asks a question of the vault.
+/// A fenced query block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueryBlock {
-    /// What it is written in.
+    /// Its language.
     pub language: QueryLanguage,
     /// The query, without the fence.
     pub text: String,
-    /// The block, fence included.
+    /// The block, including the fence.
     pub range: Range<usize>,
 }
 
-/// JSON values inside a format that does not describe itself.
+/// JSON values in a format that is not self-describing.
 mod json_text {
     use serde::{Deserialize, Deserializer, Serializer, de, ser};
     use serde_json::Value;

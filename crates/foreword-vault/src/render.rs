@@ -30,19 +30,19 @@ use crate::note::{Link, Note, Part, QueryBlock};
 use crate::{images, markdown, own};
 use pictures::Images;
 
-/// Of one embedded file, no more is shown.
+/// The largest part of one embedded file.
 pub const MOST_EMBED_BYTES: usize = 100_000;
 
-/// All that one note embeds shows no more than this.
+/// The largest size of all embedded files of a note.
 pub const MOST_EMBEDDED_BYTES: usize = 1_000_000;
 
-/// Embeds beyond so many stay links.
+/// The largest number of embeds; the others stay links.
 pub const MOST_EMBEDS: usize = 200;
 
-/// A larger PDF or canvas is not read.
+/// The largest PDF or canvas that is read.
 const MOST_FILE_BYTES: u64 = 50 << 20;
 
-/// How begins what is written here: no text of a file can.
+/// How lines written by this module begin; such lines in files are escaped.
 const OWN: [&str; 8] = [
     "[embedded canvas:",
     "[embedded note not found:",
@@ -54,47 +54,47 @@ const OWN: [&str; 8] = [
     "[the rest is left out]",
 ];
 
-/// An answer to a query block.
+/// The answer to a query block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// What stands in place of the block.
+    /// The text that replaces the block.
     Result {
-        /// As markdown.
+        /// The result as markdown.
         text: String,
-        /// The notes that it was made from.
+        /// The notes that it is based on.
         read: Vec<String>,
     },
-    /// The block stays as it is, for this reason.
+    /// The block is unchanged, for this reason.
     Unanswered(String),
 }
 
-/// What rendering needs and this module does not do: queries, and files that are not markdown.
+/// Operations that this module needs from others: queries, PDFs and canvases.
 pub trait Helpers {
     /// Answers a query block of the note at `path`.
     fn answer(&self, vault: &Vault, path: &str, query: &QueryBlock) -> Answer;
 
-    /// The text of a PDF, or why there is none.
+    /// The text of a PDF, or the error.
     fn pdf(&self, bytes: &[u8]) -> Result<String, String>;
 
-    /// A canvas as text, or why there is none.
+    /// The text of a canvas, or the error.
     fn canvas(&self, json: &str) -> Result<String, String>;
 }
 
-/// A note, ready to be put into a prompt.
+/// A note as rendered for a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered {
-    /// Its text, with what it embeds.
+    /// Its text, with embedded files.
     pub text: String,
-    /// Its images, in order, each once.
+    /// Its images, in order, without duplicates.
     pub images: Vec<Image>,
-    /// The files that its text was made from, in order: when none of them changes, it stays the same.
+    /// The files that it is based on, in order: while they are unchanged, so is the result.
     pub read: Vec<String>,
-    /// What could not be shown.
+    /// Problems to show to the user.
     pub problems: Vec<Problem>,
 }
 
 impl Vault {
-    /// The file at `path` as a model sees it: a note, a canvas, a PDF or an image.
+    /// Renders a file for a prompt: a note, a canvas, a PDF or an image.
     pub fn render(&self, path: &str, helpers: &dyn Helpers) -> Rendered {
         let mut rendering = Rendering::new(self, path, helpers);
         match self.kind(path) {
@@ -114,7 +114,7 @@ impl Vault {
         rendering.finish()
     }
 
-    /// What a file is: what its name does not tell may be an image by its first bytes.
+    /// The kind of a file, from its name or the first bytes of an image.
     pub(crate) fn kind(&self, path: &str) -> FileKind {
         let kind = FileKind::of(path);
         let is_image = || {
@@ -124,7 +124,7 @@ impl Vault {
         if kind == FileKind::Other && is_image() { FileKind::Image } else { kind }
     }
 
-    /// A part of a note as a model sees it. `text` and `note` are as [`Vault::read_note`] gave them.
+    /// Renders a part of a note. `text` and `note` are from [`Vault::read_note`].
     pub(crate) fn render_part(&self, path: &str, text: &str, note: &Note, part: Range<usize>, helpers: &dyn Helpers) -> Rendered {
         let mut rendering = Rendering::new(self, path, helpers);
         rendering.note(text, note, part);
@@ -132,7 +132,7 @@ impl Vault {
     }
 }
 
-/// A note while it is rendered.
+/// The state of rendering a note.
 struct Rendering<'a> {
     vault: &'a Vault,
     path: &'a str,
@@ -174,7 +174,7 @@ impl<'a> Rendering<'a> {
         self.out.text = self.answered(path, text, note, part, Embeds::Shown);
     }
 
-    /// `part` of a note with its queries answered, its images collected and, if asked for, its embeds shown.
+    /// Renders `part` of a note: answers queries, collects images and, if requested, shows embeds.
     fn answered(&mut self, path: &str, text: &str, note: &Note, part: Range<usize>, embeds: Embeds) -> String {
         let mut edits: Vec<(Range<usize>, String)> = Vec::new();
         let inside = |range: &Range<usize>| part.start <= range.start && range.end <= part.end;
@@ -215,7 +215,7 @@ impl<'a> Rendering<'a> {
         }
     }
 
-    /// What an embed adds or replaces.
+    /// The text that an embed adds or replaces.
     fn embed(&mut self, path: &str, text: &str, link: &Link, end: usize, embeds: Embeds) -> Option<(Range<usize>, String)> {
         if let Some(uri) = link.target.strip_prefix("data:") {
             return match self.images.written_in(uri) {
@@ -259,7 +259,7 @@ impl<'a> Rendering<'a> {
         Some(below(text, &link.range, end, &block))
     }
 
-    /// The lines of an embedded file, not yet marked as a quote.
+    /// The lines of an embedded file, before they are quoted.
     fn embedded(&mut self, link: &Link, to: Option<&str>) -> String {
         let mut part = link.part.as_ref().map(written).unwrap_or_default();
         let Some(to) = to else {
@@ -320,7 +320,7 @@ impl<'a> Rendering<'a> {
         .map(|text| own::escape(&text, &OWN).into_owned())
     }
 
-    /// What there is room for of an embedded file.
+    /// Cuts an embedded file to the remaining room.
     fn fitted(&mut self, path: &str, mut content: String) -> String {
         let most = MOST_EMBED_BYTES.min(self.room);
         if content.len() > most {
@@ -345,14 +345,14 @@ impl<'a> Rendering<'a> {
     }
 }
 
-/// Whether what a note embeds is shown: in the note itself it is, in what it embeds it is not.
+/// Whether embeds are shown: in the note itself, but not in embedded notes.
 #[derive(Clone, Copy, PartialEq)]
 enum Embeds {
     Shown,
     Left,
 }
 
-/// The page of a PDF that a link names, as `#page=2`.
+/// The page of a PDF in a link, as `#page=2`.
 fn page_asked(to: &str, part: Option<&Part>) -> Option<u32> {
     match part {
         Some(Part::Heading(names)) if FileKind::of(to) == FileKind::Pdf => {
@@ -362,7 +362,7 @@ fn page_asked(to: &str, part: Option<&Part>) -> Option<u32> {
     }
 }
 
-/// The range of a part of a note.
+/// The byte range of a part of a note.
 pub(crate) fn part_of(text: &str, note: &Note, part: &Part) -> Option<Range<usize>> {
     match part {
         Part::Heading(path) => markdown::section(text, note, path),
@@ -370,7 +370,7 @@ pub(crate) fn part_of(text: &str, note: &Note, part: &Part) -> Option<Range<usiz
     }
 }
 
-/// A part as it stands in a link.
+/// A part as written in a link.
 pub(crate) fn written(part: &Part) -> String {
     match part {
         Part::Heading(path) => path.iter().fold(String::new(), |all, name| all + "#" + name),
@@ -378,8 +378,8 @@ pub(crate) fn written(part: &Part) -> String {
     }
 }
 
-/// Where the quote of an embed goes: in place of a line that has nothing else, else below the line, or below its table. It keeps the
-/// indent and the quote marks of the line, so that it stays in its list or quote.
+/// Where an embed's quote goes: replacing a line that contains only the embed, or below the line or its table. It has the same
+/// indentation and quote marks as the line, so that it stays in its list or quote.
 fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<usize>, String) {
     let start = text.get(..embed.start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
     let line_end = |from: usize| text.get(from..end).and_then(|after| after.find('\n')).map_or(end, |at| from + at);
@@ -408,7 +408,7 @@ fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<us
     (stop..stop, format!("{gap}{}", quote(block)))
 }
 
-/// A text inside of a line that is written here.
+/// The text on one line, for lines written by this module.
 fn one_line(text: &str) -> String {
     own::escape(&own::one_line(text), &OWN).into_owned()
 }

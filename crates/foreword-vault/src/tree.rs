@@ -1,4 +1,4 @@
-//! The folders of a vault at a glance: for a model that wants to know where things are, and for a person.
+//! An overview of a vault's folders, for models and people.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -9,36 +9,36 @@ use serde::Serialize;
 use crate::index::Vault;
 use crate::own::one_line;
 
-/// A folder deeper than this is counted in the one above.
+/// Deeper folders are counted in their parent.
 const MOST_DEPTH: usize = 64;
 
-/// A folder with what is in it.
+/// A folder with its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tree {
     /// Its name; empty for the vault itself.
     pub name: String,
-    /// How many notes it and the folders in it have.
+    /// The number of notes in it and its subfolders.
     pub notes: usize,
-    /// How many other files it and the folders in it have.
+    /// The number of other files in it and its subfolders.
     pub files: usize,
-    /// The folders in it, in the order a person expects.
+    /// Its subfolders in natural order.
     pub folders: Vec<Tree>,
-    /// The files in it, in the order a person expects; empty where only folders were asked for.
+    /// Its files in natural order; empty if only folders were requested.
     pub entries: Vec<String>,
 }
 
-/// What a tree shows.
+/// What a tree includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// Folders and how many files they have.
+    /// Folders with their number of files.
     Folders,
-    /// The names of the files too.
+    /// File names too.
     Files,
 }
 
 impl Vault {
-    /// The folder at `path` (empty for the vault) with the folders in it, `depth` levels deep; what is deeper is counted. None where no
-    /// file of the vault is in such a folder.
+    /// The folder at `path` (empty for the vault) with `depth` levels of subfolders; deeper ones are counted. `None` if there are
+    /// no files.
     pub fn tree(&self, path: &str, depth: usize, show: Show) -> Option<Tree> {
         let path = path.trim_matches('/');
         let mut top = Node::default();
@@ -83,7 +83,7 @@ impl<'a> Node<'a> {
 }
 
 impl Tree {
-    /// One line a folder, indented by its depth, with how many notes it has; then its files. A name with a line end in it stays on its line.
+    /// The tree as text: one line per folder, indented, with its number of notes, followed by its files.
     pub fn text(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, 0);
@@ -105,7 +105,7 @@ impl Tree {
     }
 }
 
-/// The order a person expects: `Lesson 9` before `Lesson 10`, case aside.
+/// Natural order: `Lesson 9` before `Lesson 10`, ignoring case.
 fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
@@ -130,7 +130,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The number at the start, without leading zeros, and what follows.
+/// The number at the start, without leading zeros, and the rest.
 fn digits(text: &str) -> (&str, &str) {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     (text[..text.len() - rest.len()].trim_start_matches('0'), rest)

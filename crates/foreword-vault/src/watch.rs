@@ -1,4 +1,4 @@
-//! Tells which paths of a vault changed while a program runs. It knows nothing of notes: who is told looks at the paths again.
+//! Watches a vault for changed paths. It does not interpret them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,30 +13,30 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 
 use crate::folder::nfc;
 
-/// Changes are told when nothing more came for so long: an editor that saves makes several.
+/// Changes are reported after a pause of this length, because saving a file causes several events.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// They are told after so long even if more keep coming.
+/// Changes are reported after this time even without a pause.
 const LATEST: Duration = Duration::from_secs(1);
 
-/// More paths than this are told as everything.
+/// More changed paths than this are reported as [`Watched::All`].
 const MOST_PATHS: usize = 10_000;
 
-/// So many events wait while somebody is told; what comes beyond is told as everything.
+/// The largest number of queued events; more are reported as [`Watched::All`].
 const MOST_WAITING: usize = 4_096;
 
-/// What changed.
+/// A change of the vault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// Files and folders at these paths in the vault: new, changed, renamed or gone.
+    /// The paths of created, changed, renamed or deleted files and folders.
     Paths(BTreeSet<String>),
-    /// More than could be followed: look at everything again.
+    /// Too many changes: check everything.
     All,
 }
 
-/// A folder that cannot be watched.
+/// A folder cannot be watched.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot watch {} for changes: {error}; notes are looked at again when the vault is opened", path.display())]
+#[error("cannot watch {} for changes: {error}; changes are found when the vault is opened again", path.display())]
 pub struct WatchError {
     path: PathBuf,
     #[source]
@@ -46,12 +46,12 @@ pub struct WatchError {
 /// Watches a folder until it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    /// Closing it ends the thread.
+    /// Dropping it ends the thread.
     _watcher: RecommendedWatcher,
 }
 
 impl Watcher {
-    /// Watches the folder at `root` and tells `told` what changed, from a thread of its own.
+    /// Watches the folder at `root` and calls `told` with changes, on a separate thread.
     pub fn new(root: &Path, told: impl FnMut(Watched) + Send + 'static) -> Result<Self, WatchError> {
         let wrong = |error| WatchError { path: root.to_owned(), error };
         let real = std::fs::canonicalize(root).map_err(|error| wrong(error.into()))?;
@@ -67,10 +67,10 @@ impl Watcher {
     }
 }
 
-/// What came and was not told yet.
+/// Events that were not reported yet.
 struct Events {
     waiting: Receiver<Watched>,
-    /// Whether some did not find room.
+    /// Whether events were lost.
     lost: Arc<AtomicBool>,
 }
 
@@ -89,7 +89,7 @@ fn send_on(send: &SyncSender<Watched>, lost: &AtomicBool, root: &Path, event: no
     }
 }
 
-/// The path in the vault; none for what is hidden, ignore files aside, because they decide what is listed.
+/// The path in the vault; `None` for hidden files except ignore files, which affect the listing.
 fn in_vault(root: &Path, path: &Path) -> Option<String> {
     let names: Option<Vec<&str>> = path.strip_prefix(root).ok()?.iter().map(|name| name.to_str()).collect();
     let names = names?;
@@ -98,7 +98,7 @@ fn in_vault(root: &Path, path: &Path) -> Option<String> {
     (!hidden).then(|| nfc(&names.join("/")).into_owned())
 }
 
-/// Tells what came together as one.
+/// Groups events and reports them.
 fn gather(events: &Events, mut told: impl FnMut(Watched)) {
     while let Ok(mut all) = events.waiting.recv() {
         let latest = Instant::now() + LATEST;

@@ -68,7 +68,10 @@ fn an_agent_of_tsagent() {
     assert_eq!(support.agent.system_prompt, "You answer questions about orders.\nYou never promise dates.");
     let generation = Generation { temperature: Some(0.0), top_p: Some(0.05), max_output_tokens: Some(4000), max_turns: Some(20) };
     assert_eq!(support.generation, generation);
-    assert_eq!(support.settings.as_ref().map(|file| file.text.as_str()), Some("[search]\ntop_k = 30\ntop_n = 4\ninclude_score = 0.6\n"));
+    assert_eq!(
+        support.settings.as_ref().map(|file| file.text.as_str()),
+        Some("[search]\ntop_k = 30\ntop_n = 4\ninclude_score = 0.6\n")
+    );
     assert_eq!(
         rows(&support.agent.rules),
         [
@@ -90,12 +93,10 @@ fn an_agent_of_tsagent() {
     assert_eq!(
         problems(&support),
         [
-            format!("{file}: rules.greeting: priorityLevel must be a whole number from 0 to 999; 500 is used"),
-            format!("{file}: rules.refunds: the name refunds is taken already; this one was left out"),
-            format!("{file}: rules.silent: it has no text; it was left out"),
-            format!(
-                "{file}: mcpServers.rules: it needs a command (type stdio) or a url (type http), not both and of no other type; it was left out"
-            ),
+            format!("{file}: rules.greeting: priorityLevel must be an integer from 0 to 999; using 500"),
+            format!("{file}: rules.refunds: the name refunds is already used; this one is ignored"),
+            format!("{file}: rules.silent: no text; it is ignored"),
+            format!("{file}: mcpServers.rules: a server needs either a command (type stdio) or a url (type http); it is ignored"),
         ]
     );
     assert!(!format!("{support:?}").contains("sk-not-to-be-kept"));
@@ -147,7 +148,7 @@ fn imports() {
     editor.join(imported);
     assert_eq!(editor.agent.check(), Ok(()));
     assert_eq!((editor.agent.rules.len(), editor.agent.references.len(), editor.scopes.len()), (9, 3, 2));
-    assert!(problems(&editor)[1].starts_with(".cursor/rules/typescript.mdc: the agent has a rule typescript of its own"));
+    assert!(problems(&editor)[1].starts_with(".cursor/rules/typescript.mdc: the agent has its own rule typescript"));
 }
 
 #[test]
@@ -162,11 +163,11 @@ fn what_is_broken_is_named_and_the_rest_loads() {
     let expect = [
         "agent.toml: name: invalid type",
         "agent.toml: system_prompt_file must be a path inside the agent's folder, not ../secret.md",
-        "agent.toml: favourite_colour is no setting of an agent",
-        "rules/empty.md: it has no text",
-        "rules/odd.md: priority must be a whole number",
+        "agent.toml: favourite_colour is not a setting of an agent",
+        "rules/empty.md: no text",
+        "rules/odd.md: priority must be an integer",
         "rules/odd.md: include must be always, manual or agent",
-        "mcp.json: mcpServers.a: it needs a command",
+        "mcp.json: mcpServers.a: a server needs either a command",
     ];
     let found = problems(&odd);
     assert_eq!(found.len(), expect.len(), "{found:#?}");
@@ -174,7 +175,7 @@ fn what_is_broken_is_named_and_the_rest_loads() {
         assert!(found.starts_with(&format!("{folder}/{expect}")), "{found}");
     }
     let torn = agent("broken", "torn");
-    assert!(problems(&torn)[0].starts_with("Foreword/Agents/torn.yaml: it is no YAML"), "{:?}", problems(&torn));
+    assert!(problems(&torn)[0].starts_with("Foreword/Agents/torn.yaml: not valid YAML"), "{:?}", problems(&torn));
 }
 
 /// Whatever a file says, it cannot turn the questions off.
@@ -199,7 +200,7 @@ fn a_file_of_the_vault_cannot_turn_asking_off() {
         let quoted = |word: &str| if file.ends_with("toml") { format!("{word:?}") } else { word.to_owned() };
         check(file, &form(&quoted("always")), Asking::Always, None);
         check(file, &form(&quoted("tool")), Asking::Tool, None);
-        check(file, &form(&quoted("never")), Asking::Tool, Some("which only you can say"));
+        check(file, &form(&quoted("never")), Asking::Tool, Some("which only you can set"));
         check(file, &form(&quoted("Never")), Asking::Tool, Some("must be always or tool"));
     }
 }

@@ -1,4 +1,4 @@
-//! Asking at the terminal before a tool runs. All of what would be done is shown, a page at a time, before a yes is taken.
+//! Asks at the terminal before a tool runs. The whole call is shown, page by page, before it can be approved.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 
@@ -8,18 +8,18 @@ use foreword_engine::tools::{Approval, Approve, Decision, Unattended};
 use crate::paint::{Paint, count, width};
 use crate::terminal::{self, Stream};
 
-/// Lines of the screen that a page takes.
+/// Lines per page.
 const PAGE_LINES: usize = 40;
 
-/// What stands before each line of a page.
+/// The indentation of a page's lines.
 const INDENT: &str = "  ";
 
-/// Whoever can be asked: the person at the terminal, or nobody.
+/// Asks the user at the terminal, or declines if there is none.
 pub(crate) fn approver() -> Box<dyn Approve> {
     if io::stdin().is_terminal() && Stream::Stderr.is_terminal() { Box::new(Terminal) } else { Box::new(Unattended) }
 }
 
-/// The person at the terminal.
+/// The user at the terminal.
 struct Terminal;
 
 impl Approve for Terminal {
@@ -33,7 +33,7 @@ impl Approve for Terminal {
     }
 }
 
-/// What a person answers.
+/// An answer of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     Decided(Decision),
@@ -43,7 +43,7 @@ enum Answer {
     All,
 }
 
-/// Shows what would be done and takes the answer. `answer` gives the next line that the person types; none when there will be no more.
+/// Shows the call and asks for a decision. `answer` returns the next line that the user types, or `None` at the end of input.
 fn ask(
     approval: &Approval<'_>,
     paint: Paint,
@@ -71,9 +71,9 @@ fn ask(
             let _ = write!(out, "{} ", paint.with("1", question)).and_then(|()| out.flush());
             let Some(typed) = answer() else { return Decision::No };
             match self::answer(&typed) {
-                // Nobody can allow what they have not seen.
+                // A call cannot be allowed before all of it was shown.
                 Some(Answer::Decided(Decision::Once | Decision::Session)) if !rest.is_empty() => {
-                    let _ = writeln!(out, "The rest has to be shown before it can be allowed.");
+                    let _ = writeln!(out, "View the rest before you allow it.");
                 }
                 Some(Answer::Decided(decision)) => return decision,
                 Some(Answer::More | Answer::All) if rest.is_empty() => {}
@@ -104,17 +104,17 @@ struct Line {
     mark: Option<char>,
 }
 
-/// What a person has to see before saying yes, in lines that fit the screen: a long line is broken, so that all of it counts as shown.
+/// The text to show before a decision, wrapped to the screen: each part of a long line counts as shown.
 fn lines(approval: &Approval<'_>, width: usize) -> Vec<Line> {
     let room = width.saturating_sub(INDENT.len()).max(20);
     let mut lines = Vec::new();
     let mut add = |text: &str, is_diff: bool| wrap(&visible(text), is_diff, room, &mut lines);
     if let Some(change) = approval.change {
-        add("Its server has changed this tool since you allowed it, or it is new. What it says now:", false);
+        add("This tool is new, or its server changed it since you allowed it. Its definition now:", false);
         add(change, true);
-        add("It would be used with:", false);
+        add("Arguments:", false);
     }
-    // What is to be done says more than what it is to be done with.
+    // A preview, such as a diff, says more than the arguments.
     match approval.preview {
         Some(preview) => add(preview, true),
         None => add(&serde_json::to_string_pretty(approval.arguments).unwrap_or_default(), false),
@@ -179,7 +179,7 @@ mod tests {
         check(&["n"], Decision::No, 40);
         check(&[], Decision::No, 40);
         let (_, said, _) = asked(Some(&long), &["y", "n"]);
-        assert!(said.contains("60 lines not shown yet") && said.contains("has to be shown before"), "{said}");
+        assert!(said.contains("60 lines not shown yet") && said.contains("View the rest before"), "{said}");
         assert_eq!(asked(Some("+short\n"), &["y"]).0, Decision::Once);
     }
 
@@ -196,7 +196,7 @@ mod tests {
         };
         check(&["y", "n"], Decision::No);
         let said = check(&["v", "y"], Decision::Once);
-        for words in ["has changed this tool", "  -old\n  +<U+001B>[2Jnew", "\"where\": \"Bern\""] {
+        for words in ["changed it since you allowed it", "  -old\n  +<U+001B>[2Jnew", "\"where\": \"Bern\""] {
             assert!(said.contains(words), "{words:?} is not in {said}");
         }
         assert_eq!(said.matches("+x").count(), 100);

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::attach::{Pages, active_note, gather};
+use foreword_engine::attach::{Attachment, Gathered, Pages, active_note, gather};
 use foreword_engine::chats::Chats;
+use foreword_engine::destination::address;
 use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, library_of, new_session_id,
+    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, changed_agent, library_of, new_session_id,
+    refresh_notes,
 };
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
@@ -31,18 +33,19 @@ use crate::tree::open;
 use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Ask a question about a folder of notes. The question, the request it led to and the answer are kept in the vault's store as they come, and \
-the chat is also a markdown file in Foreword/Chats.
+Ask a question about a folder of notes. The question, the request and the answer are stored as they arrive. The conversation is also \
+written as a markdown file to Foreword/Chats.
 
-Without --model, the configured model answers, or the small one that comes with Foreword, on this machine. `foreword models --all` lists the \
-known ones; they are spoken to with the key in OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY. Servers of your own take any name: `ollama/NAME`, \
+Without --model, the configured model answers, or the embedded small model, on this machine. `foreword models --all` lists the known models. \
+API keys are read from OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY. Local servers accept any model name: `ollama/NAME`, \
 `lmstudio/NAME`, `vllm/NAME`, or any name with --base-url.
 
---dry-run shows the request that would be sent: its layers, its items and why they are in it, what was left out, what the provider's cache is \
-expected to serve and what that costs. Nothing is sent and nothing is kept.
+--dry-run shows the request without sending it: its layers, its items and why they are included, what was left out, the expected cache hits \
+and the cost. Nothing is stored.
 
---script takes the answers from a JSON file like {\"replies\": [{\"text\": \"Hello.\"}, {\"calls\": [{\"id\": \"a\", \"name\": \"read\", \"arguments\": {}}]}], \
-\"tools\": {\"read\": \"what it gives back\"}}, to try things out. A session takes its replies in order and begins again at the end.";
+--script reads the replies from a JSON file instead of calling a model: {\"replies\": [{\"text\": \"Hello.\"}, \
+{\"calls\": [{\"id\": \"a\", \"name\": \"read\", \"arguments\": {}}]}], \"tools\": {\"read\": \"the tool's output\"}}. A session uses the replies in \
+order and starts over at the end.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -58,14 +61,14 @@ Exit codes: 0 answered; 1 kept, but not answered; 2 the arguments, the vault or 
 pub(crate) struct Args {
     /// The folder of notes
     vault: PathBuf,
-    /// The question; with --resume it is left out
+    /// The question; omit it with --resume
     words: Option<String>,
     #[command(flatten)]
     session: SessionArgs,
-    /// Answer a question that was kept without an answer
+    /// Answer the last question, which has no answer yet
     #[arg(long, requires = "session", conflicts_with_all = ["words", "attach", "active"])]
     resume: bool,
-    /// Take what comes in on stdin as part of the question
+    /// Append standard input to the question
     #[arg(long)]
     stdin: bool,
     #[command(flatten)]
@@ -77,37 +80,40 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Options for a look at what would be sent.
+/// Options of `--dry-run`.
 #[derive(ClapArgs)]
 struct DryArgs {
-    /// Show what would be sent, and send and keep nothing
+    /// Show the request, but do not send or store anything
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
-    /// With --dry-run: print the exact bytes that would be sent
+    /// With --dry-run: print the exact bytes of the request
     #[arg(long, requires = "dry_run", conflicts_with = "json")]
     wire: bool,
 }
 
-/// Options that name a session, or say how a new one begins.
+/// Options that select a session or configure a new one.
 #[derive(ClapArgs)]
 pub(crate) struct SessionArgs {
-    /// Go on with this session: its name, the start of it, or `last`
+    /// Continue this session: its ID, a prefix of it, or `last`
     #[arg(long, value_name = "SESSION")]
     session: Option<Point>,
-    /// Attach a note, a folder, a tag, lines, a page (see `foreword attach --help`)
+    /// Attach a note, folder, tag, line range or web page (see `foreword attach --help`)
     #[arg(long, value_name = "WHAT")]
     pub(crate) attach: Vec<String>,
-    /// The note that is open in front of you: its images are sent along
+    /// The note that is open in your editor; its images are sent too
     #[arg(long, value_name = "NOTE")]
     pub(crate) active: Option<String>,
     #[command(flatten)]
     settings: SettingsArgs,
     /// The agent of a new session: a folder or file in Foreword/Agents
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     agent: Option<String>,
     /// The project of a new session: a note in Foreword/Projects
-    #[arg(long)]
+    #[arg(long, conflicts_with = "session")]
     project: Option<String>,
+    /// Leave notes, rules and the project as they were when the session took them in, even if they changed since
+    #[arg(long)]
+    pub(crate) frozen: bool,
     /// How turns are carried: chat (plain, with tools), qa (search the notes first, cite them), plan (choose tools in one go), agent
     /// (work with tools until done); else as before, else as configured, else chat, or qa with the small model
     #[arg(long)]
@@ -116,23 +122,23 @@ pub(crate) struct SessionArgs {
     tools: ToolArgs,
 }
 
-/// A session with what it works with.
+/// A session and the tools it can use.
 pub(crate) struct Opened {
     pub(crate) kept: Kept,
     pub(crate) bench: Workbench,
     pub(crate) stop: Stop,
 }
 
-/// Whether what is said is kept.
+/// Whether the session is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     Everything,
-    /// It is only looked at.
+    /// Nothing is stored.
     Nothing,
 }
 
 impl SessionArgs {
-    /// The session that is meant, opened or begun.
+    /// Opens or begins the session that the flags name.
     pub(crate) fn open(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let mut opened = match &self.session {
             Some(point) => {
@@ -140,10 +146,13 @@ impl SessionArgs {
                 let mut kept = go_on(place, point, keep)?;
                 model.change(&mut kept)?;
                 if kept.change_settings(&wanted, &templates::shelf(&place.vault), now_ms())? {
-                    note("these settings hold from the next question on");
+                    note("these settings apply from the next question on");
                 }
                 if let Some(mode) = self.mode {
                     kept.set_mode(mode, now_ms());
+                }
+                if !self.frozen {
+                    refresh_agent(&mut kept, vault, &place.vault)?;
                 }
                 self.tools.equip(place, vault, kept, model.find(keep))?
             }
@@ -169,12 +178,17 @@ impl SessionArgs {
         let mut setup = prepared.begin(Begin {
             session: &id,
             agent: self.agent.as_deref(),
+            project: self.project.as_deref(),
             model: chosen.model.clone(),
+            destination: chosen.client.as_ref().filter(|_| model.script.is_none()).map(address),
             flags,
             config: config.settings.clone(),
             shelf: &templates::shelf(&place.vault),
             models: &models,
         })?;
+        if keep == Keep::Everything {
+            model.remember_address()?;
+        }
         let Prepared { agent, servers, asking, problems, .. } = prepared;
         for problem in &problems {
             note(shown(&problem.to_string()));
@@ -183,6 +197,7 @@ impl SessionArgs {
             Keep::Nothing => Sqlite::in_memory()?,
             Keep::Everything => {
                 model.prepare(&chosen)?;
+                model.check_key(&chosen)?;
                 store(place)?
             }
         };
@@ -201,10 +216,10 @@ impl SessionArgs {
 }
 
 impl ToolArgs {
-    /// What a session that is there works with.
+    /// Attaches notes, search and tools to an existing session.
     pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: Kept, find: Find) -> Result<Opened> {
         let (servers, asking) = servers_of(vault, kept.setup().agent.as_deref()).unwrap_or_else(|error| {
-            note(shown(&format!("{error}; its tool servers are missing")));
+            note(shown(&format!("{error}; tool servers are not available")));
             Default::default()
         });
         let find = find.in_mode(kept.mode());
@@ -216,10 +231,10 @@ impl ToolArgs {
     }
 }
 
-/// The store of a vault, or one that is forgotten where there can be none.
+/// The store of a vault, or one in memory if the vault's store cannot be opened.
 fn store(place: &VaultArg) -> Result<Sqlite> {
     place.make_store().or_else(|error| {
-        note(shown(&format!("{error:#}. The answer comes all the same, but this session is not kept")));
+        note(shown(&format!("{error:#}. This session is answered but not stored")));
         Ok(Sqlite::in_memory()?)
     })
 }
@@ -234,16 +249,22 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         words = [words, text].into_iter().filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n\n");
     }
     if words.trim().is_empty() && !args.resume {
-        bail!("a question is missing; or say --resume to answer the last one");
+        bail!("missing question; to answer the last one again, use --resume");
     }
     trust::before_session(&vault)?;
-    // What is wrong with the arguments is said before a session begins.
+    // Invalid arguments are reported before a session begins.
     let mut warned = Warned::default();
     let attached = attached(&vault, &args.session.attach, &mut warned)?;
     let active = args.session.active.as_deref().map(|name| active(&vault, name, &mut warned)).transpose()?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
     let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
-    let question = if args.resume { None } else { Some(question(&kept, &vault, &words, attached, active)?) };
+    let question = if args.resume {
+        None
+    } else {
+        let mut attached = attached;
+        attached.extend(linked(&vault, &words, &mut warned));
+        Some(question(&kept, &vault, &words, attached, active, args.session.frozen)?)
+    };
     if let (Some(question), true) = (&question, args.dry.dry_run) {
         let form = if args.json {
             preview::Form::Json
@@ -258,28 +279,49 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     answer::run(&mut kept, question, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
-/// What a person asks in a session.
+/// Builds the question of a turn.
 pub(crate) fn question(
     kept: &Kept,
     vault: &Vault,
     words: &str,
     mut attached: Vec<Version>,
     active: Option<Version>,
+    frozen: bool,
 ) -> Result<Question> {
-    let library = library_of(kept, vault, &foreword_engine::clock::zoned())?;
+    let now = foreword_engine::clock::zoned();
+    let library = library_of(kept, vault, &now)?;
     let active_note = active.as_ref().map(|version| version.id.clone());
     attached.extend(active);
-    Ok(Question { turn: TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() }, library })
+    let mut turn = TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() };
+    if !frozen {
+        refresh_notes(kept, vault, &mut turn, &now).iter().for_each(|text| note(shown(text)));
+    }
+    Ok(Question { turn, library })
 }
 
-/// The note that is open in front of the user.
+/// Goes on with the files of the session's agent and project as they are now, and says what changed.
+pub(crate) fn refresh_agent(kept: &mut Kept, vault: &Vault, folder: &Path) -> Result<()> {
+    let (places, shelf, now) = (places()?, templates::shelf(folder), foreword_engine::clock::zoned());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match runtime.block_on(changed_agent(kept, vault, &places, &shelf, &now)) {
+        Ok(Some((agent, changes))) => {
+            kept.replace_agent(agent, now_ms())?;
+            note(shown(&format!("{}; this holds from this question on", changes.join(", "))));
+        }
+        Ok(None) => {}
+        Err(error) => note(shown(&format!("{error}; the session keeps the agent and project that it has"))),
+    }
+    Ok(())
+}
+
+/// The note that is open in the user's editor.
 pub(crate) fn active(vault: &Vault, name: &str, warned: &mut Warned) -> Result<Version> {
     let found = active_note(vault, name, &foreword_engine::clock::zoned())?;
     warned.tell(found.problems);
     Ok(found.version)
 }
 
-/// What the user was told of their notes: each thing once, however often a note is read.
+/// The problems that were reported to the user, each of them once.
 #[derive(Default)]
 pub(crate) struct Warned(BTreeSet<Problem>);
 
@@ -294,22 +336,59 @@ impl Warned {
     }
 }
 
-/// More than this is no question.
+/// The most that is read from standard input.
 const MOST_STDIN: u64 = 16 << 20;
 
-/// What attachments stand for.
+/// Reads the attachments that the user named.
 pub(crate) fn attached(vault: &Vault, wanted: &[String], warned: &mut Warned) -> Result<Vec<Version>> {
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let wanted = wanted.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let gathered = runtime.block_on(gather(vault, &wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?;
+    let gathered = brought(vault, &wanted)?;
     warned.tell(gathered.problems);
     if gathered.empty > 0 {
-        bail!("an attachment brought nothing, so nothing was sent; `foreword attach --help` tells what can be attached");
+        bail!("an attachment is empty or missing, so nothing was sent; see `foreword attach --help`");
     }
     Ok(gathered.versions)
+}
+
+/// What attachments bring.
+fn brought(vault: &Vault, wanted: &[Attachment]) -> Result<Gathered> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(gather(vault, wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?)
+}
+
+/// The notes that a question links to. A link that leads nowhere stays what it is: words.
+pub(crate) fn linked(vault: &Vault, words: &str, warned: &mut Warned) -> Vec<Version> {
+    let mut found: Vec<Version> = Vec::new();
+    for link in links(words) {
+        match vault.attachment(&link).map_err(anyhow::Error::from).and_then(|wanted| brought(vault, &[wanted])) {
+            Ok(gathered) => {
+                if gathered.empty > 0 {
+                    note(shown(&format!("{link} leads to no note, so it attaches nothing")));
+                }
+                warned.tell(gathered.problems);
+                found.extend(gathered.versions);
+            }
+            Err(error) => note(shown(&format!("{error:#}"))),
+        }
+    }
+    found
+}
+
+/// The `[[links]]` of a question.
+fn links(words: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    let mut rest = words;
+    while let Some((_, after)) = rest.split_once("[[") {
+        let Some((link, behind)) = after.split_once("]]") else { break };
+        if !link.trim().is_empty() && !link.contains('\n') {
+            links.push(format!("[[{link}]]"));
+        }
+        rest = behind;
+    }
+    links
 }
 
 fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
@@ -317,20 +396,20 @@ fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
         return Ok(None);
     }
     let chats = Chats::open(&place.root()?, TimeZone::system());
-    Ok(chats.inspect_err(|error| note(format!("the chat is not written as markdown: {error}"))).ok())
+    Ok(chats.inspect_err(|error| note(format!("the chat is not saved as markdown: {error}"))).ok())
 }
 
-/// Opens a session that is there.
+/// Opens an existing session.
 pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
     let mut store = place.store()?;
     let id = point.session(&store)?;
     if keep == Keep::Nothing {
-        // A copy of it, so that nothing that is tried out can be kept.
+        // Works on a copy, so that a trial run stores nothing.
         let dump = store.dump(&id)?;
         store = Sqlite::in_memory()?;
         store.load(&dump)?;
     } else if store.is_read_only() {
-        note("the store can only be read: the answer comes all the same, but it is not kept");
+        note("the store is read-only: the question is answered, but not stored");
     }
     Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
 }

@@ -16,26 +16,26 @@ use crate::tree::open;
 use crate::trust;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Show what an attachment would put into a prompt, block by block: embedded notes expanded, query blocks answered, images found. \
-Rules that belong to the attached files (Cursor's globs, an AGENTS.md in their folder) come along.
+Show what an attachment adds to a prompt, block by block, with embedded notes expanded, query blocks answered and images loaded. \
+Rules for the attached files (Cursor's globs, an AGENTS.md in their folder) are included.
 
-Nothing is sent anywhere, except that an address is fetched: only from the public internet, unless `[web] allow = [\"host\"]` in the vault's \
-foreword.toml names the host.";
+Nothing is sent to a model. URLs are fetched, but only from the public internet, unless `[web] allow = [\"host\"]` in the vault's \
+foreword.toml allows the host.";
 
 pub(crate) const AFTER_HELP: &str = "\
-What can be attached:
+Attachments:
   \"Piano Lessons/Lesson 4.md\"  \"Lesson 4\"  \"[[Lesson 4]]\"      a note, by path or name; also a canvas, a PDF, an image
   \"Bread#When it fails\"  \"Compost#^cold-heap\"               a section, a block
   \"#garden\"  Garden/  \"Garden/**/*.md\"                      notes by tag, folder, pattern
-  link:Beds  link:Beds~2                                      a note and what is linked with it, so many links away
-  since:7d  since:2026-11-01  since:yesterday                 what changed since
+  link:Beds  link:Beds~2                                      a note and the notes linked with it, up to N links away
+  since:7d  since:2026-11-01  since:yesterday                 notes changed since then
   \"Kitchen/Bread.md#L5-L9\"  Kitchen/Bread.md:5-9            lines
-  https://…                                                   a page, as readable markdown
+  https://…                                                   a web page, as markdown
 
 Examples:
   foreword attach examples/vault --show \"Practice plan\"
   foreword attach examples/vault --show \"#garden\" since:7d --json
-Exit codes: 0 all was found; 1 something was not; 2 the arguments or the vault are wrong.";
+Exit codes: 0 success; 1 an attachment was not found; 2 an argument or the vault is wrong.";
 
 /// Options of `foreword attach`.
 #[derive(ClapArgs)]
@@ -46,10 +46,10 @@ pub(crate) struct Args {
     /// What to attach
     #[arg(long, required = true, num_args = 1.., value_name = "WHAT")]
     show: Vec<String>,
-    /// Fetch pages anew, even where a recent copy is kept
+    /// Fetch pages again, even if a recent copy is cached
     #[arg(long)]
     refresh: bool,
-    /// Print one JSON object an item
+    /// Print one JSON object per item
     #[arg(long)]
     json: bool,
 }

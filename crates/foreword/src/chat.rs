@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::memory;
-use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect};
+use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect, turn_cost};
+use foreword_engine::trust::{Standing, VaultTrust};
 use foreword_engine::vault::Vault;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -25,6 +26,7 @@ use crate::kept::{Vault as VaultArg, note_folder, now_ms};
 use crate::markdown::wrapped;
 use crate::model::{self, Answering, ModelArgs};
 use crate::paint::{Paint, aside, count, note, one_line, shown, width};
+use crate::places::places;
 use crate::preview;
 use crate::summary;
 use crate::terminal::{self, Stream};
@@ -33,8 +35,8 @@ use crate::trust;
 use complete::Names;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Chat over a folder of notes. Write [[a note]] to attach it, @rule:NAME or @ref:NAME to bring in an item of the agent; Tab completes names. A line that begins \
-with / is a command, and /help lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. Everything said is kept: `foreword chat --session last` goes on.";
+Chat about a folder of notes. Type [[ and Tab to attach a note, @rule:NAME or @ref:NAME to include an item of the agent. Lines that begin with / are \
+commands; /help lists them. Ctrl-C stops an answer, Ctrl-D ends the chat. The conversation is stored: `foreword chat --session last` continues it.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -44,7 +46,7 @@ Examples:
   foreword chat . --model ollama/qwen3:8b
   foreword chat . --model any-name --base-url http://127.0.0.1:8080/v1 --window 16384";
 
-/// What a line that begins with / can say.
+/// A slash command.
 struct Command {
     group: &'static str,
     usage: &'static str,
@@ -55,9 +57,9 @@ const fn command(group: &'static str, usage: &'static str, about: &'static str) 
     Command { group, usage, about }
 }
 
-const INTO: &str = "What goes in";
-const SENT: &str = "What is sent";
-const SESSION: &str = "The session";
+const INTO: &str = "Context";
+const SENT: &str = "Requests";
+const SESSION: &str = "Session";
 
 const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
@@ -70,18 +72,32 @@ const COMMANDS: &[Command] = &[
     command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
     command(SENT, "/cost", "what the session used and cost so far"),
     command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
-    command(SESSION, "/model [NAME]", "who answers; with a name, that model answers from here on"),
+    command(SESSION, "/model [NAME [URL]]", "the model that answers; with a name, that model answers from here on"),
+    command(SESSION, "/plan [cancel]", "the plan that agent mode works on; cancel ends it"),
     command(SESSION, "/fold [FOCUS]", "fold with the next question: old runs become the summary; says first what would leave"),
     command(SESSION, "/undo", "take the last fold back"),
     command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
     command(
-        SESSION,
-        "/summary",
-        "the summary that stands for older messages, with the messages it came from, and what the check found",
+        INTO,
+        "/active [NOTE]",
+        "set the note that is open in your editor; its images are sent too; `/active none` clears it",
     ),
-    command(SESSION, "/save [NAME]", "where the chat's file is; with a name, call the chat that"),
-    command(SESSION, "/help", "this list"),
-    command(SESSION, "/quit", "end the chat (also Ctrl-D)"),
+    command(INTO, "/add ITEM", "add a rule or reference of the agent to the session"),
+    command(INTO, "/remove ITEM", "remove an item from the session"),
+    command(INTO, "/tools", "list the tools; `/tools ask always|tool|never` sets when approval is required"),
+    command(INTO, "/memory [add TEXT | forget N]", "show or change the memory that every new session of this vault gets"),
+    command(SENT, "/context", "show the last request: its layers, items and what was left out"),
+    command(SENT, "/context next WORDS", "show the request for this question without sending it"),
+    command(SENT, "/cost", "show tokens used and cost so far"),
+    command(SESSION, "/mode [MODE]", "show or set the mode: chat, qa, plan or agent"),
+    command(SESSION, "/model [NAME]", "show or switch the model"),
+    command(SESSION, "/fold [FOCUS]", "compact the conversation with the next question; shows what would leave the prompt first"),
+    command(SESSION, "/undo", "undo the last fold (compaction)"),
+    command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note in every fold"),
+    command(SESSION, "/summary", "show the summary of older messages, its sources and the result of the check"),
+    command(SESSION, "/save [NAME]", "show the chat's file; with a name, rename the chat"),
+    command(SESSION, "/help", "show this list"),
+    command(SESSION, "/quit", "end the chat (or Ctrl-D)"),
 ];
 
 /// Options of `foreword chat`.
@@ -114,40 +130,41 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     editor.set_helper(Some(names));
     let _ = editor.load_history(&history);
     let active = args.session.active.clone();
-    let mut chat = Chat { kept, answering, vault, waiting, active, warned, script: args.model.script.clone() };
+    let (script, frozen) = (args.model.script.clone(), args.session.frozen);
+    let mut chat = Chat { kept, answering, vault, waiting, active, warned, script, frozen };
     loop {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 let _ = editor.add_history_entry(&line);
-                // Kept at once, so that a kill loses no line.
+                // Saved at once, so that a kill loses no line.
                 let _ = editor.append_history(&history);
                 if chat.line(line.trim())? == Next::End {
                     break;
                 }
             }
-            Err(ReadlineError::Interrupted) => note("Ctrl-D or /quit ends the chat"),
+            Err(ReadlineError::Interrupted) => note("press Ctrl-D or type /quit to end the chat"),
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
         }
     }
     let id = chat.kept.id();
     if chat.kept.counts().inputs > 0 {
-        aside(&format!("kept as session {id}; `foreword chat {} --session {id}` goes on", args.vault.display()));
+        aside(&format!("saved as session {id}; to continue: foreword chat {} --session {id}", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says who answers, from where, and over what.
+/// Says which model answers, where it runs, and which notes it can see.
 fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
-    aside(&format!("{} answers over {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
+    aside(&format!("model {}, {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
-        aside("it is the small model that comes with Foreword: quick to try, often wrong; --model names another one");
+        aside("this is the embedded small model: quick to try, often wrong; choose another one with --model");
     }
     let title = kept.row().title.as_deref().map(|title| one_line(title, 60)).unwrap_or_default();
-    let about = if turns == 0 { String::new() } else { format!(", {} so far: {title}", count(turns, "turn")) };
-    aside(&format!("session {}{about}; /help lists the commands, [[ and Tab attach a note", kept.id()));
+    let about = if turns == 0 { String::new() } else { format!(", {}: {title}", count(turns, "turn")) };
+    aside(&format!("session {}{about}; type /help for commands, [[ and Tab to attach a note", kept.id()));
 }
 
 #[derive(PartialEq, Eq)]
@@ -160,13 +177,15 @@ struct Chat {
     kept: Kept,
     answering: Answering,
     vault: Vault,
-    /// For the next question.
+    /// Attachments for the next question.
     waiting: Vec<Version>,
-    /// The note that is open in front of the user, by name: each question takes it as it is then.
+    /// The path of the note that is open in the user's editor; it is read again for each question.
     active: Option<String>,
     warned: Warned,
-    /// What plays every model.
+    /// The script that replaces every model.
     script: Option<PathBuf>,
+    /// Whether notes and rules stay as they were.
+    frozen: bool,
 }
 
 impl Chat {
@@ -180,12 +199,12 @@ impl Chat {
             "/context" => match rest.split_once(' ').unwrap_or((rest, "")) {
                 ("", _) => self.context()?,
                 ("next", words) if !words.trim().is_empty() => self.next(words.trim())?,
-                _ => note("/context shows the last request; `/context next WORDS` what would be sent"),
+                _ => note("/context shows the last request; `/context next WORDS` shows the next one"),
             },
             "/cost" => {
                 let status = Status::of(&self.kept)?;
                 println!("{}", status.line(&self.kept));
-                println!("${:.6} so far, ${:.6} saved by the cache", status.cost, status.saved);
+                println!("{}", status.total());
             }
             "/add" | "/remove" => match rest.parse() {
                 Ok(id) => self.tell(if command == "/add" { Input::Add(id) } else { Input::Remove(id) }),
@@ -196,14 +215,16 @@ impl Chat {
             "/memory" => self.memory(rest),
             "/fold" => self.fold(rest),
             "/pin" => match self.kept.pin(rest, now_ms()) {
-                Ok(pinned) => println!("kept through every fold: {}", one_line(&pinned, 100)),
+                Ok(pinned) => println!("pinned: {}", one_line(&pinned, 100)),
                 Err(error) => note(shown(&error.to_string())),
             },
             "/summary" => self.summary(),
+            "/plan" => self.plan(rest),
+            "/undo" if !self.kept.session().can_undo_fold() => note("there is no fold to take back"),
             "/undo" => self.tell(Input::UndoFold),
             "/model" => self.model(rest),
             "/save" => self.save(rest),
-            command if command.starts_with('/') => note(format!("there is no command {}; /help lists them", shown(command))),
+            command if command.starts_with('/') => note(format!("unknown command {}; type /help for a list", shown(command))),
             _ => self.ask(line)?,
         }
         Ok(Next::Line)
@@ -211,17 +232,20 @@ impl Chat {
 
     fn tell(&mut self, input: Input) {
         match self.kept.tell(input, now_ms()) {
-            Ok(_) => println!("it takes effect with the next question"),
+            Ok(_) => println!("takes effect with the next question"),
             Err(error) => note(shown(&error.to_string())),
         }
     }
 
-    /// Says what would leave, then asks for it.
+    /// Shows what would leave the prompt, then requests the fold.
     fn fold(&mut self, focus: &str) {
+        if self.kept.counts().requests == 0 {
+            return note("nothing was sent yet, so there is nothing to fold");
+        }
         match self.kept.session().preview_fold() {
-            Ok(fold) => {
+            Ok(fold) if fold.after < fold.before => {
                 let (messages, items) = (count(fold.messages.len(), "message"), count(fold.items.len(), "item"));
-                println!("{messages} and {items} would leave the prompt: {} tokens now, {} then", fold.before, fold.after);
+                println!("{messages} and {items} leave the prompt: {} tokens before, {} after", fold.before, fold.after);
                 for spoken in fold.messages.iter().take(20) {
                     println!("  [{}] {}", spoken.id, one_line(&spoken.text, 90));
                 }
@@ -229,10 +253,11 @@ impl Chat {
                     println!("  {}", shown(&left_out.item.to_string()));
                 }
             }
-            Err(error) => note(shown(&error.to_string())),
+            // Whether it is folded all the same is decided next, and why not is said there.
+            Ok(_) | Err(_) => {}
         }
         match self.kept.fold(Some(focus), now_ms()) {
-            Ok(()) => println!("it takes effect with the next question; /undo takes it back"),
+            Ok(()) => println!("takes effect with the next question; /undo reverts it"),
             Err(error) => note(shown(&error.to_string())),
         }
     }
@@ -240,10 +265,32 @@ impl Chat {
     fn summary(&self) {
         match self.kept.session().shown_summary().0 {
             Some(summary) => summary.lines().for_each(|line| println!("{}", shown(line))),
-            None => println!("everything that was said stands in the prompt; there is no summary"),
+            None => println!("the whole conversation is in the prompt; there is no summary"),
         }
         if let Some(view) = self.kept.view() {
             summary::show(view);
+        }
+    }
+
+    /// Shows the current plan, or ends it.
+    fn plan(&mut self, rest: &str) {
+        let Some(plan) = self.kept.session().current_plan().cloned() else {
+            return println!("there is no plan at work; a model makes one in agent mode");
+        };
+        match rest {
+            "" => {
+                let (at, of) = plan.position();
+                for (number, step) in (1..).zip(plan.steps()) {
+                    println!("{} {number:>2}  {}", if number == at { "›" } else { " " }, one_line(step, 200));
+                }
+                let rests = if self.kept.mode() == Mode::Agent { "" } else { "; it rests until a turn in agent mode" };
+                println!("step {at} of {of}{rests}; `/plan cancel` ends the plan");
+            }
+            "cancel" => match self.kept.tell(Input::CancelPlan, now_ms()) {
+                Ok(_) => println!("the plan is cancelled"),
+                Err(error) => note(shown(&error.to_string())),
+            },
+            _ => note("/plan shows the current plan, `/plan cancel` ends it"),
         }
     }
 
@@ -251,7 +298,7 @@ impl Chat {
         match mode.parse::<Mode>() {
             Ok(mode) => {
                 self.kept.set_mode(mode, now_ms());
-                println!("from here on: {}", about(mode));
+                println!("mode {}: {}", mode.as_str(), about(mode));
             }
             Err(_) if mode.is_empty() => {
                 for mode in Mode::ALL {
@@ -268,7 +315,7 @@ impl Chat {
             match equip::asking(when.trim()) {
                 Ok(asking) => {
                     self.answering.hands.toolbox().set_asking(asking);
-                    println!("you are asked {}", when.trim());
+                    println!("approval: {}", when.trim());
                 }
                 Err(error) => note(error),
             }
@@ -287,39 +334,61 @@ impl Chat {
 
     fn memory(&mut self, rest: &str) {
         let root = self.vault.root();
+        // What the user adds decides nothing about what somebody else wrote there before.
+        let waits = !rest.is_empty() && self.instructions_wait().unwrap_or(true);
         let done = match rest.split_once(' ').unwrap_or((rest, "")) {
             ("", _) => Ok(()),
             ("add", what) => note_folder(root).and_then(|notes| Ok(memory::remember(&notes, what)?)),
             ("forget", number) => match number.trim().parse() {
                 Ok(number) => note_folder(root).and_then(|notes| Ok(memory::forget(&notes, number)?)),
-                Err(_) => return note("say which one by its number: /memory forget 2"),
+                Err(_) => return note("give its number: /memory forget 2"),
             },
             _ => {
-                return note(
-                    "/memory shows what is remembered, `/memory add TEXT` adds to it, `/memory forget N` removes from it",
-                );
+                return note("/memory lists the memory, `/memory add TEXT` adds an entry, `/memory forget N` removes one");
             }
         };
         if let Err(error) = done {
             return note(shown(&error.to_string()));
         }
+        if waits {
+            note(
+                "instructions of this folder wait for your decision, so the memory file is not used until `foreword trust` allows it",
+            );
+        } else if !rest.is_empty()
+            && let Err(error) = self.allow_memory()
+        {
+            note(shown(&format!("{error:#}; `foreword trust` asks about it before the next session")));
+        }
         let things = memory::read(root);
         if things.is_empty() {
-            println!("nothing is remembered; `/memory add TEXT` adds something");
+            println!("the memory is empty; `/memory add TEXT` adds an entry");
         }
         for (number, thing) in (1..).zip(&things) {
             println!("{number:>3}  {}", one_line(thing, 200));
         }
         if !rest.is_empty() {
-            println!("new sessions begin with it; this one goes on as it began");
+            println!("new sessions use the changed memory; this one does not");
         }
+    }
+
+    /// Whether the memory file or rule files of the vault say something that the user has not allowed.
+    fn instructions_wait(&self) -> Result<bool> {
+        let root = self.vault.root();
+        let claims = VaultTrust::open(&places()?, root)?.claims(&open(root)?);
+        Ok(claims.iter().any(|(claim, standing)| claim.file == memory::FILE && !matches!(standing, Standing::Allowed { .. })))
+    }
+
+    /// The user has just written it through this program, so nobody is asked whether it may be used.
+    fn allow_memory(&self) -> Result<()> {
+        let root = self.vault.root();
+        Ok(VaultTrust::open(&places()?, root)?.allow_own_change(&open(root)?, memory::FILE)?)
     }
 
     fn attach(&mut self, what: &str) {
         match ask::attached(&self.vault, &[what.to_owned()], &mut self.warned) {
             Ok(versions) => {
                 for version in versions {
-                    println!("{} comes with the next question", shown(&version.id.to_string()));
+                    println!("{} is attached to the next question", shown(&version.id.to_string()));
                     self.waiting.push(version);
                 }
             }
@@ -331,12 +400,12 @@ impl Chat {
         match name {
             "" => match &self.active {
                 Some(name) => println!("{} is open; `/active none` closes it", shown(name)),
-                None => println!("no note is open; `/active NOTE` opens one"),
+                None => println!("no note is open; set one with `/active NOTE`"),
             },
             "none" => self.active = None,
             name => match ask::active(&self.vault, name, &mut self.warned) {
                 Ok(version) => {
-                    println!("{} is open: it comes with each question, and so do its images", shown(version.id.name()));
+                    println!("{} is open: it is sent with each question, including its images", shown(version.id.name()));
                     self.active = Some(name.to_owned());
                 }
                 Err(error) => note(shown(&format!("{error:#}"))),
@@ -344,7 +413,7 @@ impl Chat {
         }
     }
 
-    /// The note that is open, as it is now. One that is gone does not keep anybody from asking.
+    /// Reads the open note again. If it is gone, the question is sent without it.
     fn active(&mut self) -> Option<Version> {
         let opened = ask::active(&self.vault, self.active.as_deref()?, &mut self.warned);
         opened.inspect_err(|error| note(shown(&format!("{error:#}")))).ok()
@@ -354,20 +423,22 @@ impl Chat {
         let Ok((session, number)) =
             Point { session: self.kept.id().to_owned(), turn: None, step: None }.request(self.kept.store())
         else {
-            note("nothing was sent yet; `/context next WORDS` shows what would be");
+            note("nothing was sent yet; `/context next WORDS` shows the next request");
             return Ok(());
         };
         let mut out = terminal::stdout();
-        request::show(&mut out, &inspect(self.kept.store(), &session, number)?)?;
+        let (store, found) = (self.kept.store(), inspect(self.kept.store(), &session, number)?);
+        let (at, turn) = (Point::of_request(store, &session, number)?, turn_cost(store, &session, found.turn)?);
+        request::show(&mut out, &found, &at, &turn)?;
         Ok(out.flush()?)
     }
 
-    /// Shows what would be sent; what waits for the next question goes on waiting.
+    /// Shows the next request. Attachments stay queued for the next question.
     fn next(&mut self, words: &str) -> Result<()> {
         let linked = self.linked(words);
         let attached = self.waiting.iter().cloned().chain(linked).collect();
         let active = self.active();
-        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
+        let question = ask::question(&self.kept, &self.vault, words, attached, active, self.frozen)?;
         preview::run(&self.kept, question, &mut self.answering.hands, preview::Form::Table)?;
         Ok(())
     }
@@ -379,19 +450,20 @@ impl Chat {
             return note(shown(&format!("{error:#}")));
         }
         let (name, place) = (&self.kept.setup().model.name, &self.answering.place);
-        println!("{} answers, {}", shown(name), shown(place));
+        println!("model {}, {}", shown(name), shown(place));
     }
 
-    /// Whoever answers is reached for first: what is wrong with that is said before anything changes.
+    /// Switches the model. The connection is prepared first, so that an error changes nothing.
     fn change_model(&mut self, name: &str) -> Result<()> {
-        let wanted = ModelArgs { model: Some(name.to_owned()), base_url: None, window: None, script: self.script.clone() };
-        let chosen = wanted.choose(&config::load()?)?;
-        wanted.prepare(&chosen)?;
+        let (name, base_url) = name.split_once(' ').map_or((name, None), |(name, url)| (name, Some(url.trim().to_owned())));
+        let wanted = ModelArgs { model: Some(name.to_owned()), base_url, window: None, script: self.script.clone() };
+        let config = config::load()?;
+        let chosen = wanted.choose(&config)?;
         let reached = match self.script {
             Some(_) => None,
-            None => Some(model::reach(chosen.client, &self.answering.stop)?),
+            None => Some(model::reach(chosen.client.clone(), &self.answering.stop)?),
         };
-        model::change(&mut self.kept, chosen.model)?;
+        wanted.move_to(&mut self.kept, &config, chosen)?;
         if let Some((speaker, place)) = reached {
             self.answering.speaker = speaker;
             self.answering.place = place;
@@ -405,30 +477,29 @@ impl Chat {
             self.kept.rename(&title, now_ms());
             self.kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
         }
-        let file = self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str());
+        let file =
+            self.kept.row().transcript.as_ref().and_then(|saved| saved.get("path")?.as_str()).filter(|path| !path.is_empty());
         match file {
-            Some(file) => println!("kept as session {}, and in {}", self.kept.id(), shown(file)),
-            None => println!("kept as session {}; its file is written with the first question", self.kept.id()),
+            Some(file) => println!("saved as session {} and in {}", self.kept.id(), shown(file)),
+            None => println!("saved as session {}; its file is written with the first question", self.kept.id()),
         }
     }
 
-    /// The notes that a question links to. A link that leads nowhere stays what it is: words.
+    /// The notes that a question links to. A broken link stays plain text.
     fn linked(&mut self, words: &str) -> Vec<Version> {
-        let mut found = Vec::new();
-        for link in links(words) {
-            match ask::attached(&self.vault, &[link], &mut self.warned) {
-                Ok(versions) => found.extend(versions),
-                Err(error) => note(shown(&format!("{error:#}"))),
-            }
-        }
-        found
+        ask::linked(&self.vault, words, &mut self.warned)
     }
 
     fn ask(&mut self, words: &str) -> Result<()> {
+        self.vault.refresh();
+        if !self.frozen {
+            let folder = self.vault.root().to_owned();
+            ask::refresh_agent(&mut self.kept, &self.vault, &folder)?;
+        }
         let linked = self.linked(words);
         let attached = std::mem::take(&mut self.waiting).into_iter().chain(linked).collect();
         let active = self.active();
-        let question = ask::question(&self.kept, &self.vault, words, attached, active)?;
+        let question = ask::question(&self.kept, &self.vault, words, attached, active, self.frozen)?;
         self.answering.stop.store(false, Ordering::Relaxed);
         answer::run(&mut self.kept, Some(question), &mut self.answering, Shown::Live)?;
         Ok(())
@@ -437,14 +508,14 @@ impl Chat {
 
 fn about(mode: Mode) -> &'static str {
     match mode {
-        Mode::Chat => "plain conversation; the model may use the session's tools",
-        Mode::Qa => "the notes are searched first, and the answer cites what was found",
-        Mode::Plan => "the model says once which tools to run, then it answers",
-        Mode::Agent => "the model works with its tools until it says that the task is done",
+        Mode::Chat => "conversation; the model may use tools",
+        Mode::Qa => "search the notes first and cite the sources",
+        Mode::Plan => "the model chooses all tools at once, then answers",
+        Mode::Agent => "the model works with tools until the task is done",
     }
 }
 
-/// So wide is what a command takes.
+/// The width of the usage column.
 const USAGE: usize = 29;
 
 fn help() {
@@ -458,21 +529,6 @@ fn help() {
         let line = format!("  {:<USAGE$} {}", command.usage, command.about);
         println!("{}", wrapped(&line, width, USAGE + 3));
     }
-    let more =
-        "[[a note]] in a question attaches it; @rule:NAME and @ref:NAME bring in an item of the agent; Tab completes names";
+    let more = "[[a note]] attaches a note; @rule:NAME and @ref:NAME include an item of the agent; Tab completes names";
     println!("{}", wrapped(more, width, 0));
-}
-
-/// The `[[links]]` of a question.
-fn links(words: &str) -> Vec<String> {
-    let mut links = Vec::new();
-    let mut rest = words;
-    while let Some((_, after)) = rest.split_once("[[") {
-        let Some((link, behind)) = after.split_once("]]") else { break };
-        if !link.trim().is_empty() && !link.contains('\n') {
-            links.push(format!("[[{link}]]"));
-        }
-        rest = behind;
-    }
-    links
 }

@@ -1,4 +1,4 @@
-//! The user's configuration: found, read, and what is wrong with it said.
+//! Finds and reads the user's configuration file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -8,49 +8,49 @@ use foreword_engine::config::Config;
 
 use crate::places::config_file;
 
-/// More than this is no configuration.
+/// The largest configuration file that is read.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What can be configured, for `--help`.
+/// The configuration keys, for `--help`.
 pub(crate) const HELP: &str = "\
-Configuration (foreword/config.toml in the user's configuration folder, or FOREWORD_CONFIG):
-  model = \"ollama/qwen3:8b\"                      the model where none is named
+Configuration (FOREWORD_CONFIG, or foreword/config.toml in your configuration folder):
+  model = \"ollama/qwen3:8b\"                      default model
   layout = \"log\"                                 or \"library\"
-  [settings]                                     what docs/settings.md lists: budget, history, caps, layout
+  [settings]                                     budget, history, caps, layout: see docs/settings.md
   budget = { prompt_tokens = 32000 }
-  [search]                                       how notes, items and tools are chosen
+  [search]                                       how notes, items and tools are selected
   preset = \"conservative\"                        or normal, aggressive
-  [providers.work]                               a server of your own; `work/NAME` is a model there
+  [providers.work]                               your own server; its models are named `work/NAME`
   base_url = \"https://llm.example/v1\"
   dialect = \"openai-chat\"                        or openai-responses, anthropic, gemini, llamacpp
   key = { env = \"WORK_KEY\" }                     or { command = \"pass show work\" } or { keyring = \"work\" }
-  models = [\"house-model\"]                       what `foreword models` lists
-  [models.\"ollama/qwen3:8b\"]                     what the model table does not know, or says otherwise
+  models = [\"house-model\"]                       models that `foreword models` lists
+  [models.\"ollama/qwen3:8b\"]                     adds to or overrides the built-in model table
   window = 32768
-  [tools]                                        what tool servers of a vault may do
-  variables = [\"GITHUB_TOKEN\"]                   variables that they may be given, and no others
-  unasked = [\"weather/get_forecast\", \"files/*\"]  tools that run without asking you
+  [tools]                                        limits for the tool servers of a vault
+  variables = [\"GITHUB_TOKEN\"]                   environment variables they may receive
+  unasked = [\"weather/get_forecast\", \"files/*\"]  tools that run without approval
   [weights]
-  url = \"https://mirror.example/weights\"         where weights are fetched first; FOREWORD_WEIGHTS_URL comes before it
-Known without: openai, anthropic, gemini, deepseek, openrouter, ollama, lmstudio, llamacpp, vllm.";
+  url = \"https://mirror.example/weights\"         download mirror for model files; FOREWORD_WEIGHTS_URL overrides it
+Built-in providers: openai, anthropic, gemini, deepseek, openrouter, ollama, lmstudio, llamacpp, vllm.";
 
-/// The user's configuration; the built-in one where there is no file.
+/// Loads the user's configuration, or the built-in one if there is no file.
 pub(crate) fn load() -> Result<Config> {
     let (path, must_be_there) = config_file()?;
     let file = match File::open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound && !must_be_there => return Ok(Config::builtin()?),
-        opened => opened.with_context(|| format!("the configuration {} cannot be read", path.display()))?,
+        opened => opened.with_context(|| format!("Failed to read {}", path.display()))?,
     };
     let mut text = String::new();
     let read = file.take(MOST_BYTES).read_to_string(&mut text);
-    read.with_context(|| format!("the configuration {} cannot be read", path.display()))?;
+    read.with_context(|| format!("Failed to read {}", path.display()))?;
     match Config::read(&text) {
         Ok(config) => Ok(config),
-        Err(error) => bail!("the configuration {}, {error}", path.display()),
+        Err(error) => bail!("Failed to read {}: {error}", path.display()),
     }
 }
 
-/// The mirror that weights are fetched from before pip is tried: `FOREWORD_WEIGHTS_URL`, else the configuration's.
+/// The download mirror for model files: `FOREWORD_WEIGHTS_URL`, or `weights.url` of the configuration. Without one, pip is used.
 pub(crate) fn weights_mirror() -> Result<Option<String>> {
     match std::env::var("FOREWORD_WEIGHTS_URL") {
         Ok(url) if !url.is_empty() => Ok(Some(url)),
@@ -58,7 +58,7 @@ pub(crate) fn weights_mirror() -> Result<Option<String>> {
     }
 }
 
-/// Whether a variable of the environment has something in it.
+/// Whether an environment variable is set and not empty.
 pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }

@@ -15,15 +15,15 @@ use crate::places::{config_file, places};
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Check everything that a session needs: the weights on this machine, the configuration, keys, providers, the vault, its agents' tool servers, \
-and the store. Each line says what was found and what to do. Nothing is changed and no key is shown; providers are asked for their list of models, \
-which costs nothing, unless --offline is given.";
+Check everything a session needs: model files, configuration, API keys, providers, the vault, its agents' tool servers, \
+and the store. Each line shows the result and what to do. Nothing is changed and no key is shown. Providers are asked for their list of models, \
+which costs nothing, unless you use --offline.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword doctor
   foreword doctor ~/Notes --offline
-Exit codes: 0 nothing is broken; 1 something is.";
+Exit codes: 0 no errors; 1 errors were found.";
 
 /// Options of `foreword doctor`.
 #[derive(ClapArgs)]
@@ -31,10 +31,10 @@ pub(crate) struct Args {
     /// The folder of notes
     #[arg(default_value = ".")]
     vault: PathBuf,
-    /// Do not ask any provider
+    /// Do not contact providers
     #[arg(long)]
     offline: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
     let mut failed = false;
-    // Whoever stopped reading has seen enough.
+    // A closed output is not an error.
     let mut tell = |check: Check| {
         failed |= check.verdict == Verdict::Fail;
         let _ = show(&check, args.json);
@@ -62,15 +62,15 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// The configuration; where it cannot be used, the built-in one is looked at instead.
+/// The configuration, or the built-in one if it has errors.
 fn configuration() -> Result<(Check, Config)> {
     let (file, _) = config_file()?;
     let name = file.display().to_string();
     match config::load() {
-        Ok(config) if file.is_file() => Ok((Check::ok("config", name, "can be used"), config)),
-        Ok(config) => Ok((Check::ok("config", name, "is not there; nothing needs it"), config)),
+        Ok(config) if file.is_file() => Ok((Check::ok("config", name, "valid"), config)),
+        Ok(config) => Ok((Check::ok("config", name, "not found (optional)"), config)),
         Err(error) => {
-            let advice = "correct it; every command that needs it stops there";
+            let advice = "fix the file; commands that need it fail";
             Ok((Check::fail("config", name, format!("{error:#}"), advice), Config::builtin()?))
         }
     }

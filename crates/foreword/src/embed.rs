@@ -17,25 +17,25 @@ use crate::search::Offline;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-The vectors that searching by meaning compares: one for the `text` of each row of a JSON Lines file, in order.
+Compute the embeddings that semantic search compares: one vector for the `text` of each row of a JSON Lines file, in order.
 
-A vector has 384 numbers and length 1; the product of two is their cosine. Texts are cut at 256 word pieces, as the model asks.";
+A vector has 384 dimensions and length 1, so the dot product of two vectors is their cosine similarity. Texts are cut at 256 tokens.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
-  foreword embed texts.jsonl --json     {\"id\": …, \"vector\": [384 numbers]} a row; `id` is the row's, where it has one
-  foreword embed texts.jsonl            a line a row: its length and first numbers";
+  foreword embed texts.jsonl --json     one {\"id\": …, \"vector\": [384 numbers]} per row, with the row's `id` if it has one
+  foreword embed texts.jsonl            one line per row: its length and first numbers";
 
-/// Rows are embedded in batches of so many, which bounds what is held of a long file.
+/// Rows per batch, which bounds the memory that a long file needs.
 const BATCH: usize = 1024;
 
 /// Options of `foreword embed`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Rows like {"text": "…"}; `-` for stdin
+    /// A JSON Lines file with rows like {"text": "…"}, or `-` for standard input
     #[arg(value_name = "FILE.jsonl")]
     file: PathBuf,
-    /// Print one JSON object a row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -54,18 +54,18 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let input: Box<dyn BufRead> = if args.file.as_os_str() == "-" {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(BufReader::new(File::open(&args.file).with_context(|| format!("cannot open {name}"))?))
+        Box::new(BufReader::new(File::open(&args.file).with_context(|| format!("Failed to open {name}"))?))
     };
     let meaning = Meaning::new(&places()?.models, args.offline.fetch()?);
     let mut out = BufWriter::new(terminal::stdout());
     let mut batch = Vec::new();
     for (at, line) in input.lines().enumerate() {
-        let line = line.with_context(|| format!("cannot read {name}"))?;
+        let line = line.with_context(|| format!("Failed to read {name}"))?;
         if line.trim().is_empty() {
             continue;
         }
         let row: Row = serde_json::from_str(&line)
-            .with_context(|| format!("{name}, line {}: a row is a JSON object with a string `text`", at + 1))?;
+            .with_context(|| format!("{name}, line {}: expected a JSON object with a string `text`", at + 1))?;
         batch.push(row);
         if batch.len() == BATCH {
             print(args, &meaning, &mut out, &std::mem::take(&mut batch))?;

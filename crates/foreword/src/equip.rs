@@ -1,4 +1,4 @@
-//! What a session works with: the notes, what finds them, and the tools.
+//! Prepares what a session works with: the notes, the search and the tools.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,8 +10,8 @@ use foreword_engine::corpus::Corpus;
 use foreword_engine::manager::Recall;
 use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
-use foreword_engine::session::{Hash, Kept, Mode, Setup, Sqlite, Stop, Store as _};
-use foreword_engine::tools::{Asking, Desk, Toolbox, own_tools};
+use foreword_engine::session::{Kept, Mode, Setup, Sqlite, Stop};
+use foreword_engine::tools::{Asking, Desk, Toolbox, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
@@ -29,28 +29,28 @@ use crate::trust;
 /// Options about tools.
 #[derive(Default, ClapArgs)]
 pub(crate) struct ToolArgs {
-    /// When you are asked before a tool runs; else as the agent says
+    /// When to ask before a tool runs [default: the agent's setting]
     #[arg(long, value_name = "WHEN")]
     ask: Option<When>,
-    /// Start the vault's own tool servers without asking; only for a vault that you trust
+    /// Start the vault's tool servers without asking; use only with a vault you trust
     #[arg(long)]
     trust_servers: bool,
 }
 
-/// When a person is asked.
+/// When approval is required.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum When {
     /// Before every tool
     Always,
-    /// Before none
+    /// Never
     Never,
-    /// As each tool says: before what writes or reaches out
+    /// Depending on the tool: before tools that write or use the network
     Tool,
 }
 
-/// Reads when a person is to be asked.
+/// Reads when approval is required.
 pub(crate) fn asking(text: &str) -> Result<Asking, String> {
-    let when = When::from_str(text, true).map_err(|_| format!("{text:?} is not when: expected always, tool or never"))?;
+    let when = When::from_str(text, true).map_err(|_| format!("invalid value {text:?}: expected always, tool or never"))?;
     Ok(match when {
         When::Always => Asking::Always,
         When::Never => Asking::Never,
@@ -58,9 +58,9 @@ pub(crate) fn asking(text: &str) -> Result<Asking, String> {
     })
 }
 
-/// What an agent's files say about tools.
+/// The tool settings of an agent's files.
 pub(crate) struct AgentTools<'a> {
-    /// The agent's name; none for the plain one.
+    /// The agent's name; `None` for the default agent.
     pub(crate) agent: Option<&'a str>,
     pub(crate) servers: Vec<ServerSpec>,
     pub(crate) asking: AgentAsking,
@@ -75,7 +75,7 @@ impl ToolArgs {
         }
     }
 
-    /// Opens the notes for the search and gets the tools ready, servers included.
+    /// Opens the notes for search and prepares the tools, including tool servers.
     pub(crate) fn workbench(
         &self,
         vault: &Vault,
@@ -94,7 +94,7 @@ impl ToolArgs {
         };
         let meaning = Meaning::new(&places.models, fetch);
         if find == Find::Fetched {
-            // Where it cannot be had, the first search says so.
+            // If the download fails, the first search reports it.
             let _ = meaning.load(&mut progress::fetching("the embedding model"));
         }
         let AgentTools { agent, servers, asking } = wanted;
@@ -103,7 +103,10 @@ impl ToolArgs {
         let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
         let store = place.store_file()?;
         let past = store.clone();
-        let outputs = Box::new(move |hash: Hash| Sqlite::open_existing(&store).ok()?.text(hash).ok());
+        let of = session.clone();
+        let outputs = Box::new(move |digits: &str| {
+            Sqlite::open_existing(&store).map(|store| outputs_of(&store, &of, digits)).unwrap_or_default()
+        });
         let mut own = own_tools(&desk, outputs);
         own.push(Box::new(Recall::of_session(&desk, past, session)));
         let approver = Box::new(AuditedApprove::new(approver(), audit, session));
@@ -115,23 +118,23 @@ impl ToolArgs {
     }
 }
 
-/// How notes are found.
+/// Whether the search may download the embedding model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Find {
-    /// By meaning too: the model for it is fetched where it is not here.
+    /// Download the embedding model if it is missing.
     Fetched,
-    /// With what is here.
+    /// Use only what is already downloaded.
     AsIs,
 }
 
 impl Find {
-    /// Only where every turn searches is it worth a fetch.
+    /// A download is worthwhile only if every turn searches.
     pub(crate) fn in_mode(self, mode: Mode) -> Self {
         if mode == Mode::Qa { self } else { Self::AsIs }
     }
 }
 
-/// Tells a session of tools that came or went since it was last told.
+/// Updates a session after tools were added or removed.
 pub(crate) fn update(kept: &mut Kept, bench: &mut Workbench) -> Result<()> {
     if kept.setup().is_embedded() {
         return Ok(());
@@ -139,7 +142,7 @@ pub(crate) fn update(kept: &mut Kept, bench: &mut Workbench) -> Result<()> {
     bench.toolbox().changed();
     let agent = bench.equip(kept.session().agent());
     if agent.tools != kept.session().agent().tools {
-        kept.change_agent(agent, now_ms()).context("the tools of this session cannot be brought up to date")?;
+        kept.change_agent(agent, now_ms()).context("Failed to update the tools of this session")?;
     }
     Ok(())
 }

@@ -12,31 +12,33 @@ use foreword_engine::Layout;
 use foreword_engine::chats::{
     Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, Transcript, files, messages,
 };
-use foreword_engine::session::{Dump, Point, Setup, Store, export, take_in, transcript};
+use foreword_engine::clock;
+use foreword_engine::session::{Dump, Point, Setup, Store, export, not_brought_back, take_in, transcript};
 use foreword_engine::vault::agent;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
 use crate::kept::Vault;
-use crate::paint::{note, one_line, shown};
+use crate::paint::{count, note, one_line, shown};
 use crate::places::places;
 use crate::terminal;
 use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
-  foreword export last > session.json                everything, to be taken in elsewhere with `foreword import`
-  foreword export last --markdown                    the transcript, as obsidian-copilot saves it
-  foreword export last --json                        the messages, one JSON object";
+  foreword export last > session.json                the whole session, for `foreword import`
+  foreword export last --markdown                    the transcript, in the format of obsidian-copilot
+  foreword export last --json                        the messages, as one JSON object";
 
 pub(crate) const IMPORT_LONG_ABOUT: &str = "\
-Take chats in as sessions that can be gone on with: chats that obsidian-copilot saved, AssistantMD's transcripts, files of Foreword's own, and sessions that \
-`foreword export` wrote (.json). A folder stands for the .md files in it.
+Import chats as sessions that you can continue: chats saved by obsidian-copilot, transcripts of AssistantMD, Foreword's own markdown files, and sessions \
+from `foreword export` (.json). For a folder, all .md files in it are imported.
 
-Sessions of coding agents are taken in as well, with what their tools gave back: a log of Claude Code, Codex, Gemini CLI, Qwen Code or Pi, or what `opencode export` wrote.
+Sessions of coding agents are imported too, with the results of their tools: a log of Claude Code, Codex, Gemini CLI, Qwen Code or Pi, or the \
+output of `opencode export`.
 
-Notes that a chat names are looked for by path, then by name; those that are gone or not clear are left out with a warning. When the session goes on, it gets \
+Notes that a chat mentions are looked up by path, then by name; missing and ambiguous ones are skipped with a warning. A continued session uses \
 the notes as they are then.";
 
 pub(crate) const IMPORT_AFTER_HELP: &str = "\
@@ -44,12 +46,12 @@ Examples:
   foreword import \"copilot/copilot-conversations\" --vault ~/Notes
   foreword import chat.md session.json --json
   foreword import ~/.claude/projects/-work-app/SESSION.jsonl
-Exit codes: 0 all were taken in; 1 some were not; 2 the arguments or the vault are wrong.";
+Exit codes: 0 all files were imported; 1 some were skipped; 2 an argument or the vault is wrong.";
 
 /// Options of `foreword export`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which session
+    /// The session
     session: Point,
     #[command(flatten)]
     vault: Vault,
@@ -75,8 +77,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             writeln!(out, "{report}")?;
         }
     } else {
-        serde_json::to_writer(&mut out, &export(&store, &id)?)?;
-        writeln!(out)?;
+        writeln!(out, "{}", serde_json::to_string(&export(&store, &id)?)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -84,23 +85,23 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 /// Options of `foreword import`.
 #[derive(ClapArgs)]
 pub(crate) struct ImportArgs {
-    /// Files and folders
+    /// Files and folders to import
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     vault: Vault,
-    /// Print one JSON object a file
+    /// Print one JSON object per file
     #[arg(long)]
     json: bool,
 }
 
-/// No exported session is larger.
+/// The largest exported session that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
 pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let vault = open(&args.vault.vault)?;
     let importer = Importer::new(&vault, TimeZone::system());
-    let Some((agent, _)) = agent(vault.root(), None) else { bail!("the vault cannot be read") };
+    let Some((agent, _)) = agent(vault.root(), None) else { bail!("Failed to read the vault") };
     let (agents, rest): (Vec<PathBuf>, Vec<PathBuf>) =
         args.paths.iter().cloned().partition(|path| conversation::is_session(path));
     let (dumps, chats): (Vec<PathBuf>, Vec<PathBuf>) =
@@ -129,7 +130,7 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
     let agents = agents.iter().map(|file| agent_session(file).map_err(|error| format!("skipped {error}")));
     let chats = found.files.iter().map(|file| importer.import(file).map_err(|error| error.to_string()));
     for chat in agents.chain(chats) {
-        let chat = match chat {
+        let mut chat = match chat {
             Ok(chat) => chat,
             Err(error) => {
                 skipped += 1;
@@ -137,14 +138,15 @@ pub(crate) fn import_main(args: &ImportArgs) -> Result<ExitCode> {
                 continue;
             }
         };
+        chat.warnings.extend(not_brought_back(&chat, &vault, &clock::zoned()));
         let setup = Setup::new("", None, Layout::Log, 0, Some(&places()?.models))?;
-        let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup)?;
+        let taken = take_in(Box::new(args.vault.make_store()?), &chat, &agent, setup, Some(&places()?.models))?;
         if args.json {
             writeln!(out, "{}", serde_json::to_string(&ChatReport::new(&chat, &taken.session))?)?;
         } else {
-            let count = chat.transcript.messages.len();
+            let said = count(chat.transcript.messages.len(), "message");
             let known = if taken.known { ", was here already" } else { "" };
-            writeln!(out, "{}  {}  {count} messages{known}", taken.session, one_line(&chat.transcript.title(), 60))?;
+            writeln!(out, "{}  {}  {said}{known}", taken.session, one_line(&chat.transcript.title(), 60))?;
         }
         if !args.json {
             chat.warnings.iter().for_each(|warning| note(shown(&format!("{}: {}", chat.file, warning.text))));
@@ -172,15 +174,15 @@ fn agent_session(file: &Path) -> Result<Imported, conversation::Unread> {
         messages,
         ..Transcript::default()
     };
-    Ok(Imported { file: file.display().to_string(), source: Source::Agent, transcript, warnings: Vec::new(), saved: None })
+    Ok(Imported::of(file.display().to_string(), Source::Agent, transcript))
 }
 
 fn load(args: &ImportArgs, file: &Path) -> Result<String> {
     let facts = fs::metadata(file)?;
     if !facts.is_file() || facts.len() > MOST_BYTES {
-        bail!("it is not a file, or larger than {MOST_BYTES} bytes");
+        bail!("not a file, or larger than {MOST_BYTES} bytes");
     }
-    let dump: Dump = serde_json::from_slice(&fs::read(file)?).context("it is no session that `foreword export` wrote")?;
+    let dump: Dump = serde_json::from_slice(&fs::read(file)?).context("not a session from `foreword export`")?;
     args.vault.make_store()?.load(&dump)?;
     Ok(dump.id)
 }

@@ -21,16 +21,16 @@ use crate::search::Offline;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Read a vault and make all of it searchable: notes, canvases, PDFs and agents' items, by words and by meaning.
+Index a vault for search: notes, canvases, PDFs and the items of agents, by keyword and by meaning.
 
-Only what changed since the last time is read and embedded; a renamed note keeps its vectors. The index is kept in the cache folder, \
-never in the vault. Files that could not be read are named.";
+Only files that changed since the last run are read and embedded; a renamed note keeps its embeddings. The index is stored in the cache folder, \
+never in the vault. Files that could not be read are listed.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword index examples/vault
-  foreword index ~/notes --watch      keep it current until Ctrl-C
-  foreword index --json --offline     by words alone, for machines";
+  foreword index ~/notes --watch      update the index until Ctrl-C
+  foreword index --json --offline     keyword search only, JSON output";
 
 /// Options of `foreword index`.
 #[derive(ClapArgs)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The folder of notes
     #[arg(default_value = ".")]
     vault: PathBuf,
-    /// Stay, and follow every change
+    /// Keep running and update the index after every change
     #[arg(long)]
     watch: bool,
     /// Print JSON
@@ -53,7 +53,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
     let meaning = Meaning::new(&places.models, args.offline.fetch()?);
     let mut corpus = Corpus::open(&args.vault, &places, foreword_engine::clock::zoned().time_zone().clone())?;
-    // Watching begins before embedding, so that no change falls between the two.
+    // Watching begins before embedding, so that no change is missed.
     let (tell, told) = mpsc::channel();
     let _watcher =
         if args.watch { Some(Watcher::new(corpus.vault().root(), move |watched| drop(tell.send(watched)))?) } else { None };
@@ -81,23 +81,23 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads and embeds what is not in the index yet; what to say about it.
+/// Reads and embeds files that are not in the index yet; returns messages for the user.
 fn fill(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
     let left = read_files(corpus, None);
     left.into_iter().chain(embed(corpus, meaning)).collect()
 }
 
-/// Reads canvases and PDFs up to a moment; what to say about it.
+/// Reads canvases and PDFs until the deadline; returns a message for the user.
 pub(crate) fn read_files(corpus: &mut Corpus, until: Option<Instant>) -> Option<String> {
     let mut bar = Bar::of_things("reading canvases and PDFs");
     let left = corpus.read_files(until, &mut |done, total| bar.at(done as u64, total as u64));
-    (left > 0).then(|| format!("{} not read yet; `foreword index` does it", count(left, "canvas or PDF file")))
+    (left > 0).then(|| format!("{} not indexed yet; run `foreword index`", count(left, "canvas or PDF file")))
 }
 
 fn embed(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
     let model = match meaning.load(&mut progress::fetching("the embedding model")) {
         Ok(model) => model,
-        Err(error) => return vec![format!("{error}. Searching goes by words alone.")],
+        Err(error) => return vec![format!("{error}. Using keyword search only.")],
     };
     let mut bar = Bar::of_things("embedding");
     let made = corpus.embed(model, &mut |done, total| {
@@ -126,7 +126,7 @@ fn report(args: &Args, corpus: &Corpus, started: Instant, notes: &[String]) -> R
     notes.iter().for_each(note);
     writeln!(
         out,
-        "{}, {}, {} of agents, {}, {} of them found by meaning ({:.1} s)",
+        "{}, {}, {} of agents, {}, {} of them embedded ({:.1} s)",
         count(extent.notes, "note"),
         count(extent.files, "canvas or PDF file"),
         count(extent.items, "item"),
@@ -148,6 +148,6 @@ fn followed(args: &Args, changes: &Changes, started: Instant) -> io::Result<()> 
     changes.added.iter().try_for_each(|path| said("+", path))?;
     changes.changed.iter().try_for_each(|path| said("~", path))?;
     changes.removed.iter().try_for_each(|path| said("-", path))?;
-    changes.renamed.iter().try_for_each(|renamed| said(">", &format!("{} is now {}", renamed.from, renamed.to)))?;
-    writeln!(out, "  current after {} ms", started.elapsed().as_millis())
+    changes.renamed.iter().try_for_each(|renamed| said(">", &format!("{} renamed to {}", renamed.from, renamed.to)))?;
+    writeln!(out, "  updated in {} ms", started.elapsed().as_millis())
 }

@@ -1,4 +1,4 @@
-//! `foreword inspect` and `foreword diff`: what a request held, why, and where two of them part.
+//! `foreword inspect` and `foreword diff`: what a request contained and why, and where two requests differ.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,18 +6,22 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::manager::{View, why_none};
-use foreword_engine::session::{CachedLayer, DiffError, Difference, Inspection, Point, Store, diff, inspect, wire};
+use foreword_engine::session::{
+    CachedLayer, DiffError, Difference, Inspection, Point, SideRequest, Store, TurnCost, diff, dollars, inspect, saved,
+    turn_cost, wire,
+};
 
 use crate::ask::{self, Keep};
+use crate::clients;
 use crate::kept::{Vault, moment};
-use crate::paint::{Paint, note, one_line, shown};
+use crate::paint::{Paint, count, note, one_line, shown, shown_lines};
 use crate::summary;
 use crate::templates;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Show what a past request held: its layers with their hashes, sizes and what the provider's cache served; every item with how it came in; what was \
-left out and why. All of it comes from the record, not from the notes as they are now.";
+Show what a past request contained: its layers with their hashes, sizes and cached tokens; each item and why it is included; what was \
+left out and why. All of it is read from the store, not from the notes as they are now.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -25,37 +29,41 @@ Examples:
   foreword inspect bcd@2                             the last request of its second turn
   foreword inspect bcd@2.1 --wire | jq .             the exact bytes of that turn's first request
   foreword inspect last --verify                     renders it again and compares hashes
+  foreword inspect last@2 --side 1 --wire            what the model was asked beside that turn, for a plan or a summary
 Exit codes: 0 fine; 1 --verify found a difference; 2 no such session or request.";
 
 pub(crate) const DIFF_AFTER_HELP: &str = "\
 Examples:
   foreword diff last@1 last@2
   foreword diff bcd@3 fgh@3 --json
-Exit codes: 0 they differ, or one continues the other; 1 they are the same; 2 no such session or request.";
+Exit codes: 0 the requests differ, or one continues the other; 1 they are equal; 2 no such session or request.";
 
 /// Options of `foreword inspect`.
 #[derive(ClapArgs)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct Args {
-    /// Which session, turn and step: SESSION, SESSION@TURN, SESSION@TURN.STEP
+    /// The request: SESSION, SESSION@TURN or SESSION@TURN.STEP
     at: Point,
     #[command(flatten)]
     vault: Vault,
     /// Print the exact bytes that were sent
     #[arg(long, conflicts_with_all = ["verify", "json"])]
     wire: bool,
-    /// Render the request again from its record and compare hashes
+    /// Render the request again and compare the hashes
     #[arg(long)]
     verify: bool,
-    /// Show how the session's history was managed: each summary, what the check found, why there was none
+    /// Show the session's summaries: what each check found, or why there is none
     #[arg(long, conflicts_with_all = ["verify", "wire"])]
     summaries: bool,
+    /// Show what the model was asked beside the turn, by its number in the list: for a plan or a summary; with --wire, what was sent
+    #[arg(long, value_name = "NUMBER", conflicts_with_all = ["verify", "summaries"])]
+    side: Option<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The views of a session's history, oldest first.
+/// Prints the summaries of a session, oldest first.
 fn summaries(args: &Args, store: &impl Store) -> Result<ExitCode> {
     let rows = store.summaries(&args.at.session(store)?, usize::MAX)?;
     if rows.is_empty() {
@@ -81,29 +89,77 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if args.summaries {
         return summaries(args, &store);
     }
+    if let Some(client) = clients::meant(&store, &args.at)? {
+        return clients::inspect(&store, &client, &args.at, args.wire, args.json);
+    }
     let (session, request) = args.at.request(&store)?;
     let mut out = terminal::stdout();
+    let inspection = inspect(&store, &session, request)?;
+    let turn = turn_cost(&store, &session, inspection.turn)?;
+    if let Some(number) = args.side {
+        let Some(side) = number.checked_sub(1).and_then(|at| turn.side_requests.get(at)) else {
+            let asked = count(turn.side_requests.len(), "side request");
+            bail!("turn {} of {session} has {asked}; there is no number {number}", inspection.turn);
+        };
+        show_side(&mut out, side, args)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.wire {
         out.write_all(&wire(&store, &session, request)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let inspection = inspect(&store, &session, request)?;
+    let at = Point::of_request(&store, &session, request)?;
     if args.json {
-        writeln!(out, "{}", serde_json::to_string(&inspection)?)?;
+        let mut value = serde_json::to_value(&inspection)?;
+        value["at"] = at.to_string().into();
+        value["turn_cost"] = serde_json::to_value(&turn)?;
+        writeln!(out, "{value}")?;
     } else if args.verify {
         let what =
             if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
-        writeln!(out, "request {request} of {session} {what}: sha256 {}", inspection.wire_sha256)?;
+        writeln!(out, "{at} {what}: sha256 {}", inspection.wire_sha256)?;
     } else {
-        show(&mut out, &inspection)?;
+        show(&mut out, &inspection, &at, &turn)?;
     }
     Ok(ExitCode::from(u8::from(args.verify && !inspection.verified)))
 }
 
-pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
+fn show_side(out: &mut impl Write, side: &SideRequest, args: &Args) -> Result<()> {
+    if args.wire {
+        out.write_all(side.body.as_bytes())?;
+    } else if args.json {
+        let mut value = serde_json::to_value(side)?;
+        value["body"] = side.body.as_str().into();
+        value["answer"] = side.answer.as_str().into();
+        writeln!(out, "{value}")?;
+    } else {
+        writeln!(out, "{}  {}", Paint::stdout().with("1", side_line(side)), moment(side.at_ms))?;
+        writeln!(out, "\n{}\n\n{}", shown_lines(&side.body), shown_lines(&side.answer))?;
+    }
+    Ok(())
+}
+
+/// What was asked beside a turn, on one line.
+fn side_line(side: &SideRequest) -> String {
+    let questions = if side.questions > 1 { format!(" ({} questions)", side.questions) } else { String::new() };
+    let outcome = side.error.as_ref().map(|error| format!(", no use: {}", one_line(error, 80))).unwrap_or_default();
+    format!(
+        "{}{questions}, by {}: {} tokens, {} cached, {} in reply, {}{outcome}",
+        shown(&side.purpose),
+        shown(&side.model),
+        side.tokens,
+        side.cached,
+        side.output,
+        dollars(side.cost)
+    )
+}
+
+/// A request with all that it held, and what its turn took.
+pub(crate) fn show(out: &mut impl Write, found: &Inspection, at: &Point, turn: &TurnCost) -> io::Result<()> {
     let paint = Paint::stdout();
     let began = found.began.as_ref().map(|reason| format!(", began by {}", shown(reason))).unwrap_or_default();
-    let head = format!("session {}, turn {}, request {}", found.session, found.turn, found.request);
+    let step = at.step.unwrap_or(1);
+    let head = format!("{at}: turn {}, request {step} of {}", found.turn, turn.requests);
     writeln!(out, "{}  {}", paint.with("1", head), moment(found.at_ms))?;
     writeln!(
         out,
@@ -115,12 +171,15 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
     )?;
     writeln!(out, "{} of {} tokens", found.tokens, found.budget)?;
     if let Some(usage) = &found.usage {
-        let saved = usage.cost_uncached - usage.cost;
+        let by_cache = saved(usage.cost_uncached - usage.cost);
         let times = usage.total_ms.map(|ms| format!(", {ms} ms")).unwrap_or_default();
         writeln!(
             out,
-            "{} cached, {} written, {} in reply, ${:.6}, ${saved:.6} saved{times}",
-            usage.read, usage.write, usage.output, usage.cost
+            "{} cached, {} written, {} in reply, {}, {by_cache}{times}",
+            usage.read,
+            usage.write,
+            usage.output,
+            dollars(usage.cost)
         )?;
         if let Some(broke) = &usage.broke {
             let text = |name: &str| broke.get(name).and_then(|value| value.as_str()).unwrap_or("-").to_owned();
@@ -134,9 +193,25 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection) -> io::Result<()> {
             )?;
         }
     }
+    for (number, side) in (1..).zip(&turn.side_requests) {
+        writeln!(out, "side request {number}: {} (`--side {number}` shows it)", side_line(side))?;
+    }
+    if turn.requests > 1 || !turn.side_requests.is_empty() {
+        writeln!(out, "{}", turn_line(turn))?;
+    }
     contents(out, found)?;
-    let verified = if found.verified { "rendered again: the same bytes" } else { "rendered again: NOT the bytes that were sent" };
+    let verified = if found.verified { "rendered again: identical" } else { "rendered again: NOT identical" };
     writeln!(out, "\nwire sha256 {} ({verified})", found.wire_sha256)
+}
+
+/// What a turn took in all.
+fn turn_line(turn: &TurnCost) -> String {
+    let requests = count(usize::try_from(turn.requests).unwrap_or(usize::MAX), "request");
+    let side = match turn.side_requests.len() {
+        0 => String::new(),
+        number => format!(" and {}", count(number, "side request")),
+    };
+    format!("the turn took {requests}{side}: {}", dollars(turn.cost))
 }
 
 /// The layers and items of a request, and what was left out.
@@ -189,7 +264,7 @@ pub(crate) fn contents(out: &mut impl Write, found: &Inspection) -> io::Result<(
 pub(crate) struct DiffArgs {
     /// The earlier request: SESSION@TURN
     before: Point,
-    /// The later one
+    /// The later request: SESSION@TURN
     after: Point,
     #[command(flatten)]
     vault: Vault,
@@ -200,11 +275,21 @@ pub(crate) struct DiffArgs {
 
 pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
     let store = args.vault.store()?;
+    if let (Some(before), Some(after)) = (clients::meant(&store, &args.before)?, clients::meant(&store, &args.after)?) {
+        return clients::diff(&store, (&before, &args.before), (&after, &args.after), args.json);
+    }
     let (before, after) = (args.before.request(&store)?, args.after.request(&store)?);
     let found = match diff(&store, (&before.0, before.1), (&after.0, after.1)) {
         Ok(found) => found,
         Err(error @ DiffError::Same) => {
-            println!("{error}");
+            if args.json {
+                let (before, after) =
+                    (Point::of_request(&store, &before.0, before.1)?, Point::of_request(&store, &after.0, after.1)?);
+                let same = serde_json::json!({"same": true, "before": before.to_string(), "after": after.to_string()});
+                writeln!(terminal::stdout(), "{same}")?;
+            } else {
+                println!("{error}");
+            }
             return Ok(ExitCode::from(1));
         }
         Err(DiffError::Store(error)) => bail!(error),
@@ -220,23 +305,23 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
 
 fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
     if found.cause == "shortened" {
-        return writeln!(out, "the first continues the second: {} bytes of prompt are the same", found.at_byte);
+        return writeln!(out, "the first request continues the second: {} prompt bytes are equal", found.at_byte);
     }
     let Some(path) = &found.path else {
         return writeln!(
             out,
-            "the second continues the first: {} bytes of prompt are the same, {} tokens are new",
+            "the second request continues the first: {} prompt bytes are equal, {} tokens are new",
             found.at_byte, found.tokens_new
         );
     };
     let body = found.body_byte.map(|at| format!(", byte {at} of the body")).unwrap_or_default();
-    writeln!(out, "they part after {} bytes of prompt{body}, at {path}", found.at_byte)?;
+    writeln!(out, "the prompts differ after {} bytes{body}, at {path}", found.at_byte)?;
     if let Some(item) = &found.item {
         let version = |hash: Option<foreword_engine::session::Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
         writeln!(out, "item       {} (Version {} before, {} after)", shown(item), version(found.before), version(found.after))?;
     }
     writeln!(out, "cause      {}", shown(&found.cause))?;
-    writeln!(out, "lost       {} tokens, ${:.6}; new {} tokens", found.tokens_lost, found.cost_lost, found.tokens_new)?;
+    writeln!(out, "lost       {} tokens, {}; new {} tokens", found.tokens_lost, dollars(found.cost_lost), found.tokens_new)?;
     writeln!(out, "before     {}", one_line(&found.texts.0, 100))?;
     writeln!(out, "after      {}", one_line(&found.texts.1, 100))
 }

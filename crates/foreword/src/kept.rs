@@ -1,4 +1,4 @@
-//! What the commands over sessions share: the vault they are kept in, times and sizes as people read them.
+//! Shared by the commands for sessions: the vault argument, and times as the user reads them.
 
 use std::path::{Path, PathBuf};
 
@@ -15,23 +15,23 @@ use crate::paint::{note, shown};
 use crate::places::places;
 use crate::trust;
 
-/// Where sessions are kept.
+/// The vault that stores the sessions.
 #[derive(ClapArgs)]
 pub(crate) struct Vault {
-    /// The folder of notes whose sessions are meant
+    /// The folder of notes
     #[arg(long, value_name = "FOLDER", default_value = ".", global = true)]
     pub(crate) vault: PathBuf,
 }
 
 impl Vault {
-    /// Its store, which must be there.
+    /// Opens the store; an error if it does not exist.
     pub(crate) fn store(&self) -> Result<Sqlite> {
         let state = VaultTrust::open(&places()?, &self.vault)?.state();
         trust::state_note(&state);
         Ok(Sqlite::open_existing(&state.store())?)
     }
 
-    /// Its store; it is made where there is none.
+    /// Opens the store, or creates it.
     pub(crate) fn make_store(&self) -> Result<Sqlite> {
         anyhow::ensure!(self.vault.is_dir(), "{} is not a folder", self.vault.display());
         let trust = VaultTrust::open(&places()?, &self.vault)?;
@@ -43,23 +43,23 @@ impl Vault {
         Ok(Sqlite::open(&state.store())?)
     }
 
-    /// The file of its store.
+    /// The path of the store's database.
     pub(crate) fn store_file(&self) -> Result<PathBuf> {
         Ok(VaultTrust::open_or_restricted(&places()?, &self.vault).state().store())
     }
 
-    /// The folder without any `..` in it.
+    /// The folder's canonical path.
     pub(crate) fn root(&self) -> Result<PathBuf> {
-        self.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", self.vault.display()))
+        self.vault.canonicalize().with_context(|| format!("Failed to open the folder {}", self.vault.display()))
     }
 }
 
-/// The notes of a vault, to be changed.
+/// The notes of a vault, open for writing.
 pub(crate) fn note_folder(root: &Path) -> Result<NoteFolder> {
     Ok(VaultTrust::open(&places()?, root)?.note_folder()?)
 }
 
-/// A moment as the user's clock shows it.
+/// A time in the user's time zone.
 pub(crate) fn moment(at_ms: i64) -> String {
     let Ok(time) = Timestamp::from_millisecond(at_ms) else { return "?".to_owned() };
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()

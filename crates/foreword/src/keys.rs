@@ -12,13 +12,13 @@ use crate::paint::note;
 use crate::places::places;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Keys for `foreword serve`. Each opens one thing:
+Manage keys for `foreword serve`. Each kind gives access to one thing:
 
-  url     an address for the browser. It works once and for five minutes; the page then keeps a key of its own for 30 days.
-  new     a key for a program that uses the gateway under /v1. It opens the gateway and nothing else.
-  token   the server's token, for scripts that use the API under /api/v1. It opens everything.
+  url     a URL that opens the page in a browser. It works once, within five minutes; the page then stays signed in for 30 days.
+  new     a key for a program that uses the gateway under /v1. It gives access to the gateway only.
+  token   the server's token, for scripts that use the API under /api/v1. It gives full access.
 
-They are kept in the folder for state (see FOREWORD_STATE), outside of every vault: the token in a file that only you can read, keys as hashes.";
+Keys are stored in the state folder (see FOREWORD_STATE), outside of every vault: the token in a file that only you can read, the others as hashes.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -37,29 +37,29 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print a new key for the gateway; it is shown this once
+    /// Create a gateway key and print it; it is shown only once
     New {
-        /// What you call it
+        /// The key's name
         #[arg(long)]
         name: Option<String>,
     },
-    /// List the keys for the gateway
+    /// List the gateway keys
     List {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Delete a key; programs that use it are refused from then on
+    /// Delete a key; programs that use it lose access
     Delete {
-        /// What it is called
+        /// The key's name
         name: String,
     },
-    /// Print an address that opens the page, once
+    /// Print a URL that opens the page once
     Url {
         /// The server's port
         #[arg(long, default_value_t = 4949)]
         port: u16,
-        /// The server's address, where it was started with `--listen`
+        /// The server's address, as given to `--listen`
         #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
         listen: IpAddr,
     },
@@ -75,13 +75,13 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let (name, text) = keys.create(name.as_deref())?;
             println!("{text}");
             note(format!(
-                "the key {name} opens the gateway under /v1; it is not shown again, `foreword keys delete {name}` ends it"
+                "key {name} gives access to the gateway under /v1 and is shown only once; to revoke it: foreword keys delete {name}"
             ));
         }
         Command::List { json } => list(&keys, *json)?,
         Command::Delete { name } => {
             keys.delete(name)?;
-            note(format!("the key {name} is deleted"));
+            note(format!("key {name} deleted"));
         }
         Command::Url { port, listen } => {
             println!("{}", page(SocketAddr::new(*listen, *port), &Token::read(&state)?.code(*port)?));
@@ -91,7 +91,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An address that opens the page with a code.
+/// A URL that opens the page with a one-time code.
 pub(crate) fn page(server: SocketAddr, code: &str) -> String {
     format!("http://{server}/#code={code}")
 }
@@ -104,7 +104,7 @@ fn list(keys: &Keys, json: bool) -> Result<()> {
         return Ok(());
     }
     if keys.is_empty() {
-        note("there are no keys for the gateway; `foreword keys new` makes one");
+        note("no gateway keys; create one with `foreword keys new`");
     }
     for key in keys {
         let created = Timestamp::from_millisecond(key.created_ms).unwrap_or(Timestamp::UNIX_EPOCH);

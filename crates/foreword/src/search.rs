@@ -29,33 +29,33 @@ foreword search [OPTIONS] [VAULT] <QUERY>
        foreword search [OPTIONS] --catalog <ITEMS.jsonl> --queries <QUERIES.jsonl>";
 
 pub(crate) const LONG_ABOUT: &str = "\
-Find the notes, canvases and PDFs of a vault, and the rules and references of its agents, that answer a question: by words and by meaning, on this machine.
+Search the notes, canvases and PDFs of a vault and the rules and references of its agents, by keyword and by meaning. The search runs on this machine.
 
-The first search fetches a small embedding model (about 90 MB, once). Where it cannot be had, the search goes by words and says so. \
-Searching never waits for a full index: notes that have no vectors yet are found by their words, and `foreword index` makes the rest.
+The first search downloads a small embedding model (about 90 MB, once). If that fails, search uses keywords only and says so. \
+Search never waits for a full index: notes without embeddings are found by keyword until `foreword index` has embedded them.
 
-A time in the question (`last week`, `in March 2026`, `since Monday`) narrows the search to notes of that time: by their `date`, their \
-name, or their last change.";
+A time in the query (`last week`, `in March 2026`, `since Monday`) limits the search to notes of that time: by their `date`, their \
+name, or their modification time.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword search examples/vault \"why was the loaf flat\"
-  foreword search \"what did I write about the boiler last week\"          in this folder
+  foreword search \"what did I write about the boiler last week\"          search this folder
   foreword search notes \"frost\" --items rules,references --json
-  foreword search --catalog items.jsonl --queries queries.jsonl --json   measure it on your own items
+  foreword search --catalog items.jsonl --queries queries.jsonl --json   search your own items
 
 A catalog row:  {\"kind\": \"rule|reference|tool|note\", \"name\": …, \"server\": …, \"description\": …, \"text\": …, \"parameters\": {…}}
 A query row:    {\"id\": …, \"query\": …}
 An answer row:  {\"id\": …, \"results\": [{\"item\", \"score\", \"semantic\", \"keyword\", \"chunk\"}], \"left_out\": n}
 
-`score` is from 0 to 1 and comparable between questions: below 0.2 is noise, from 0.5 on it is hardly an accident. `semantic` is the cosine of
-the best chunk, `keyword` the share of the question's words in it, rare words counting more.
-Exit codes: 0 it was searched; 2 something is wrong with the arguments or the files.";
+`score` is between 0 and 1 and comparable between queries: below 0.2 is noise, 0.5 and above is a good match. `semantic` is the cosine similarity of
+the best chunk. `keyword` is the share of the query's words in it, weighted by rarity.
+Exit codes: 0 success; 2 an argument or a file is wrong.";
 
-/// Whether to go without the network.
+/// Options for working without a network.
 #[derive(ClapArgs)]
 pub(crate) struct Offline {
-    /// Fetch nothing: without the embedding model at hand, search by words alone
+    /// Do not download anything; without the embedding model, use keyword search only
     #[arg(long)]
     offline: bool,
 }
@@ -69,31 +69,31 @@ impl Offline {
 /// Options of `foreword search`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The folder of notes (this one where it is left out), and what to look for
+    /// The folder of notes [default: the current folder] and the query
     #[arg(value_names = ["VAULT", "QUERY"], num_args = 1..=2)]
     words: Vec<String>,
-    /// Only these kinds
+    /// Search only these kinds
     #[arg(long, value_enum, value_delimiter = ',')]
     items: Vec<Items>,
-    /// How to search
+    /// Search mode
     #[arg(long, value_enum, default_value_t = How::Hybrid)]
     strategy: How,
-    /// How many results are wanted
+    /// Number of results
     #[arg(long, value_name = "N", default_value_t = 5)]
     top: usize,
-    /// How long to read files and make vectors before answering, in seconds
+    /// Seconds to spend on reading and embedding files before answering
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     wait: Duration,
     /// Search the items of this file instead of a vault
     #[arg(long, value_name = "ITEMS.jsonl")]
     catalog: Option<PathBuf>,
-    /// Ask the questions of this file
+    /// Read the queries from this file
     #[arg(long, value_name = "QUERIES.jsonl")]
     queries: Option<PathBuf>,
-    /// Print JSON, one object a question
+    /// Print one JSON object per query
     #[arg(long)]
     json: bool,
-    /// Show what was left out, and why
+    /// Show the results that were left out, and why
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -121,11 +121,11 @@ impl From<Items> for Kind {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum How {
-    /// By meaning alone
+    /// Embeddings only
     Semantic,
-    /// By words and by meaning
+    /// Keywords and embeddings
     Hybrid,
-    /// By words alone
+    /// Keywords only
     Keyword,
 }
 
@@ -139,32 +139,32 @@ impl From<How> for Strategy {
     }
 }
 
-/// A time that can be waited.
+/// Reads a duration in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
-    /// A day: who waits longer wants `foreword index`.
+    /// One day; for longer runs there is `foreword index`.
     const MOST: f64 = 86_400.0;
     let seconds = text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("give a number of seconds from 0 to {MOST}"))
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("expected a number of seconds from 0 to {MOST}"))
 }
 
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if args.top == 0 {
-        bail!("--top 0 asks for no results; give a number from 1");
+        bail!("--top must be at least 1");
     }
     match (&args.catalog, &args.queries, args.words.as_slice()) {
         (Some(items), Some(queries), []) => in_catalog(args, items, queries)?,
-        (Some(_), Some(_), _) => bail!("--catalog takes its questions from --queries; leave out {:?}", args.words.join(" ")),
-        (Some(_), None, _) => bail!("--catalog needs --queries: a file with a question a line"),
-        (None, Some(_), _) => bail!("--queries needs --catalog: a file with an item a line"),
-        (None, None, []) => bail!("a question is required: `foreword search [VAULT] QUERY`"),
-        (None, None, [only]) if Path::new(only).is_dir() => bail!("a question is required: `foreword search {only} QUERY`"),
+        (Some(_), Some(_), _) => bail!("--catalog reads queries from --queries; remove {:?}", args.words.join(" ")),
+        (Some(_), None, _) => bail!("--catalog requires --queries: a file with one query per line"),
+        (None, Some(_), _) => bail!("--queries requires --catalog: a file with one item per line"),
+        (None, None, []) => bail!("missing query: `foreword search [VAULT] QUERY`"),
+        (None, None, [only]) if Path::new(only).is_dir() => bail!("missing query: `foreword search {only} QUERY`"),
         (None, None, [words]) => in_vault(args, Path::new("."), words)?,
         (None, None, [vault, words, ..]) => in_vault(args, Path::new(vault), words)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// One result, as machines read it.
+/// One result in JSON.
 #[derive(Serialize)]
 struct Line<'a> {
     item: String,
@@ -180,7 +180,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The part of an answer that is the same for a vault and a catalog.
+/// The JSON that results of a vault and of a catalog share.
 fn json_of(args: &Args, answer: &Answer) -> Value {
     let mut line = json!({"results": answer.hits.iter().map(Line::of).collect::<Vec<_>>(), "left_out": answer.left_out_count});
     if args.explain
@@ -213,7 +213,7 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
                 made.failed.iter().for_each(note);
                 model = Some(loaded);
             }
-            Err(error) => note(format!("{error}. Searching by words alone.")),
+            Err(error) => note(format!("{error}. Using keyword search only.")),
         }
     }
     let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
@@ -238,8 +238,7 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Who searches by hand judges the results by hand: `--top` is how many there are, without the floor and the extras that hold when the
-/// engine chooses alone.
+/// A person judges the results, so `--top` is their exact number: the score limits that apply to automatic search are off.
 fn asked<'a>(args: &Args, text: &'a str) -> Query<'a> {
     let usual = Query::new(text);
     let top_k = usual.top_k.max(args.top.saturating_mul(4));
@@ -251,7 +250,7 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let now = foreword_engine::clock::zoned();
     let mut corpus = Corpus::open(vault, &places, now.time_zone().clone())?;
     let meaning = Meaning::new(&places.models, args.offline.fetch()?);
-    // Notes come first: at least half of the time is theirs.
+    // Notes come first: they get at least half of the time.
     let started = Instant::now();
     let mut notes: Vec<String> = read_files(&mut corpus, Some(started + args.wait / 2)).into_iter().collect();
     let wait = args.wait.saturating_sub(started.elapsed());
@@ -262,7 +261,7 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
                 notes.extend(embed_for(&mut corpus, loaded, wait));
                 model = Some(loaded);
             }
-            Err(error) => notes.push(format!("{error}. Searching by words alone.")),
+            Err(error) => notes.push(format!("{error}. Using keyword search only.")),
         }
     }
     let kinds: Vec<Kind> = args.items.iter().copied().map(Into::into).collect();
@@ -272,16 +271,16 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let mut answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, period, ..asked(args, &text) });
     if let Some((first, last)) = period {
         if answer.hits.is_empty() {
-            notes.push(format!("nothing that fits is dated {}; this is from any time", span(first, last)));
+            notes.push(format!("no matches dated {}; showing results of any date", span(first, last)));
             period = None;
             answer = corpus.index().search(&Query { embedder: model, kinds: &kinds, ..asked(args, words) });
         } else {
-            notes.push(format!("only what is dated {}", span(first, last)));
+            notes.push(format!("only notes dated {}", span(first, last)));
         }
     }
     notes.extend(corpus.not_kept().iter().cloned());
     if !corpus.problems().is_empty() {
-        notes.push(format!("problems: {}; `foreword index` names them", corpus.problems().len()));
+        notes.push(format!("{} files could not be indexed; run `foreword index` for details", corpus.problems().len()));
     }
     let paint = Paint::stdout();
     let mut out = BufWriter::new(terminal::stdout());
@@ -315,7 +314,7 @@ fn span(first: Date, last: Date) -> String {
     }
 }
 
-/// The question without the words that name a time, unless nothing would be left.
+/// The query without the words that name a time, unless no words would be left.
 fn without(words: &str, period: &period::Period) -> String {
     let before = words.get(..period.words.start).unwrap_or_default().trim_end();
     let after = words.get(period.words.end..).unwrap_or_default().trim_start();
@@ -323,7 +322,7 @@ fn without(words: &str, period: &period::Period) -> String {
     if rest.is_empty() { words.to_owned() } else { rest }
 }
 
-/// Makes vectors for as long as it may take; what to say about it.
+/// Computes embeddings until the time is up; returns messages for the user.
 fn embed_for(corpus: &mut Corpus, model: &dyn foreword_engine::search::Embedder, wait: Duration) -> Vec<String> {
     let until = Instant::now() + wait;
     let mut bar = Bar::of_things("embedding");
@@ -334,7 +333,7 @@ fn embed_for(corpus: &mut Corpus, model: &dyn foreword_engine::search::Embedder,
     let extent = corpus.extent();
     let unfinished = (made.left > 0).then(|| {
         let of = count(extent.chunks, "chunk");
-        format!("{} of {of} found by words only so far; `foreword index` makes the rest", made.left)
+        format!("{} of {of} not embedded yet and found by keyword only; run `foreword index`", made.left)
     });
     let failed = made.failed.map(|error| error.to_string());
     [unfinished, failed, made.not_kept].into_iter().flatten().collect()
@@ -342,7 +341,7 @@ fn embed_for(corpus: &mut Corpus, model: &dyn foreword_engine::search::Embedder,
 
 fn print(out: &mut impl Write, paint: Paint, args: &Args, answer: &Answer) -> io::Result<()> {
     if answer.hits.is_empty() {
-        writeln!(out, "nothing found")?;
+        writeln!(out, "no results")?;
     }
     let number = |value: Option<f64>| value.map_or_else(|| "  - ".to_owned(), |value| format!("{value:.2}"));
     for hit in &answer.hits {

@@ -11,7 +11,7 @@ use foreword_engine::meaning::Fetch;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;
-use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
+use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};
 
 use crate::config;
 use crate::keys;
@@ -63,8 +63,11 @@ pub(crate) struct Args {
     /// Ask for no token and no key: every user and program of this machine can read the notes and use the configured provider keys
     #[arg(long, conflicts_with_all = ["listen", "new_token"])]
     no_auth: bool,
-    /// Let the gateway pass every request on untouched, and only record it
-    #[arg(long)]
+    /// What the gateway may change of clients' requests: nothing, cache control, or the whole layout of their prompts [default: assist]
+    #[arg(long, value_name = "observe|assist|manage")]
+    level: Option<Level>,
+    /// The old name of `--level observe`
+    #[arg(long, hide = true, conflicts_with = "level")]
     pass_through: bool,
     /// Start the vault's own tool servers without asking; only for a vault that you trust
     #[arg(long)]
@@ -79,6 +82,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     anyhow::ensure!(args.vault.is_dir(), "{} is not a folder", args.vault.display());
     let config = config::load()?;
     args.model.prepare(&args.model.choose(&config)?)?;
+    args.model.remember_address()?;
     let vault = args.vault.canonicalize().with_context(|| format!("the folder {} cannot be opened", args.vault.display()))?;
     let places = places()?;
     let reach = reach(args, &places.state)?;
@@ -96,12 +100,12 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         script: args.model.script.clone(),
         settings: args.settings.read()?,
     };
-    let gateway = if args.pass_through { GatewayMode::PassThrough } else { GatewayMode::Session };
+    let level = if args.pass_through { Some(Level::Observe) } else { args.level };
     let servers = if args.trust_servers { all_servers } else { allowed_servers };
     trust::before_session(&open(&vault)?)?;
     let templates = templates::user_folder();
     let weights = Fetch::InBackground { mirror: config::weights_mirror()?, tell: |line| note(shown(&line)) };
-    let config = Config { vault, places, weights, templates, answers, servers, reach, limits, gateway };
+    let config = Config { vault, places, weights, templates, answers, servers, reach, limits, level };
     let address = SocketAddr::new(args.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), args.port);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(64).build()?;
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! `foreword sessions`: listing, searching and changing what is kept.
+//! `foreword sessions`: lists, searches and changes stored sessions.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -6,22 +6,23 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, Point, SessionRow, Sqlite, Store, TurnInput, fork, new_session_id, replace_turn, rewind, transcript,
-    turn_of, turns,
+    Fork, Input, Kept, PaidFor, Point, SessionRow, Sqlite, Store, TurnInput, dollars, fork, new_session_id, payments,
+    replace_turn, rewind, transcript, turn_of, turns, usd,
 };
 use serde_json::{Value, json};
 
 use crate::answer::{self, Shown};
 use crate::ask::{self, Keep, Opened};
+use crate::clients;
 use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
 use crate::model::{ModelArgs, stop};
-use crate::paint::{Paint, note, one_line, shown};
+use crate::paint::{Paint, count, note, one_line, shown};
 use crate::terminal;
 use crate::tree::open;
 
 pub(crate) const AFTER_HELP: &str = "\
-A session is named by its id, the start of it, or `last`; a turn of it by @ and a number from 1.
+A session is named by its ID, a prefix of it, or `last`. Add @N for its Nth turn, counted from 1.
 
 Examples:
   foreword sessions --vault examples/vault
@@ -46,72 +47,72 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// All sessions, the last used first (the default)
+    /// List all sessions, the last used first (default)
     List,
-    /// Messages that hold all the words, also those that were folded away
+    /// Search messages that contain all the words, including messages that left the prompt
     Search {
-        /// What to look for
+        /// The words to search for
         words: String,
-        /// How many at most
+        /// The largest number of results
         #[arg(long, default_value_t = 20)]
         top: usize,
     },
-    /// What was said, turn by turn
+    /// Print the conversation, turn by turn
     Show {
-        /// Which session
+        /// The session
         session: Point,
     },
-    /// Call a session something else
+    /// Change a session's title
     Rename {
-        /// Which session
+        /// The session
         session: Point,
-        /// What it is about
+        /// The new title
         title: String,
     },
-    /// Begin a session beside another one that shares its turns up to one of them
+    /// Create a new session that shares the turns up to a given one
     Fork {
-        /// Which session, and after which turn: SESSION@TURN; without a turn, after its last
+        /// The session and its last shared turn: SESSION@TURN [default: the last turn]
         at: Point,
-        /// What it is about
+        /// The title of the new session
         #[arg(long)]
         title: Option<String>,
     },
-    /// Take a session back to the end of a turn; what came after it stays in the store until the session is deleted
+    /// Go back to the end of a turn; later turns stay in the store until the session is deleted
     Rewind {
-        /// Which session and turn: SESSION@TURN
+        /// The session and turn: SESSION@TURN
         at: Point,
     },
-    /// Say something else in an earlier turn and answer it anew
+    /// Replace the question of an earlier turn and answer it again
     Edit {
-        /// Which session and turn: SESSION@TURN
+        /// The session and turn: SESSION@TURN
         at: Point,
-        /// The new words
+        /// The new question
         words: String,
         #[command(flatten)]
         model: ModelArgs,
     },
-    /// Answer the last turn anew
+    /// Answer the last question again
     Regenerate {
-        /// Which session
+        /// The session
         session: Point,
         #[command(flatten)]
         model: ModelArgs,
     },
-    /// Fold a session with its next turn: old runs become the summary
+    /// Compact a session on its next turn: old turns are replaced by a summary
     Fold {
-        /// Which session
+        /// The session
         session: Point,
     },
-    /// Take the last fold back with its next turn
+    /// Undo the last fold (compaction) on the next turn
     UndoFold {
-        /// Which session
+        /// The session
         session: Point,
     },
-    /// Forget a session. Its markdown file stays
+    /// Delete a session; its markdown file is kept
     Delete {
-        /// Which session
+        /// The session
         session: Point,
-        /// Do not ask
+        /// Do not ask for confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -122,35 +123,38 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     match args.command.as_ref().unwrap_or(&Command::List) {
         Command::List => list(&store, args.json)?,
         Command::Search { words, top } => search(&store, words, *top, args.json)?,
-        Command::Show { session } => show(&store, &session.session(&store)?, args.json)?,
+        Command::Show { session } => match clients::meant(&store, session)? {
+            Some(client) => clients::show(&store, &client, args.json)?,
+            None => show(&store, &session.session(&store)?, args.json)?,
+        },
         Command::Rename { session, title } => {
             let title = one_line(title, 200);
             if title.is_empty() {
-                bail!("a session is not called nothing");
+                bail!("the title must not be empty");
             }
             let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
             kept.rename(&title, now_ms());
             for failure in kept.take_failures() {
                 note(shown(&failure.0));
             }
-            done(args.json, kept.id(), &format!("is now called {title:?}"))?;
+            done(args.json, kept.id(), &format!("renamed to {title:?}"))?;
         }
         Command::Fork { at, title } => {
             let id = at.name(&store)?;
             let turns = at.turn.unwrap_or(turns(&store, &id)?.0);
             let new = Fork { id: new_session_id()?, title: title.clone(), created_ms: now_ms() };
             fork(&mut store, &id, turns, &new)?;
-            done(args.json, &new.id, &format!("shares the first {turns} turns of {id}"))?;
+            done(args.json, &new.id, &format!("forked from {id} after turn {turns}"))?;
         }
         Command::Rewind { at } => {
             let id = at.name(&store)?;
-            let Some(turn) = at.turn else { bail!("say to which turn: {id}@TURN") };
+            let Some(turn) = at.turn else { bail!("which turn? use {id}@TURN") };
             rewind(&mut store, &id, turn, now_ms())?;
-            done(args.json, &id, &format!("goes on after turn {turn}"))?;
+            done(args.json, &id, &format!("continues after turn {turn}"))?;
         }
         Command::Edit { at, words, model } => {
             let id = at.name(&store)?;
-            let Some(turn) = at.turn else { bail!("say which turn: {id}@TURN") };
+            let Some(turn) = at.turn else { bail!("which turn? use {id}@TURN") };
             let input = TurnInput { words: words.clone(), ..turn_of(&store, &id, turn)? };
             return again(args, store, &id, turn, input, model);
         }
@@ -160,8 +164,28 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let input = turn_of(&store, &id, turn)?;
             return again(args, store, &id, turn, input, model);
         }
-        Command::Fold { session } => tell(args, session, Input::Fold, "is folded with its next turn")?,
-        Command::UndoFold { session } => tell(args, session, Input::UndoFold, "takes its last fold back with its next turn")?,
+        Command::Fold { session } => {
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
+            kept.fold(None, now_ms())?;
+            told(args, &mut kept, "is folded with its next turn")?;
+        }
+        Command::UndoFold { session } => {
+            let mut kept = ask::go_on(&args.vault, session, Keep::Everything)?;
+            if !kept.session().can_undo_fold() {
+                bail!("session {} has no fold to take back", kept.id());
+            }
+            kept.tell(Input::UndoFold, now_ms())?;
+            told(args, &mut kept, "takes its last fold back with its next turn")?;
+        }
+        Command::Delete { session, yes }
+            if clients::meant(&store, session)?.is_some_and(|client| client.id == session.session) =>
+        {
+            if !yes {
+                bail!("this deletes all records of the client's session {}; say --yes", session.session);
+            }
+            store.delete(&session.session)?;
+            done(args.json, &session.session, "is deleted")?;
+        }
         Command::Delete { session, yes } => {
             let id = session.session(&store)?;
             if !yes && !confirmed(&store.session(&id)?)? {
@@ -170,7 +194,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let lease = store.lease(&id)?;
             store.delete(&id)?;
             drop(lease);
-            done(args.json, &id, "is deleted")?;
+            done(args.json, &id, "deleted")?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -182,16 +206,16 @@ fn done(as_json: bool, id: &str, what: &str) -> io::Result<()> {
 }
 
 fn confirmed(row: &SessionRow) -> Result<bool> {
-    eprint!("delete {} ({})? Its markdown file stays. [y/N] ", row.id, shown(row.title.as_deref().unwrap_or("no title")));
+    eprint!("Delete {} ({})? Its markdown file is kept. [y/N] ", row.id, shown(row.title.as_deref().unwrap_or("no title")));
     terminal::stderr().flush()?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-/// Takes a session back to before a turn and sends it anew.
+/// Rewinds a session to before a turn and sends that turn again.
 fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, model: &ModelArgs) -> Result<ExitCode> {
-    // Whoever answers is looked for first: what is wrong with that is said before anything changes.
+    // The connection is prepared first, so that an error changes nothing.
     let (vault, point) = (open(&args.vault.vault)?, id.parse()?);
     let mut kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
     model.speaker(&mut kept, &stop())?;
@@ -205,36 +229,34 @@ fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, 
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
-fn tell(args: &Args, session: &Point, input: Input, what: &str) -> Result<()> {
-    let mut kept: Kept = ask::go_on(&args.vault, session, Keep::Everything)?;
-    kept.tell(input, now_ms())?;
+fn told(args: &Args, kept: &mut Kept, what: &str) -> Result<()> {
     kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
     Ok(done(args.json, kept.id(), what)?)
 }
 
-fn list(store: &dyn Store, as_json: bool) -> Result<()> {
+fn list(store: &Sqlite, as_json: bool) -> Result<()> {
     let sessions = store.sessions()?;
     let mut out = terminal::stdout();
     if as_json {
         for row in &sessions {
             writeln!(out, "{}", serde_json::to_string(row)?)?;
         }
-        return Ok(());
-    }
-    if sessions.is_empty() {
-        note("no sessions yet; `foreword ask` begins one");
+        return clients::list(store, as_json).map(drop);
     }
     let paint = Paint::stdout();
     for row in &sessions {
         let title = one_line(row.title.as_deref().unwrap_or("(no title)"), 60);
         let from = row.forked_from.as_ref().map(|from| format!(", from {}", shown(from))).unwrap_or_default();
-        let about = format!("{} requests{from}", row.counts.requests);
+        let about = format!("{}{from}", count(usize::try_from(row.counts.requests)?, "request"));
         writeln!(out, "{}  {}  {title}  {}", paint.with("1", &row.id), moment(row.touched_ms), paint.with("2", about))?;
+    }
+    if !clients::list(store, as_json)? && sessions.is_empty() {
+        note("no sessions yet; `foreword ask` begins one");
     }
     Ok(())
 }
 
-/// The words around the first of those that were looked for.
+/// The text around the first match.
 fn snippet(text: &str, words: &str) -> String {
     let lower = text.to_lowercase();
     let at = words.split_whitespace().filter_map(|word| lower.find(&word.to_lowercase())).min().unwrap_or(0);
@@ -246,7 +268,7 @@ fn search(store: &dyn Store, words: &str, top: usize, as_json: bool) -> Result<(
     let mut out = terminal::stdout();
     let found = store.search(words, top)?;
     if found.is_empty() && !as_json {
-        note("nothing was found; all the words must be in one message");
+        note("no messages found; one message must contain all the words");
     }
     for found in found {
         let body = &found.entry.body;
@@ -277,10 +299,15 @@ fn search(store: &dyn Store, words: &str, top: usize, as_json: bool) -> Result<(
 fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
     let row = store.session(id)?;
     let transcript = transcript(store, &row)?;
+    let paid = payments(store, id)?;
+    let requests = paid.iter().filter(|payment| matches!(payment.what, PaidFor::Request { .. })).count();
+    let side_requests: u64 = paid.iter().map(|payment| payment.what.questions()).sum();
+    let cost: f64 = paid.iter().map(|payment| payment.usage.cost).sum();
     let mut out = terminal::stdout();
     if as_json {
         let messages = foreword_engine::chats::messages(&transcript.messages);
-        writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages}))?;
+        let total = json!({"requests": requests, "side_requests": side_requests, "cost": usd(cost)});
+        writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages, "total": total}))?;
         return Ok(());
     }
     let paint = Paint::stdout();
@@ -290,7 +317,7 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
         turn += u64::from(is_user);
         let time = entry.time.map(|time| moment(time.as_millisecond())).unwrap_or_default();
         let who = if is_user { format!("@{turn} user") } else { "   ai".to_owned() };
-        let cut = if entry.cut_off { " (cut off)" } else { "" };
+        let cut = if entry.cut_off { " (incomplete)" } else { "" };
         writeln!(out, "{}  {}{cut}", paint.with("1", who), paint.with("2", time))?;
         for line in entry.text.lines() {
             writeln!(out, "    {}", shown(line))?;
@@ -304,5 +331,11 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
             )?;
         }
     }
+    let side = if side_requests == 0 {
+        String::new()
+    } else {
+        format!(" and {}", count(usize::try_from(side_requests)?, "side request"))
+    };
+    writeln!(out, "{}", paint.with("2", format!("{}{side}, {}", count(requests, "request"), dollars(cost))))?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Flags that say how a session's requests are put together.
+//! Flags that set how requests are built.
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
@@ -7,32 +7,32 @@ use foreword_engine::settings::{
     BudgetSettings, HistorySettings, HistoryStrategy, Preset, SearchSettings, SessionSettings, assignment,
 };
 
-/// Options that set what one can also set in `agent.toml` and in the configuration.
+/// Options that override `agent.toml` and the configuration.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct SettingsArgs {
-    /// The layout: log or library; else the agent's, else the configured one, else log
+    /// The prompt layout: log or library [default: the agent's, the configured one, or log]
     #[arg(long, value_parser = layout)]
     layout: Option<Layout>,
-    /// What is sent of older messages: full (as far as the budget goes), window (the newest), strip (the last runs and a summary of the
-    /// engine's) or managed (the last runs and a checked summary by a template)
+    /// How older messages are sent: full (up to the token budget), window (the newest ones), strip (the last turns and an automatic
+    /// summary) or managed (the last turns and a checked summary made from a template)
     #[arg(long, value_name = "HOW", value_parser = strategy)]
     history: Option<HistoryStrategy>,
-    /// The template of a managed history (see `foreword templates list`)
+    /// The template for `--history managed` (see `foreword templates list`)
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
-    /// The most tokens of a request
+    /// The largest prompt, in tokens
     #[arg(long, value_name = "TOKENS")]
     budget: Option<u64>,
-    /// How much the search brings in: aggressive, normal or conservative
+    /// How much the search includes: aggressive, normal or conservative
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     search: Option<Preset>,
-    /// Any setting, like budget.tool_output_chars=4000; may be given several times (docs/settings.md lists them)
+    /// Override any setting, e.g. budget.tool_output_chars=4000; can be repeated (see docs/settings.md)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl SettingsArgs {
-    /// The settings that these flags ask for. A flag of its own counts more than `--set`; `--history` names the strategy that the
+    /// The settings that these flags ask for. A dedicated flag overrides `--set`. `--history` names the strategy that the
     /// `history.` keys of `--set` belong to.
     pub(crate) fn read(&self) -> Result<SessionSettings> {
         let managed = self.template.as_ref().map(|_| HistoryStrategy::Managed);

@@ -20,45 +20,45 @@ use crate::table;
 use crate::terminal::{self, Stream};
 
 pub(crate) const LONG_ABOUT: &str = "\
-Run conversations offline: what would be sent, why, and what a provider's prompt cache would make of it.
+Run conversations offline: show each request, why it looks as it does, and what a provider's prompt cache would serve.
 
-A scenario is a JSON file: an agent, settings, and events (turns, answers, tool results, time that passes). No model is \
-called and nothing leaves this machine. For every request the table shows its tokens by layer (tools, L1 system, L2 library, \
-L4 history, L3 this turn, L5 the user's words), what the cache would serve, the price, and where and why the cached prefix broke.";
+A scenario is a JSON file with an agent, settings, and events (turns, answers, tool results, elapsed time). No model is \
+called and nothing leaves this machine. For each request, the table shows tokens by layer (tools, L1 system, L2 library, \
+L4 history, L3 this turn, L5 the user's words), expected cache hits, cost, and where and why the cached prefix broke.";
 
 pub(crate) const AFTER_HELP: &str = "\
-A stored session (its name, the start of it, or `last`) or a file that `foreword export` wrote stands for a scenario, too.
+Instead of a scenario you can name a stored session (its ID, a prefix of it, or `last`) or a file from `foreword export`.
 
 Examples:
-  foreword simulate examples/scenarios/*.json             one table a scenario
+  foreword simulate examples/scenarios/*.json             one table per scenario
   foreword simulate --compare chat.json                   both layouts side by side
-  foreword simulate --provider anthropic chat.json        the same conversation somewhere else
-  foreword simulate --json chat.json | jq .totals         for machines: one object a line
+  foreword simulate --provider anthropic chat.json        the same conversation with another provider
+  foreword simulate --json chat.json | jq .totals         one JSON object per line
 
-FOREWORD_MODELS names a folder with local models; the embedded model's tokenizer is read from there.
-Exit codes: 0 all ran; 1 a request did not fit its budget; 2 a scenario cannot be read or a flag is wrong.";
+FOREWORD_MODELS names the folder with downloaded models; the embedded model's tokenizer is read from there.
+Exit codes: 0 success; 1 a request did not fit its budget; 2 a scenario or an argument is wrong.";
 
 /// Options of `foreword simulate`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Scenario files (.json with one scenario, .jsonl with one a line), exported sessions, or the names of sessions
+    /// Scenario files (.json with one scenario, .jsonl with one per line), exported sessions, or session IDs
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     vault: Vault,
-    /// Print one JSON object a scenario instead of a table
+    /// Print one JSON object per scenario instead of a table
     #[arg(long)]
     json: bool,
-    /// Use this layout instead of the file's
+    /// Override the prompt layout
     #[arg(long, value_enum, conflicts_with = "compare")]
     layout: Option<LayoutArg>,
-    /// Use this provider's dialect and cache rules instead of the file's
+    /// Override the provider (its request format and cache rules)
     #[arg(long, value_name = "P", value_parser = clap::builder::PossibleValuesParser::new(PROVIDERS))]
     provider: Option<String>,
-    /// Use this row of the model table instead of the file's
+    /// Override the model (a name from the model table)
     #[arg(long, value_name = "M")]
     model: Option<String>,
-    /// Run every layout and show them side by side
+    /// Run both layouts and show them side by side
     #[arg(long)]
     compare: bool,
 }
@@ -79,7 +79,7 @@ impl From<LayoutArg> for Layout {
 }
 
 pub(crate) fn main(args: &Args) -> ExitCode {
-    // Everything is read and run before anything is printed, so that an error leaves nothing half said.
+    // Everything is run before anything is printed, so that an error leaves no partial output.
     let reports = match all(args) {
         Ok(reports) => reports,
         Err(failure) => {
@@ -90,7 +90,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     if let Err(error) = print(args, &reports)
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        eprintln!("error: the result cannot be written: {error}");
+        eprintln!("error: Failed to write the result: {error}");
         return ExitCode::from(2);
     }
     let mut code = ExitCode::SUCCESS;
@@ -101,7 +101,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     code
 }
 
-/// For each scenario, one report a layout.
+/// One report per scenario and layout.
 fn all(args: &Args) -> Result<Vec<Vec<Report>>> {
     let mut sources: Vec<Source> = Vec::new();
     for file in &args.files {
@@ -126,7 +126,7 @@ fn all(args: &Args) -> Result<Vec<Vec<Report>>> {
     Ok(reports)
 }
 
-/// Something that can be run.
+/// A conversation to run.
 enum Source {
     Scenario(Box<Loaded>),
     /// A session in a store.
@@ -134,7 +134,7 @@ enum Source {
 }
 
 impl Source {
-    /// What a file holds, or what a name stands for where there is no such file.
+    /// The scenarios of a file, or the session with this name if there is no such file.
     fn of(file: &Path, vault: &Vault) -> Result<Vec<Self>> {
         if !file.exists()
             && let Some(point) = file.to_str().and_then(|name| name.parse::<Point>().ok())
@@ -171,7 +171,7 @@ impl Source {
     }
 }
 
-/// The session in a file that `foreword export` wrote; none where it is another file.
+/// The session in a file from `foreword export`; `None` for other files.
 fn exported(file: &Path) -> Option<Dump> {
     let facts = fs::metadata(file).ok()?;
     let is_json = file.extension().is_some_and(|ending| ending == "json");
@@ -179,7 +179,7 @@ fn exported(file: &Path) -> Option<Dump> {
     (is_json && is_small).then(|| serde_json::from_slice(&fs::read(file).ok()?).ok()).flatten()
 }
 
-/// No exported session is larger.
+/// The largest exported session that is read.
 const MOST_EXPORTED: u64 = 1 << 30;
 
 fn print(args: &Args, reports: &[Vec<Report>]) -> io::Result<()> {
@@ -201,7 +201,7 @@ fn print(args: &Args, reports: &[Vec<Report>]) -> io::Result<()> {
     out.flush()
 }
 
-/// A line on the terminal that says which scenario is running; nothing where nobody watches.
+/// A progress line on the terminal.
 struct Progress {
     total: usize,
     done: usize,

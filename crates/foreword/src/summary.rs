@@ -1,13 +1,14 @@
-//! What came of managing a history, as a person reads it.
+//! Prints the result of managing a history (conversation summaries).
 
 use foreword_engine::manager::View;
+use foreword_engine::session::dollars;
 
 use crate::paint::{Paint, count, one_line, shown};
 
-/// How many lost facts are named.
+/// The largest number of lost facts to list.
 const NAMED: usize = 12;
 
-/// Shows a managed view: who wrote it, what it saves, what the check found.
+/// Prints a managed view: its model, its size, and what the check found.
 pub(crate) fn show(view: &View) {
     let paint = Paint::stdout();
     let figures = &view.figures;
@@ -19,19 +20,23 @@ pub(crate) fn show(view: &View) {
             paint.with(
                 "2",
                 shown(&format!(
-                    "{template} ({}), by {}: {} tokens stand for {}, ${:.6}",
-                    view.source, view.model, figures.after, figures.before, figures.cost
+                    "{template} ({}), by {}: {} tokens stand for {}, {}",
+                    view.source,
+                    view.model,
+                    figures.after,
+                    figures.before,
+                    dollars(figures.cost)
                 ))
             )
         ),
     }
     let (survived, missing) = (view.check.survived.len(), view.check.missing.len());
     if survived + missing > 0 {
-        println!("{} of {} survived in its words", survived, count(survived + missing, "exact thing"));
+        println!("{} of {} kept in the summary", survived, count(survived + missing, "exact fact"));
     }
     for kept in view.check.missing.iter().take(NAMED) {
         println!(
-            "  lost and kept below it, or to be recalled: {} {} [{}]",
+            "  not in the summary, listed below it or recalled on demand: {} {} [{}]",
             kept.fact.kind.as_str(),
             one_line(&kept.fact.text, 80),
             kept.from
@@ -39,7 +44,7 @@ pub(crate) fn show(view: &View) {
     }
     for section in &view.sections {
         for sentence in &section.unfounded {
-            println!("  left out, because nobody said it: {}", one_line(sentence, 90));
+            println!("  removed, because no message supports it: {}", one_line(sentence, 90));
         }
         if let Some(why) = &section.skipped {
             println!("  {} was left out: {}", shown(&section.name), one_line(why, 90));

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use foreword_engine::session::dollars;
 use foreword_engine::simulate::report::{Report, RequestReport, Totals};
 
 use crate::paint::{Paint, shown};
@@ -27,7 +28,7 @@ fn short(item: &str) -> String {
 }
 
 pub(crate) fn money(usd: f64) -> String {
-    format!("${usd:.6}")
+    dollars(usd)
 }
 
 pub(crate) fn percent(part: u64, whole: u64) -> String {

@@ -20,10 +20,10 @@ use crate::terminal::{self, Stream};
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Context templates: markdown files that say what a managed history keeps when older messages leave the prompt.
+Manage context templates: markdown files that tell a managed history how to summarize older messages when they leave the prompt.
 
-A template is looked for by name in Foreword/ContextTemplates of the vault, in AssistantMD/ContextTemplates of the vault, in the \
-templates folder of your configuration, and among those that come with Foreword; the first one found is used.";
+A template is searched by name in Foreword/ContextTemplates of the vault, in AssistantMD/ContextTemplates of the vault, in the \
+templates folder of your configuration, and among the built-in ones. The first match is used.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
@@ -47,45 +47,45 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// All templates there are, and where they come from
+    /// List all templates and where they come from
     List,
-    /// A template as it is written
+    /// Print a template
     Show {
-        /// Its name
+        /// The template's name
         name: String,
     },
-    /// Whether a template says what it means; without a name, all of them
+    /// Check a template for errors, or all of them if no name is given
     Check {
-        /// Its name
+        /// The template's name
         name: Option<String>,
     },
-    /// Begin a template of your own in the vault
+    /// Create a template in the vault
     New {
-        /// Its name
+        /// The new template's name
         name: String,
-        /// Begin with a copy of this one
+        /// Copy this template
         #[arg(long, value_name = "NAME")]
         from: Option<String>,
     },
 }
 
-/// Templates of the user's own, beside the configuration.
+/// The user's own templates, in the configuration folder.
 pub(crate) fn user_folder() -> Option<PathBuf> {
     let (config, _) = config_file().ok()?;
     Some(config.parent()?.join("templates"))
 }
 
-/// Where the templates of a vault are looked for.
+/// The template folders of a vault.
 pub(crate) fn shelf(vault: &Path) -> Shelf {
     let trusted = places().map(|places| VaultTrust::open_or_restricted(&places, vault).templates());
     Shelf::new(Some(vault), trusted.unwrap_or_default(), user_folder().as_deref())
 }
 
-/// Who manages the history of a session, where it is managed.
+/// The manager that summarizes a session's history, if the session has a managed one.
 pub(crate) fn manager(setup: &Setup, vault: &Path, stop: &Stop) -> Option<Manager> {
     let manager = Manager::of(setup, &shelf(vault), Some(vault), TimeZone::system(), Arc::clone(stop))?;
     for flaw in manager.template.iter().flat_map(|template| &template.parsed.flaws) {
-        note(shown(&format!("the template, line {}: {}", flaw.line, flaw.what)));
+        note(shown(&format!("template line {}: {}", flaw.line, flaw.what)));
     }
     Some(manager)
 }
@@ -110,10 +110,10 @@ fn list(shelf: &Shelf, json: bool) -> Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string(&listed)?)?;
             continue;
         }
-        let place = listed.path.as_deref().unwrap_or("comes with Foreword");
+        let place = listed.path.as_deref().unwrap_or("built in");
         let hidden = match (listed.trusted, listed.hidden) {
-            (false, _) => "; not used until `foreword trust` allows it",
-            (true, true) => "; another of this name comes first",
+            (false, _) => "; not used until you allow it with `foreword trust`",
+            (true, true) => "; hidden by another template of this name",
             (true, false) => "",
         };
         let flaws = if listed.flaws > 0 { format!("; {} (see check)", count(listed.flaws, "flaw")) } else { String::new() };
@@ -123,7 +123,7 @@ fn list(shelf: &Shelf, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a template as it is written.
+/// The unchanged text of a template.
 fn text_of(template: &Template, vault: &Path, user: Option<&Path>) -> Result<String> {
     let Some(path) = &template.path else {
         let builtin = BUILTIN.iter().find(|(name, _)| *name == template.name);
@@ -131,7 +131,7 @@ fn text_of(template: &Template, vault: &Path, user: Option<&Path>) -> Result<Str
     };
     let root = if template.origin.as_str() == "vault" { vault } else { user.unwrap_or(vault) };
     let file = root.join(path);
-    fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))
+    fs::read_to_string(&file).with_context(|| format!("Failed to read {}", file.display()))
 }
 
 fn show(shelf: &Shelf, vault: &Path, user: Option<&Path>, name: &str, json: bool) -> Result<ExitCode> {
@@ -142,7 +142,7 @@ fn show(shelf: &Shelf, vault: &Path, user: Option<&Path>, name: &str, json: bool
         return Ok(ExitCode::SUCCESS);
     }
     let text = text_of(&template, vault, user)?;
-    // On a terminal nothing may move the cursor; a file gets the very text.
+    // Control characters are removed for a terminal; a file gets the exact text.
     if Stream::Stdout.is_terminal() {
         for line in text.lines() {
             writeln!(out, "{}", shown(line))?;
@@ -167,13 +167,10 @@ fn check(shelf: &Shelf, name: Option<&str>, json: bool) -> Result<ExitCode> {
             writeln!(out, "{}", serde_json::to_string(&template)?)?;
             continue;
         }
-        let place = template.path.as_deref().unwrap_or("comes with Foreword");
+        let place = template.path.as_deref().unwrap_or("built in");
         let steps = count(template.parsed.steps.len(), "step");
-        let flaws = if template.parsed.flaws.is_empty() {
-            "nothing wrong".to_owned()
-        } else {
-            count(template.parsed.flaws.len(), "flaw")
-        };
+        let flaws =
+            if template.parsed.flaws.is_empty() { "no errors".to_owned() } else { count(template.parsed.flaws.len(), "flaw") };
         writeln!(out, "{} ({}): {steps}, {flaws}; sha256 {}", shown(&template.name), shown(place), template.hash.short())?;
         for flaw in &template.parsed.flaws {
             writeln!(out, "  line {}: {}", flaw.line, shown(&flaw.what))?;
@@ -184,28 +181,33 @@ fn check(shelf: &Shelf, name: Option<&str>, json: bool) -> Result<ExitCode> {
 
 fn new(shelf: &Shelf, args: &Args, user: Option<&Path>, name: &str, from: Option<&str>) -> Result<ExitCode> {
     let bare = name.trim().strip_suffix(".md").unwrap_or(name.trim());
-    // Whether it could be one is the shelf's word.
+    // The shelf decides whether the name is valid.
     if let Err(error @ foreword_engine::templates::NoTemplate::NotAName(_)) = shelf.find(bare) {
         return Err(error.into());
     }
     let text = match from {
-        // Only from one that may be used: a copy of it may be used, too.
+        // Only a trusted template can be copied, because its copy is trusted too.
         Some(from) => text_of(&self::shelf(&args.vault).find(from)?, &args.vault, user)?,
         None => new_text(bare),
     };
     if !args.vault.is_dir() {
-        bail!("{} is no folder; name the folder of notes with --vault", args.vault.display());
+        bail!("{} is not a folder; set the folder of notes with --vault", args.vault.display());
     }
     let file = args.vault.join(TEMPLATE_FOLDERS[0]).join(format!("{bare}.md"));
     let folder = file.parent().unwrap_or(&args.vault);
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("Failed to create the folder {}", folder.display()))?;
     let mut opened = OpenOptions::new().write(true).create_new(true).open(&file).with_context(|| {
-        format!("cannot begin {}: a template that is there already is never overwritten; choose another name", file.display())
+        format!("Failed to create {}: existing templates are never overwritten; choose another name", file.display())
     })?;
-    opened.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", file.display()))?;
-    // The user makes it through us, so there is nothing to ask.
+    opened.write_all(text.as_bytes()).with_context(|| format!("Failed to write {}", file.display()))?;
+    // The user creates this file through us, so no trust question is needed.
     let vault = open(&args.vault)?;
     VaultTrust::open(&places()?, vault.root())?.allow_own_change(&vault, &format!("{}/{bare}.md", TEMPLATE_FOLDERS[0]))?;
-    writeln!(terminal::stdout(), "{}", file.display())?;
+    let (mut out, file) = (terminal::stdout(), file.display().to_string());
+    if args.json {
+        writeln!(out, "{}", serde_json::json!({"name": bare, "file": file}))?;
+    } else {
+        writeln!(out, "{file}")?;
+    }
     Ok(ExitCode::SUCCESS)
 }

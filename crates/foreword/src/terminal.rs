@@ -1,12 +1,13 @@
-//! All that the program writes to its output goes through here. On a terminal, nothing can move the cursor, change the title, reach the
-//! clipboard or turn the direction of writing, wherever the text came from: only colours pass. In a pipe or a file, bytes stay as they are.
+//! All output of the program passes through this module. On a terminal, only colours pass: nothing can move the cursor, change the
+//! title, write to the clipboard or change the writing direction. In a pipe or a file, bytes are unchanged.
 
 use std::fmt::Arguments;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::OnceLock;
 
 use crate::paint::is_unsafe;
 
-/// Stands for a character that a terminal must not get.
+/// Replaces a character that a terminal must not receive.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
 /// The longest sequence that sets a colour.
@@ -37,7 +38,7 @@ pub(crate) enum Stream {
 
 #[allow(clippy::disallowed_methods)] // the one place that may
 impl Stream {
-    /// Whether a person looks at it.
+    /// Whether the stream is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Stdout => io::stdout().is_terminal(),
@@ -47,7 +48,7 @@ impl Stream {
 
     fn lock(self) -> Box<dyn Write> {
         match self {
-            Self::Stdout => Box::new(io::stdout().lock()),
+            Self::Stdout => Box::new(Watched(io::stdout().lock())),
             Self::Stderr => Box::new(io::stderr().lock()),
         }
     }
@@ -57,12 +58,12 @@ impl Stream {
     }
 }
 
-/// Standard output for text that the program lays out. Colours pass.
+/// Standard output for text that the program formats. Colours pass.
 pub(crate) fn stdout() -> Output<Box<dyn Write>> {
     Stream::Stdout.output(Colours::Pass)
 }
 
-/// Standard output for text from outside that is printed as it is. On a terminal not even colours pass.
+/// Standard output for text from outside. On a terminal, colours are removed too.
 pub(crate) fn plain_stdout() -> Output<Box<dyn Write>> {
     Stream::Stdout.output(Colours::Replaced)
 }
@@ -72,7 +73,51 @@ pub(crate) fn stderr() -> Output<Box<dyn Write>> {
     Stream::Stderr.output(Colours::Pass)
 }
 
-/// Writes a line. Whoever stopped reading has seen enough.
+/// The first failure of standard output, of which a process has one.
+static FAILURE: OnceLock<Failure> = OnceLock::new();
+
+/// Why standard output took no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Whoever read it has seen enough.
+    ReaderGone,
+    /// The disk is full, say.
+    Other(String),
+}
+
+/// Why something that was written to standard output did not get there, if so.
+pub(crate) fn failure() -> Option<&'static Failure> {
+    FAILURE.get()
+}
+
+/// Remembers that writing failed, whatever becomes of the error.
+struct Watched<W>(W);
+
+impl<W> Watched<W> {
+    fn seen<T>(result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            let failure = match error.kind() {
+                io::ErrorKind::BrokenPipe => Failure::ReaderGone,
+                io::ErrorKind::Interrupted => return result,
+                _ => Failure::Other(error.to_string()),
+            };
+            let _ = FAILURE.set(failure);
+        }
+        result
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::seen(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::seen(self.0.flush())
+    }
+}
+
+/// Writes a line. A failure of standard output is told at the end of the program.
 pub(crate) fn line(mut out: impl Write, text: Arguments<'_>) {
     let _ = writeln!(out, "{text}");
 }
@@ -89,17 +134,17 @@ pub(crate) fn rewrite_line(text: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{safe}");
 }
 
-/// What becomes of sequences that set a colour.
+/// How escape sequences for colours are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Colours {
     Pass,
     Replaced,
 }
 
-/// Writes to a terminal what is safe there, or everything to what is no terminal.
+/// Filters output for a terminal, or passes everything if there is none.
 pub(crate) struct Output<W: Write> {
     out: W,
-    /// None where it is no terminal.
+    /// `None` if the output is not a terminal.
     colours: Option<Colours>,
     /// Bytes that may be the start of a character, of a colour or of a line break.
     held: Vec<u8>,

@@ -24,13 +24,13 @@ pub(crate) struct Args {
     /// The folder of notes
     #[arg(default_value = ".")]
     vault: PathBuf,
-    /// Only this folder of it
+    /// Show only this subfolder
     #[arg(long, value_name = "FOLDER", default_value = "")]
     under: String,
-    /// How many folders deep
+    /// Depth of subfolders
     #[arg(long, value_name = "N", default_value_t = 32)]
     depth: usize,
-    /// Folders only, with the number of notes in each
+    /// Show folders only, with their number of notes
     #[arg(long)]
     folders: bool,
     /// Print JSON
@@ -42,7 +42,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     let show = if args.folders { Show::Folders } else { Show::Files };
     let Some(tree) = vault.tree(args.under.trim_end_matches('/'), args.depth, show) else {
-        bail!("{:?} is no folder with notes in this vault; `foreword tree --folders` lists them", args.under);
+        bail!("no folder {:?} with notes in this vault; list folders with `foreword tree --folders`", args.under);
     };
     for problem in vault.problems() {
         note(shown(&problem.to_string()));
@@ -58,7 +58,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The vault at `root`, its listing kept from last time where it still holds.
+/// Opens the vault at `root`, using the cached listing if it is still valid.
 pub(crate) fn open(root: &Path) -> Result<Vault> {
     let places = places()?;
     Ok(foreword_engine::vault::open(root, &places)?)

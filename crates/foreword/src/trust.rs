@@ -1,4 +1,4 @@
-//! `foreword trust`, and asking at the terminal what a vault may do.
+//! `foreword trust`, and the trust question at the terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,20 +26,20 @@ use crate::terminal::{self, Stream};
 use crate::tree::open;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Shows what the files of a folder ask for beyond being read, and asks whether they may: tool servers (programs and addresses), pages that \
-a project fetches, hosts of your own network, context templates, instructions in the memory file and rule files, and a .foreword folder \
-that came with it. Until you allow it, none of it has an effect; notes can be read, searched and chatted with all the same.
+Show what the files of a folder ask for, and decide whether to allow it: tool servers (programs and URLs), web pages that \
+a project fetches, hosts on your own network, context templates, instructions in the memory file and rule files, and a .foreword folder \
+that came with the folder. Nothing of this has any effect until you allow it; you can still read, search and chat about the notes.
 
-Your decisions are kept outside of the folder and hold for exactly what was shown. What changes is asked again, with the difference.";
+Decisions are stored outside of the folder and apply to exactly what was shown. After a change you are asked again and see the difference.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
-  foreword trust ~/Downloads/vault           look, and decide
-  foreword trust ~/Notes --show              only look
-  foreword trust ~/Notes --yes --network     allow everything shown; its programs may use the network
+  foreword trust ~/Downloads/vault           show and decide
+  foreword trust ~/Notes --show              show only
+  foreword trust ~/Notes --yes --network     allow everything, with network access for its programs
   foreword trust --list
   foreword trust ~/Notes --revoke
-Exit codes: 0 everything is decided; 1 something waits for your decision; 2 it failed.";
+Exit codes: 0 everything is decided; 1 decisions are pending; 2 an error occurred.";
 
 /// Options of `foreword trust`.
 #[derive(ClapArgs)]
@@ -48,25 +48,25 @@ pub(crate) struct Args {
     /// The folder of notes
     #[arg(default_value = ".")]
     vault: PathBuf,
-    /// Only show what it asks for
+    /// Show what the folder asks for and do not ask
     #[arg(long)]
     show: bool,
-    /// Allow everything without asking; it is shown all the same
+    /// Allow everything without asking; it is still shown
     #[arg(long, conflicts_with = "show")]
     yes: bool,
-    /// With --yes: let its programs use the network
+    /// With --yes: give its programs network access
     #[arg(long, requires = "yes")]
     network: bool,
-    /// With --yes: let its programs read and change your home folder
+    /// With --yes: give its programs read and write access to your home folder
     #[arg(long, requires = "yes")]
     home: bool,
-    /// Forget all decisions about the folder
+    /// Delete all decisions about the folder
     #[arg(long, conflicts_with_all = ["show", "yes"])]
     revoke: bool,
-    /// The folders you have decided about, and what you allowed
+    /// List the folders you decided about and what you allowed
     #[arg(long, conflicts_with_all = ["show", "yes", "revoke"])]
     list: bool,
-    /// The log of decisions, approvals and hosts that were spoken to
+    /// Show the log of decisions, approvals and contacted hosts
     #[arg(long, conflicts_with_all = ["show", "yes", "revoke", "list"])]
     log: bool,
     /// Print JSON
@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     if args.revoke {
         let mut trust = VaultTrust::open(&places, &args.vault)?;
         trust.revoke()?;
-        note(format!("nothing in {} is trusted any more", shown(&trust.record().vault.display().to_string())));
+        note(format!("all decisions about {} were deleted", shown(&trust.record().vault.display().to_string())));
         return Ok(ExitCode::SUCCESS);
     }
     let vault = open(&args.vault)?;
@@ -108,7 +108,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(if open { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Before a session begins: asks at the terminal about what has not been decided, or says that it waits.
+/// Before a session begins: asks about pending decisions, or mentions them if there is no terminal.
 pub(crate) fn before_session(vault: &Vault) -> Result<()> {
     let mut trust = match VaultTrust::open(&places()?, vault.root()) {
         Ok(trust) => trust,
@@ -131,7 +131,7 @@ pub(crate) fn before_session(vault: &Vault) -> Result<()> {
     apply(&mut trust, vault, &verdicts)
 }
 
-/// Where nothing is asked: says that something waits.
+/// Mentions pending decisions without asking.
 pub(crate) fn note_restricted(vault: &Vault) {
     let Ok(places) = places() else { return };
     let mut claims = VaultTrust::open_or_restricted(&places, vault.root()).claims(vault);
@@ -143,7 +143,7 @@ pub(crate) fn note_restricted(vault: &Vault) {
 
 fn say_restricted(vault: &Vault, claims: &[(Claim, Standing)]) {
     let folder = shown(&vault.root().display().to_string());
-    note(format!("{folder} is restricted: {} until you allow it; `foreword trust` shows what it would do", waiting(claims)));
+    note(format!("{folder} is restricted: {} until you allow it; see `foreword trust`", waiting(claims)));
 }
 
 /// "2 tool servers and 1 template are not used".
@@ -159,7 +159,7 @@ fn at_terminal() -> bool {
     io::stdin().is_terminal() && Stream::Stderr.is_terminal()
 }
 
-/// The tool servers that the user lets run, ready to be started.
+/// The tool servers that the user allowed, ready to start.
 pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>, all: bool) -> Result<Vec<ServerConfig>> {
     if servers.is_empty() {
         return Ok(Vec::new());
@@ -184,13 +184,13 @@ pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpe
         };
         let Some(grants) = grants else {
             note(format!(
-                "the tool server {} was not started, because you have not allowed it; `foreword trust` shows what it would do",
+                "tool server {} was not started, because you have not allowed it; see `foreword trust`",
                 shown(&server.name)
             ));
             continue;
         };
         if let Transport::Http { url, .. } = &server.transport {
-            // A log that cannot be written does not keep people from their tools.
+            // A failure to write the audit log must not block the tools.
             let _ = Audit::new(&places.state).url(url, "tool server");
         }
         let sandbox = (!grants.unconfined || sandbox::availability().is_ok()).then(|| confined(vault, grants));
@@ -202,7 +202,7 @@ pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpe
     Ok(configs)
 }
 
-/// `--trust-servers` is a decision too, without a question.
+/// Records `--trust-servers`, which is a decision without a question.
 fn allowed_for_one_run(places: &Places, vault: &Vault, server: &ServerSpec) {
     let event = AuditEvent::Trusted {
         vault: vault.root().display().to_string(),
@@ -210,11 +210,11 @@ fn allowed_for_one_run(places: &Places, vault: &Vault, server: &ServerSpec) {
         sha256: Hash::of(server.canonical()).to_string(),
     };
     if let Err(error) = Audit::new(&places.state).record(event) {
-        note(shown(&format!("the log of decisions cannot be written: {error}")));
+        note(shown(&format!("Failed to write the audit log: {error}")));
     }
 }
 
-/// What a program may reach: the folder, but not what other programs run or read as instructions.
+/// A sandbox with access to the folder, except for files that other programs run or read as instructions.
 fn confined(vault: &Vault, grants: Grants) -> Sandbox {
     let root = vault.root();
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -231,7 +231,7 @@ fn verdict(claim: &Claim, allowed: bool, grants: Grants) -> Verdict {
     Verdict { id: claim.id.clone(), sha256: claim.hash(), allowed, grants }
 }
 
-/// Keeps the verdicts.
+/// Stores the verdicts.
 fn apply(trust: &mut VaultTrust, vault: &Vault, verdicts: &[Verdict]) -> Result<()> {
     if verdicts.is_empty() {
         return Ok(());
@@ -240,23 +240,27 @@ fn apply(trust: &mut VaultTrust, vault: &Vault, verdicts: &[Verdict]) -> Result<
     bring_in(trust)
 }
 
-/// Sessions that were kept outside of the vault move into it once its own state is used.
+/// Moves sessions that were stored outside of the vault into it, once its state folder is trusted.
 pub(crate) fn bring_in(trust: &VaultTrust) -> Result<()> {
     let (moved, left) = trust.bring_in_sessions()?;
     if moved > 0 {
-        note(format!("{} from before moved into the folder", count(moved, "session")));
+        note(format!("{} moved into the folder", count(moved, "session")));
     }
     if left > 0 {
         let folder = trust.outside_state().path.with_extension("moved");
-        note(format!("{} not moved, because the folder has one of that name; see {}", count(left, "session"), folder.display()));
+        note(format!(
+            "{} not moved, because the folder already has one with that name; see {}",
+            count(left, "session"),
+            folder.display()
+        ));
     }
     Ok(())
 }
 
-/// Asks about all claims at once, or about each.
+/// Asks about all claims at once or about each one.
 fn decide(claims: &[(Claim, Standing)]) -> Result<Vec<Verdict>> {
     let open: Vec<&Claim> = claims.iter().filter(|(_, standing)| standing.is_open()).map(|(claim, _)| claim).collect();
-    let question = "Allow it? [a]ll of it, [c]hoose one by one, [n]ot now (it is asked again), n[e]ver (until it changes):";
+    let question = "Allow? [a]ll, [c]hoose one by one, [n]ot now (ask again), n[e]ver (until it changes):";
     match choose(question, &["a", "c", "n", "e"])?.as_str() {
         "a" => open.into_iter().map(|claim| Ok(verdict(claim, true, grants(claim)?))).collect(),
         "c" => {
@@ -276,20 +280,20 @@ fn decide(claims: &[(Claim, Standing)]) -> Result<Vec<Verdict>> {
     }
 }
 
-/// What the program of a tool server may reach.
+/// What the program of a tool server may access.
 fn grants(claim: &Claim) -> Result<Grants> {
     if !claim.program {
         return Ok(Grants::default());
     }
     let question = format!(
-        "What may the {} use? [1] this folder only, [2] also the network, [3] also the network and your home folder:",
+        "What may the {} access? [1] this folder only, [2] also the network, [3] also the network and your home folder:",
         shown(&claim.title)
     );
     let answer = choose(&question, &["1", "2", "3"])?;
     Ok(Grants { network: answer != "1", home: answer == "3", ..Grants::default() })
 }
 
-/// One of the answers. The end of the input is the answer that changes nothing.
+/// Asks until the user types one of the answers. An error at the end of input, so nothing changes.
 fn choose(question: &str, answers: &[&str]) -> Result<String> {
     let paint = Paint::stderr();
     loop {
@@ -297,7 +301,7 @@ fn choose(question: &str, answers: &[&str]) -> Result<String> {
         terminal::stderr().flush()?;
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
-            bail!("nothing was decided: the input ended");
+            bail!("no decision: end of input");
         }
         let answer = line.trim().to_lowercase();
         if answers.contains(&answer.as_str()) {
@@ -306,11 +310,11 @@ fn choose(question: &str, answers: &[&str]) -> Result<String> {
     }
 }
 
-/// Everything that a person has to know before deciding.
+/// Describes the claims before the user decides.
 fn described(paint: Paint, root: &Path, claims: &[(Claim, Standing)]) -> String {
     let folder = shown(&root.display().to_string());
     if claims.is_empty() {
-        return format!("{folder} asks for nothing beyond being read.\n");
+        return format!("{folder} asks for no permissions.\n");
     }
     let mut text = format!("{} asks for:\n", paint.with("1", folder));
     if claims.iter().any(|(claim, _)| claim.program)
@@ -320,7 +324,7 @@ fn described(paint: Paint, root: &Path, claims: &[(Claim, Standing)]) -> String 
         let _ = writeln!(
             text,
             "{}",
-            paint.with("33", format!("There is no sandbox for programs: {why}. They would run with all of your rights."))
+            paint.with("33", format!("No sandbox for programs: {why}. They would run with all of your permissions."))
         );
     }
     for (claim, standing) in claims {
@@ -333,7 +337,7 @@ fn described(paint: Paint, root: &Path, claims: &[(Claim, Standing)]) -> String 
                 (false, ..) => "allowed".to_owned(),
             },
             Standing::Declined => "not allowed".to_owned(),
-            Standing::New => "waits for your decision".to_owned(),
+            Standing::New => "waiting for your decision".to_owned(),
             Standing::Changed { .. } => "changed since you decided".to_owned(),
         };
         let title = paint.with("1", shown(&claim.title));
@@ -355,7 +359,7 @@ fn described(paint: Paint, root: &Path, claims: &[(Claim, Standing)]) -> String 
             }
         }
     }
-    // The end of a long text is what is seen when the question comes, so all of it is named there once more.
+    // After a long text, only its end is visible when the question comes: list everything there again.
     let open: Vec<String> =
         claims.iter().filter(|(_, standing)| standing.is_open()).map(|(claim, _)| shown(&claim.title)).collect();
     if !open.is_empty() {
@@ -381,7 +385,7 @@ fn print_list(as_json: bool) -> Result<ExitCode> {
         }
         println!("{}", shown(&record.vault.display().to_string()));
         if record.state_id.is_some() {
-            println!("  its .foreword folder is yours");
+            println!("  its .foreword folder is trusted");
         }
         let mut decided: BTreeMap<&str, bool> = BTreeMap::new();
         decided.extend(record.decisions.iter().map(|(id, decision)| (id.as_str(), decision.allowed)));
@@ -404,7 +408,7 @@ fn print_log(as_json: bool) -> Result<ExitCode> {
         }
     }
     if unread > 0 {
-        note(format!("{} of {} cannot be read", count(unread, "line"), audit.file().display()));
+        note(format!("{} of {} could not be read", count(unread, "line"), audit.file().display()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -418,18 +422,18 @@ fn line(entry: &AuditEntry) -> String {
         AuditEvent::Approval { session, tool, decision, sha256 } => {
             format!("asked in session {session}: {tool} ({}): {decision}", short(sha256))
         }
-        AuditEvent::Host { host, purpose } => format!("spoke to {host} ({purpose})"),
-        AuditEvent::KeyCreated { name } => format!("made the key {name}"),
-        AuditEvent::KeyDeleted { name } => format!("deleted the key {name}"),
+        AuditEvent::Host { host, purpose } => format!("contacted {host} ({purpose})"),
+        AuditEvent::KeyCreated { name } => format!("created key {name}"),
+        AuditEvent::KeyDeleted { name } => format!("deleted key {name}"),
     };
     format!("{}  {}", entry.at.strftime("%Y-%m-%d %H:%M:%S"), shown(&what))
 }
 
-/// The store of a vault is asked for by its folder's state; this says why it may be elsewhere.
+/// Explains why the store is outside of the vault.
 pub(crate) fn state_note(folder: &StateFolder) {
     if folder.outside {
         note(format!(
-            "the .foreword folder here was not made by you and is not used; sessions are kept in {}. `foreword trust` asks about it",
+            "the .foreword folder here was created by someone else and is not used; sessions are stored in {}. To decide about it: foreword trust",
             shown(&folder.path.display().to_string())
         ));
     }

@@ -10,19 +10,18 @@ use foreword_engine::session::{Sqlite, Store, StoreError, verify};
 use serde_json::json;
 
 use crate::kept::Vault;
-use crate::paint::shown;
+use crate::paint::{count, shown};
 use crate::progress::Bar;
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Look at everything that is kept: every hash, every pointer, every pair of a tool call and its result; and render every request again to see that it is \
-still what was sent. What was acknowledged is compared with what is stored: losses and files that were set aside are named, and so is whatever someone planted in the \
-database. What is broken is named.";
+Check the store: every hash, every reference, and every tool call and its result. Render every request again and compare it with the bytes that \
+were sent. Report acknowledged writes that are missing, files that were set aside, and rows that someone else added to the database.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword verify --vault examples/vault
-Exit codes: 0 all is well; 1 something is broken; 2 there is no store.";
+Exit codes: 0 no errors; 1 errors were found; 2 there is no store.";
 
 /// Options of `foreword verify`.
 #[derive(ClapArgs)]
@@ -48,7 +47,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut out = terminal::stdout();
     let verified = match looked {
         Ok(verified) => verified,
-        // So broken that not all of it could be looked at.
+        // The store is too damaged to check all of it.
         Err(error) => {
             let what = json!({"faults": [{"session": null, "place": "database", "what": error.to_string()}]});
             if args.json {
@@ -66,19 +65,20 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let session = fault.session.as_ref().map(|session| format!("session {}: ", shown(session))).unwrap_or_default();
             writeln!(out, "broken: {session}{}: {}", shown(&fault.place), shown(&fault.what))?;
         }
-        let word =
-            if verified.faults.is_empty() { "all is well".to_owned() } else { format!("{} faults", verified.faults.len()) };
+        let word = if verified.faults.is_empty() { "all is well".to_owned() } else { count(verified.faults.len(), "fault") };
         writeln!(
             out,
-            "{} sessions, {} inputs, {} requests rendered again: {word}",
-            verified.sessions, verified.inputs, verified.requests
+            "{}, {}, {} rendered again: {word}",
+            count(verified.sessions, "session"),
+            count(usize::try_from(verified.inputs)?, "input"),
+            count(usize::try_from(verified.requests)?, "request")
         )?;
     }
     Ok(ExitCode::from(u8::from(!verified.faults.is_empty())))
 }
 
 pub(crate) const BACKUP_AFTER_HELP: &str = "\
-It can be done while sessions are in use. The copy is a store like any other: put it in the place of .foreword/foreword.db to use it.
+You can make a backup while sessions are in use. To restore it, replace .foreword/foreword.db with the copy.
 
 Examples:
   foreword backup sessions-2026-11-15.db --vault examples/vault";
@@ -86,7 +86,7 @@ Examples:
 /// Options of `foreword backup`.
 #[derive(ClapArgs)]
 pub(crate) struct BackupArgs {
-    /// The file to write; it must not be there yet
+    /// The file to write; it must not exist
     file: PathBuf,
     #[command(flatten)]
     vault: Vault,
@@ -96,6 +96,6 @@ pub(crate) fn backup_main(args: &BackupArgs) -> Result<ExitCode> {
     let store = args.vault.store()?;
     store.backup(&args.file)?;
     let size = std::fs::metadata(&args.file).map_or(0, |facts| facts.len());
-    println!("{} sessions, {} kB", store.sessions()?.len(), size.div_ceil(1024));
+    println!("{}, {} kB", count(store.sessions()?.len(), "session"), size.div_ceil(1024));
     Ok(ExitCode::SUCCESS)
 }

@@ -12,50 +12,50 @@ use foreword_engine::simulate::stored::{Account, Otherwise, StoredError, WhatIf,
 
 use crate::config;
 use crate::kept::Vault;
-use crate::paint::{Paint, grouped, note, one_line, shown};
+use crate::paint::{Paint, count, grouped, note, one_line, shown};
 use crate::places::places;
 use crate::settings::SettingsArgs;
 use crate::table::{money, percent};
 use crate::terminal;
 
 pub(crate) const LONG_ABOUT: &str = "\
-Run a stored session again under other settings, and show what it would have cost beside what it did cost. Nothing is sent: the questions, the \
-answers and the tools' outputs are those of the record, and the provider's cache is simulated by its published rules.
+Run a stored session again with other settings and compare the cost with the actual cost. Nothing is sent: questions, \
+answers and tool outputs come from the store, and the provider's cache is simulated by its published rules.
 
-\"As it was\" comes from the record, so it has what the provider itself reported. What was asked beside the conversation (plans, summaries) is in \
-neither column. No summary is written anew: a managed history uses those that were written then.";
+\"As it was\" is the usage that the provider reported. Side requests (plans, summaries) are in \
+neither column. No new summaries are written: a managed history uses the stored ones.";
 
 pub(crate) const AFTER_HELP: &str = "\
 Examples:
   foreword what-if last --layout library             the other layout
   foreword what-if last --budget 8000 --history strip
   foreword what-if 3f2a --model claude-sonnet-5      another model's prices and cache
-  foreword what-if --all --layout library            every session of the vault, one a line
+  foreword what-if --all --layout library            every session of the vault, one per line
   foreword what-if last --set budget.low_water=0.4 --json
-Exit codes: 0 fine; 1 a request would not have fitted its budget; 2 the arguments or the session are wrong.";
+Exit codes: 0 success; 1 a request would not have fitted its budget; 2 an argument or the session is wrong.";
 
 /// Options of `foreword what-if`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// Which session: its name, the start of it, or `last`
+    /// The session: its ID, a prefix of it, or `last`
     #[arg(required_unless_present = "all")]
     session: Option<Point>,
-    /// Every session of the vault
+    /// All sessions of the vault
     #[arg(long, conflicts_with = "session")]
     all: bool,
-    /// The model that answers all the time
+    /// The model for the whole session
     #[arg(long)]
     model: Option<String>,
     #[command(flatten)]
     settings: SettingsArgs,
     #[command(flatten)]
     vault: Vault,
-    /// Print one JSON object a session
+    /// Print one JSON object per session
     #[arg(long)]
     json: bool,
 }
 
-/// What a command line asks to be different.
+/// The settings that the flags change.
 pub(crate) fn otherwise(settings: &SettingsArgs, model: Option<&str>) -> Result<Otherwise> {
     let config = config::load()?;
     let model = model.map(|name| config.choose(Some(name), Server::default())).transpose()?;
@@ -74,9 +74,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     for session in &sessions {
         match what_if(&store, session, &otherwise, Some(&models)) {
             Ok(account) => found.push(account),
-            // Of all sessions, those without a request have nothing to compare.
+            // With `--all`, sessions without a request are skipped.
             Err(StoredError::Empty(_)) if args.all => {}
-            Err(error) if args.all => note(shown(&format!("session {session} is left out: {error}"))),
+            Err(error) if args.all => note(shown(&format!("session {session} skipped: {error}"))),
             Err(error) => bail!(error),
         }
     }
@@ -95,7 +95,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(unsent)))
 }
 
-/// So wide is the name of a row, and what happened.
+/// Column widths of the row's name and of the actual figures.
 const NAME: usize = 16;
 const WAS: usize = 26;
 
@@ -137,7 +137,7 @@ fn one(out: &mut impl Write, paint: Paint, found: &WhatIf) -> io::Result<()> {
     Ok(())
 }
 
-/// How many left-out items are named.
+/// The largest number of left-out items to list.
 const MOST_NAMED: usize = 12;
 
 /// How many, and why: `3 (budget 2, asked 1)`.
@@ -183,7 +183,7 @@ fn list(out: &mut impl Write, paint: Paint, all: &[WhatIf]) -> io::Result<()> {
         }
     }
     let [was, would] = &sums;
-    if all.len() == 1 { Ok(()) } else { line(out, "all", was, would, &format!("{} sessions", all.len())) }
+    if all.len() == 1 { Ok(()) } else { line(out, "all", was, would, &count(all.len(), "session")) }
 }
 
 fn line(out: &mut impl Write, name: &str, was: &Account, would: &Account, about: &str) -> io::Result<()> {

@@ -103,10 +103,10 @@ fn a_model_without_images_is_named_to_the_user() {
     let place = Place::new();
     let (sent, errors) = place.images("deepseek-chat", &["--attach", "Home/pic.png"]);
     assert_eq!(sent, 0);
-    assert!(errors.contains("the model deepseek-chat takes no images, so these were not sent: Home/pic.png"), "{errors}");
+    assert!(errors.contains("the model deepseek-chat does not support images, so these were not sent: Home/pic.png"), "{errors}");
     let ask = ["ask", ".", "What?", "--model", "deepseek-chat", "--active", "Plan", "--script", &place.script()];
     let (_, errors) = place.run(&ask, "");
-    assert_eq!(errors.matches("takes no images").count(), 1, "{errors}");
+    assert_eq!(errors.matches("does not support images").count(), 1, "{errors}");
 }
 
 #[test]

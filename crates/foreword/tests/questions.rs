@@ -10,7 +10,7 @@ use std::{fs, thread};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const LABEL: &str = "Answer of the small model, often wrong";
+const LABEL: &str = "Answer of the small model (often wrong";
 
 /// A copy of the example vault; nothing of the user's own is seen.
 struct Place {

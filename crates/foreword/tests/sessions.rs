@@ -145,13 +145,13 @@ fn a_request_is_explained_and_printed_to_the_byte() {
     let verify = place.out(&["inspect", &format!("{session}@2.1"), "--verify"]);
     let digest = sha2::Sha256::digest(&wire);
     let hash = digest.iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"));
-    assert!(verify.contains("is, rendered again, what was sent") && verify.contains(&hash), "{verify}");
+    assert!(verify.contains("matches the bytes that were sent") && verify.contains(&hash), "{verify}");
     let text = place.out(&["inspect", "last"]);
-    for part in ["L3_TURN", "note:Kitchen/Bread.md", "manual", "reference", "rendered again: the same bytes"] {
+    for part in ["L3_TURN", "note:Kitchen/Bread.md", "manual", "reference", "rendered again: identical"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let difference = place.out(&["diff", &format!("{session}@1"), &format!("{session}@2.1")]);
-    assert!(difference.contains("the second continues the first"), "{difference}");
+    assert!(difference.contains("the second request continues the first"), "{difference}");
     assert!(place.run(&["diff", "last", "last"]).status.code() == Some(1));
 }
 
@@ -219,8 +219,8 @@ fn a_session_is_taken_elsewhere_and_a_backup_is_a_store() {
     // A store that was put there is used once the user says so.
     place.error(&["verify", "--vault", vault.to_str().unwrap()], 2);
     place.out(&["trust", vault.to_str().unwrap(), "--yes"]);
-    assert!(place.out(&["verify", "--vault", vault.to_str().unwrap()]).contains("all is well"));
-    assert!(place.error(&["backup", backup.to_str().unwrap()], 2).contains("there is a file already"));
+    assert!(place.out(&["verify", "--vault", vault.to_str().unwrap()]).contains("no errors"));
+    assert!(place.error(&["backup", backup.to_str().unwrap()], 2).contains("the file exists"));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn where_nothing_can_be_kept_the_answer_comes_all_the_same() {
     assert_eq!(output.status.code(), Some(0), "{errors}");
     let answer = String::from_utf8(output.stdout).unwrap();
     assert!(answer.ends_with("\nBecause of the starter.\n"), "{answer}");
-    assert!(errors.contains("this session is not kept") && errors.contains("cannot save the chat"), "{errors}");
+    assert!(errors.contains("not stored") && errors.contains("cannot save the chat"), "{errors}");
 }
 
 #[cfg(unix)]
@@ -298,15 +298,15 @@ fn killed_in_the_middle_of_a_reply_it_goes_on() {
     place.script(&json!({"replies": [{"text": "And so on."}]}));
     place.ask("Go on.", &["--session", "last"]);
     let shown = place.out(&["sessions", "show", "last"]);
-    assert!(shown.contains("(cut off)") && shown.contains("one two three") && !shown.contains("nine ten"), "{shown}");
-    assert!(place.out(&["inspect", "last", "--verify"]).contains("what was sent"));
+    assert!(shown.contains("(incomplete)") && shown.contains("one two three") && !shown.contains("nine ten"), "{shown}");
+    assert!(place.out(&["inspect", "last", "--verify"]).contains("matches the bytes"));
     place.clean();
 }
 
 #[test]
 fn what_is_wrong_is_said() {
     let place = Place::new();
-    assert!(place.error(&["sessions"], 2).contains("no session was kept here yet"));
+    assert!(place.error(&["sessions"], 2).contains("no session was stored here yet"));
     place.ask("hello", &[]);
     let check = |arguments: &[&str], code: i32, expect: &str| {
         let error = place.error(arguments, code);
@@ -314,38 +314,38 @@ fn what_is_wrong_is_said() {
     };
     check(&["inspect", "nobody"], 2, "there is no session \"nobody\"");
     check(&["inspect", "last@7"], 2, "has no request for turn 7");
-    check(&["inspect", "last@x"], 2, "names no session");
-    check(&["sessions", "rewind", "last"], 2, "say to which turn");
+    check(&["inspect", "last@x"], 2, "invalid session");
+    check(&["sessions", "rewind", "last"], 2, "which turn? use");
     check(&["sessions", "rewind", "last@9"], 2, "turns, not 9");
-    check(&["ask", ".", "hello", "--script", "none.json"], 2, "the script none.json cannot be used");
+    check(&["ask", ".", "hello", "--script", "none.json"], 2, "cannot use the script none.json");
     check(
         &["ask", ".", "hello", "--script", place.other.path().join("script.json").to_str().unwrap(), "--agent", "nobody"],
         2,
-        "there is no agent",
+        "not found in Foreword/Agents",
     );
-    check(&["import", "nowhere.md"], 1, "there is no such file");
-    check(&["sessions", "delete", "last@1", "--yes"], 2, "a whole session is meant here");
-    check(&["export", "last@1"], 2, "a whole session is meant here");
-    check(&["sessions", "rename", "last", " "], 2, "not called nothing");
+    check(&["import", "nowhere.md"], 1, "no such file or folder");
+    check(&["sessions", "delete", "last@1", "--yes"], 2, "expected a session without a turn");
+    check(&["export", "last@1"], 2, "expected a session without a turn");
+    check(&["sessions", "rename", "last", " "], 2, "must not be empty");
     let script = place.other.path().join("script.json");
     let script = script.to_str().unwrap();
-    check(&["ask", ".", "  ", "--script", script], 2, "a question is missing");
+    check(&["ask", ".", "  ", "--script", script], 2, "missing question");
     check(&["ask", ".", "x", "--attach", "Nowhere at all", "--script", script], 2, "nothing was sent");
     assert_eq!(place.out(&["sessions"]).lines().count(), 1, "no session was begun");
     place.script(&json!({"replies": [{"error": "over\u{1b}[31mloaded"}]}));
     let error = place.error(&["ask", ".", "hello?", "--session", "last", "--script", script], 1);
-    assert!(error.contains("the question is kept") && !error.contains('\u{1b}'), "{error}");
+    assert!(error.contains("the question is saved") && !error.contains('\u{1b}'), "{error}");
     assert!(place.out(&["sessions", "show", "last"]).contains("hello?"));
     place.script(&json!({"replies": [{"text": "Here I am."}]}));
     assert!(place.out(&["ask", ".", "--session", "last", "--resume", "--script", script]).contains("Here I am."));
     place.script(&json!({"replies": [{"calls": [{"id": "a", "name": "x"}]}]}));
-    check(&["ask", ".", "loop", "--session", "last", "--script", script], 1, "still wants to go on");
+    check(&["ask", ".", "loop", "--session", "last", "--script", script], 1, "the turn stopped after");
     place.clean();
     let damaged = rusted(&place.vault.path().join(".foreword/foreword.db"));
     assert!(damaged);
     let output = place.run(&["verify"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("its bytes are not those it was stored with"));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("its bytes do not match its hash"));
 }
 
 /// Changes a letter of the agent's prompt inside the file, wherever it stands.

@@ -105,7 +105,7 @@ fn flags_come_before_the_agent_and_that_before_the_configuration() {
     place.agent("[settings.budget]\nprompt_tokens = 50000\n");
     let output = place.run(&[&DRY[..], &["--json"]].concat());
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("budget.prompt_tokens = 50000 is more than 9000, which only you can allow"), "{told}");
+    assert!(told.contains("budget.prompt_tokens = 50000 exceeds 9000, which only you can allow"), "{told}");
     assert_eq!(sent(&place, &[]).1, 9000);
 }
 
@@ -130,7 +130,7 @@ fn what_an_agent_says_and_nothing_takes_is_said() {
     let place = Place::new();
     place.agent("model = \"gpt-5.4\"\n[generation]\ntemperature = 0.5\nmax_output_tokens = 700\n");
     let told = String::from_utf8(place.run(&[&DRY[..], &["--wire"]].concat()).stderr).unwrap();
-    assert!(told.contains("it prefers the model gpt-5.4, and claude-sonnet-5 answers"), "{told}");
+    assert!(told.contains("it prefers the model gpt-5.4, but claude-sonnet-5 is used"), "{told}");
     assert!(told.contains("generation.temperature is not supported"), "{told}");
     assert!(place.out(&[&DRY[..], &["--wire"]].concat()).contains("\"max_tokens\":700"));
 }

@@ -33,7 +33,7 @@ fn templates_are_listed_shown_begun_and_checked() {
         assert!(said(&run(&["list"])).contains(name));
         assert!(said(&run(&["show", name])).contains("## Context Instructions"));
     }
-    assert!(said(&run(&["check"])).contains("nothing wrong"));
+    assert!(said(&run(&["check"])).contains("no errors"));
     let file = said(&run(&["new", "mine", "--from", "coding"]));
     assert!(file.trim_end().ends_with("Foreword/ContextTemplates/mine.md"), "{file}");
     assert!(said(&run(&["list", "--json"])).contains(r#""name":"mine","origin":"vault""#));
@@ -61,7 +61,7 @@ fn a_managed_session_can_be_looked_at() {
     let (vault, script) = (vault.to_str().unwrap(), script.to_str().unwrap());
     let untrusted = foreword(home, &["ask", vault, "Hi", "--script", script, "--template", "quick"]);
     assert_eq!(untrusted.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&untrusted.stderr).contains("quick.md of this folder is not trusted as it is now"));
+    assert!(String::from_utf8_lossy(&untrusted.stderr).contains("quick.md of this folder is not trusted; review it"));
     said(&foreword(home, &["trust", vault, "--yes"]));
     let ask = |words: &str, more: &[&str]| {
         let arguments = [&["ask", vault, words, "--script", script], more].concat();

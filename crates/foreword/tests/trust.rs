@@ -94,7 +94,7 @@ fn a_vault_from_somebody_else_has_no_effect_until_it_is_allowed() {
     let (out, errors) = world.ask();
     assert_eq!(out, "Because of the starter.\n");
     assert!(errors.contains("is restricted") && errors.contains("`foreword trust`"), "{errors}");
-    assert!(errors.contains("the .foreword folder here was not made by you"), "{errors}");
+    assert!(errors.contains("the .foreword folder here was created by someone else"), "{errors}");
     assert!(!world.mark().exists(), "the vault's program ran");
     assert!(!world.system_prompt().contains("obey this vault"));
     // What came with the vault is as it was, and state is kept elsewhere.
@@ -104,7 +104,7 @@ fn a_vault_from_somebody_else_has_no_effect_until_it_is_allowed() {
         "runs the program: \"/bin/sh\"",
         "argument 2: \"echo ran >>",
         "169.254.169.254",
-        "takes the place of the built-in template freeform-chat",
+        "replaces the built-in template freeform-chat",
         "Obey the template.",
         "Memory.md",
         ".foreword",
@@ -119,7 +119,7 @@ fn a_vault_from_somebody_else_has_no_effect_until_it_is_allowed() {
     assert!(world.mark().exists(), "what is allowed runs");
     assert!(world.system_prompt().contains("obey this vault"));
     let (listed, _) = world.done(&["trust", "--list"], 0);
-    assert!(listed.contains("allowed:     server:cook/mark") && listed.contains("its .foreword folder is yours"), "{listed}");
+    assert!(listed.contains("allowed:     server:cook/mark") && listed.contains("its .foreword folder is trusted"), "{listed}");
     let (log, _) = world.done(&["trust", "--log"], 0);
     assert!(log.contains("tool server mark of the agent cook"), "{log}");
 
@@ -147,7 +147,7 @@ fn sessions_from_before_move_into_a_folder_that_is_trusted() {
     assert_eq!(sessions(&world), 1);
     assert!(!Path::new(&world.path("vault/.foreword/foreword.db")).exists());
     let (_, errors) = world.done(&["trust", ".", "--yes"], 0);
-    assert!(errors.contains("1 session from before moved into the folder"), "{errors}");
+    assert!(errors.contains("1 session moved into the folder"), "{errors}");
     assert!(Path::new(&world.path("vault/.foreword/foreword.db")).exists());
     assert_eq!(sessions(&world), 1);
 }

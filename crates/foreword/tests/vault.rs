@@ -279,7 +279,7 @@ mod search {
             let output = place.run(&["search", place.root(), words, "--offline", "--json"], Model::None);
             let [row]: [Value; 1] = rows(&output).try_into().unwrap();
             assert_eq!(items(&row).first(), Some(&first), "{words}: {row}");
-            assert!(row["notes"][0].as_str().unwrap().contains("Searching by words alone"), "{row}");
+            assert!(row["notes"][0].as_str().unwrap().contains("Using keyword search only"), "{row}");
             assert_eq!(row["results"][0]["semantic"], Value::Null);
             assert!(row["results"][0]["keyword"].as_f64().unwrap() > 0.0);
         };
@@ -306,7 +306,7 @@ mod search {
         };
         let none = ask("ferry", "0");
         assert_eq!(items(&none), [""; 0]);
-        assert!(none["notes"][0].as_str().unwrap().starts_with("4 canvas or PDF files not read yet"), "{none}");
+        assert!(none["notes"][0].as_str().unwrap().starts_with("4 canvas or PDF files not indexed yet"), "{none}");
         for _ in 0..2 {
             for (words, expect) in [
                 ("ferry", "note:Boards/Trip.canvas"),
@@ -433,11 +433,11 @@ mod search {
         let place = place();
         for (arguments, says) in [
             (vec!["search", "/no/such/folder", "x", "--offline"], "/no/such/folder"),
-            (vec!["search", place.root(), "x", "--top", "0"], "from 1"),
+            (vec!["search", place.root(), "x", "--top", "0"], "at least 1"),
             (vec!["search", place.root(), "x", "--wait", "nan"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait=-1"], "number of seconds"),
             (vec!["search", place.root(), "x", "--wait", "1e300"], "number of seconds"),
-            (vec!["search"], "required"),
+            (vec!["search"], "missing query"),
             (vec!["search", "--catalog", "x.jsonl"], "--queries"),
         ] {
             let output = place.run(&arguments, Model::None);
@@ -506,7 +506,7 @@ mod catalog {
         for (items, says) in [
             ("{\"kind\":\"tool\"}\n", "items.jsonl, line 1: missing field `name`"),
             ("\n{\"kind\":\"song\",\"name\":\"x\"}\n", "line 2: field `kind`: unknown variant `song`"),
-            ("{\"kind\":\"rule\",\"name\":\"x\"}\n{\"kind\":\"rule\",\"name\":\"x\"}\n", "rule:x stands in the catalog twice"),
+            ("{\"kind\":\"rule\",\"name\":\"x\"}\n{\"kind\":\"rule\",\"name\":\"x\"}\n", "duplicate item rule:x"),
             ("nonsense\n", "line 1"),
         ] {
             let place = Place::new(&[("items.jsonl", items), ("queries.jsonl", QUERIES)]);

@@ -45,7 +45,7 @@ const MONTHS: [&str; 23] = [
     "dec", // `december` is looked for by its start
 ];
 
-/// Tells `found` of each exact thing in a text, in order, until it has enough.
+/// Calls `found` with each exact fact in a text, in order, until the limit is reached.
 pub(super) fn scan(text: &str, found: &mut dyn FnMut(FactKind, String) -> bool) {
     let mut fenced = false;
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Sentences that say what is wanted, what was decided and what is still open, told by a few plain words.
+//! Finds sentences with goals, decisions and open questions by a few key phrases.
 
 use crate::text::summary_line::sentences;
 
@@ -16,11 +16,11 @@ pub struct Statement {
 /// Longer sentences are cut here: they state more than one thing.
 const MAX_CHARS: usize = 300;
 
-/// What is behind so many bytes of a text or of a line is data.
+/// The longest part of a text or line to search.
 const MAX_TEXT: usize = 64 * 1024;
 const MAX_LINE: usize = 2_000;
 
-/// More than so many of one text are a list, not statements.
+/// The largest number of statements in one text.
 const MOST: usize = 32;
 
 const GOALS: [&str; 6] = ["the goal is", "my goal", "our goal", "goal:", "the aim is", "objective:"];

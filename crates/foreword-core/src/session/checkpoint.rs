@@ -1,6 +1,6 @@
-//! A session as bytes, so that going on with a long one does not need all of it told again.
+//! Serializes a session, so that a long one can be opened without replaying all of its inputs.
 //!
-//! A checkpoint is a shortcut and never the record: it can be thrown away at any time, and one that another version wrote is.
+//! A checkpoint is only a shortcut: it can be deleted at any time, and one of another version is ignored.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::Session;
 use crate::tokens::{Chars, Tokenizer};
 
 /// Raise it when anything in a [`Session`] changes its shape or its meaning.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
-/// Bytes that hold no session that can go on.
+/// An unusable checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotACheckpoint {
-    /// Damage, or another version's.
-    #[error("the checkpoint cannot be read: {0}")]
+    /// It is damaged or from another version.
+    #[error("cannot read the checkpoint: {0}")]
     Unreadable(String),
-    /// Sizes in it were counted otherwise.
-    #[error("the checkpoint was counted with the tokenizer {0:?}, not with {1:?}")]
+    /// It was counted with another tokenizer.
+    #[error("the checkpoint uses the tokenizer {0:?}, not {1:?}")]
     Tokenizer(String, String),
 }
 
@@ -32,24 +32,24 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), NotACheckpoint>
 }
 
 impl Session {
-    /// All of its state.
+    /// Serializes the session's state.
     pub fn checkpoint(&self) -> Vec<u8> {
         // Writing to memory cannot fail: every length is known and no map has keys that are not strings.
         postcard::to_allocvec(&(FORMAT, self.tokenizer.name(), self)).unwrap_or_default()
     }
 
-    /// The session of a checkpoint. It goes on as if it had never stopped.
+    /// Restores a session from a checkpoint.
     pub fn restore(checkpoint: &[u8], tokenizer: Arc<dyn Tokenizer>) -> Result<Self, NotACheckpoint> {
         let ((format, name), rest) = read::<(u32, String)>(checkpoint)?;
         if format != FORMAT {
-            return Err(NotACheckpoint::Unreadable(format!("it has format {format}, this is {FORMAT}")));
+            return Err(NotACheckpoint::Unreadable(format!("format {format}, expected {FORMAT}")));
         }
         if name != tokenizer.name() {
             return Err(NotACheckpoint::Tokenizer(name, tokenizer.name().to_owned()));
         }
         let (mut session, rest) = read::<Self>(rest)?;
         if !rest.is_empty() {
-            return Err(NotACheckpoint::Unreadable(format!("{} bytes are left over", rest.len())));
+            return Err(NotACheckpoint::Unreadable(format!("{} extra bytes at the end", rest.len())));
         }
         session.tokenizer = tokenizer;
         Ok(session)

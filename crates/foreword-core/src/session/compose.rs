@@ -52,7 +52,7 @@ pub(super) struct Placed {
 }
 
 impl Session {
-    /// A Version's block, cut where it is larger than `cap`.
+    /// A Version's block, cut to `cap`.
     pub(super) fn capped_block(&mut self, version: &Version, dress: Dress, cap: Tokens) -> (Arc<str>, Tokens, bool) {
         let whole = version.block(&mut self.fence, &version.content, dress);
         let tokens = self.count(&whole);
@@ -76,7 +76,7 @@ impl Session {
         (frame.into(), tokens, true)
     }
 
-    /// How an item is shown, given what stands.
+    /// How an item is shown, given what the prompt already contains.
     pub(super) fn place_item(&mut self, wanted: &Wanted, active: Option<&ItemId>) -> Placed {
         let version = Arc::clone(&wanted.version);
         let placed = |how, tokens| Placed { wanted: wanted.clone(), how, tokens };
@@ -113,14 +113,14 @@ impl Session {
         placed(How::Text { block, form: Form::Full, cut }, tokens)
     }
 
-    /// How everything this turn asks for is shown: attached items, then chosen ones.
+    /// How all items of this turn are shown: attachments first, then selected ones.
     pub(super) fn place_items(&mut self, turn: &Turn) -> Vec<Placed> {
         let wanted = turn.attached.iter().chain(&turn.chosen);
         wanted.map(|wanted| self.place_item(wanted, turn.active.as_ref())).collect()
     }
 
-    /// What a turn's items and results ask for, in the order in which they are served: attached, results, chosen. A heading is
-    /// asked for by the first that stands under it.
+    /// The candidates of a turn in order of priority: attachments, results, selected items. The first candidate under a heading
+    /// pays for the heading.
     pub(super) fn turn_candidates(&self, turn: &Turn, placed: &[Placed]) -> Vec<Candidate> {
         let frames = self.turn_frames(turn, placed);
         let item = |placed: &Placed| (placed.tokens, matches!(placed.how, How::Text { form: Form::Full, .. }));
@@ -136,7 +136,7 @@ impl Session {
         asked.zip(&frames).map(candidate).collect()
     }
 
-    /// What stands around each of a turn's candidates: a blank line, and the headings it is the first to need.
+    /// The frame of each candidate: a blank line and the headings that it is the first to need.
     fn turn_frames(&self, turn: &Turn, placed: &[Placed]) -> Vec<Tokens> {
         let join = self.count(JOIN);
         let refers = |placed: &Placed| matches!(placed.how, How::Reference(_));
@@ -161,7 +161,7 @@ impl Session {
         kinds.map(frame).collect()
     }
 
-    /// What the words of a turn and the lines around them need at the least.
+    /// The minimum room for the user's words and the lines around them.
     pub(super) fn turn_mandatory(&self, turn: &Turn) -> Mandatory {
         let join = self.count(JOIN);
         let directive = turn.directive.as_ref().map(|directive| self.count(directive) + join);
@@ -174,7 +174,7 @@ impl Session {
         }
     }
 
-    /// The turn's images that do not stand in an earlier message of the prompt, each with its size.
+    /// The turn's images that are not in an earlier message, each with its size.
     fn new_images<'a>(&'a self, turn: &'a Turn) -> impl Iterator<Item = (&'a Image, Tokens)> {
         let sized = turn.images.iter().filter_map(|image| Some((image, self.settings.images.of(image)?)));
         sized.filter(|(image, _)| {
@@ -183,12 +183,12 @@ impl Session {
         })
     }
 
-    /// What all images of a turn take; a fold leaves those of earlier turns out.
+    /// The size of all images of a turn; a fold drops those of earlier turns.
     pub(super) fn image_tokens(&self, turn: &Turn) -> Tokens {
         turn.images.iter().filter_map(|image| self.settings.images.of(image)).sum()
     }
 
-    /// Shows the turn behind what stands. Gives back why that cannot be done without a fold.
+    /// Places the turn after the existing prompt. Returns the reason if a fold is needed.
     pub(super) fn place(&mut self) -> Option<FoldReason> {
         self.settle_past();
         let turn = self.turn.clone()?;
@@ -223,13 +223,13 @@ impl Session {
         None
     }
 
-    /// Whether L2 or L4 is larger than the settings allow it to be.
+    /// Whether L2 or L4 exceeds its limit.
     pub(super) fn over_layer_cap(&self) -> bool {
         let over = |layer, size: Tokens| self.settings.budget.layers.get(&layer).is_some_and(|cap| size > *cap);
         over(LayerId::L2, self.epoch.l2.tokens()) || over(LayerId::L4, self.epoch.now.tokens())
     }
 
-    /// Before a turn is shown: in `library` the prompt is laid out anew, in `log` the last turn becomes history as it was sent.
+    /// Before a turn is placed: `library` lays the prompt out again; `log` keeps the last turn in the history as it was sent.
     pub(super) fn settle_past(&mut self) {
         match self.settings.layout {
             Layout::Library => {
@@ -247,7 +247,7 @@ impl Session {
         }
     }
 
-    /// Puts the user message together from the shares the planner gave, and appends it.
+    /// Builds the user message from the planner's shares and appends it.
     pub(super) fn commit(&mut self, placed: Vec<Placed>, shares: &[Share]) {
         let Some(mut turn) = self.turn.take() else { return };
         turn.context.clear();
@@ -292,7 +292,7 @@ impl Session {
         self.append_running();
     }
 
-    /// Applies the planner's shares: cuts what must be cut, leaves out what has no room. Which results stay is told by a list.
+    /// Applies the planner's shares: cuts or omits items. Returns which results stay.
     fn share_out(&mut self, turn: &mut Turn, placed: Vec<Placed>, shares: &[Share]) -> (Vec<Placed>, Vec<bool>) {
         let frames = self.turn_frames(turn, &placed);
         let attached = turn.attached.len();
@@ -334,7 +334,7 @@ impl Session {
         (shown, of_results)
     }
 
-    /// The user message: notices, results, references, new texts, the current step, the user's words.
+    /// The user message: notices, results, references, new texts, the current step and the user's words.
     fn user_message(&self, turn: &Turn, shown: &[Placed], results: &[bool]) -> Message {
         let mut draft = Draft::new(&*self.tokenizer);
         for notice in &turn.notices {
@@ -395,7 +395,7 @@ impl Session {
         message
     }
 
-    /// Writes an item into the library and on the record of the turn.
+    /// Records an item in the library and in the turn.
     fn enter(&mut self, turn: &mut Turn, placed: Placed, at: Tokens) {
         let Placed { wanted, how, tokens } = placed;
         let id = wanted.version.id.clone();
@@ -455,7 +455,7 @@ impl Session {
         }
     }
 
-    /// Whether an item may go to L2 after its turn.
+    /// Whether an item may move to L2 after its turn.
     fn is_promotable(&self, wanted: &Wanted) -> bool {
         let version = &wanted.version;
         let of_kind = match version.id.kind() {
@@ -469,12 +469,12 @@ impl Session {
     }
 }
 
-/// Something the user brought, on the record of a turn.
+/// The context entry of an item that the user attached.
 fn in_turn(item: &ItemId, form: Form, tokens: Tokens) -> ContextEntry {
     ContextEntry { item: item.clone(), include: Inclusion::Manual, score: None, layer: Some(LayerId::L3), form, tokens }
 }
 
-/// The tools the search chose for a turn.
+/// The tools that the search selected for a turn.
 pub(super) fn chosen_tools(turn: &Turn) -> Vec<ItemId> {
     let tools = turn.chosen.iter().map(|wanted| &wanted.version.id).filter(|id| id.kind() == Kind::Tool);
     tools.cloned().collect()

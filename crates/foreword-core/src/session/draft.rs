@@ -1,4 +1,4 @@
-//! Small hands for making messages: pieces, joins, tool outputs.
+//! Helpers that build messages: pieces, joins and tool outputs.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use crate::message::{Message, Origin, Piece, Role, ToolCall};
 use crate::pairing::CallOutput;
 use crate::prompt::USE_TOOL;
 use crate::text::normalise::replace_controls;
-use crate::text::output::{cap, reduce};
+use crate::text::output::{cap, is_overwritten, reduce};
 use crate::tokens::{Tokenizer, Tokens};
 
 use super::Session;
 
-/// The tool by which a model reads an output again.
+/// The tool with which a model reads an output again.
 const READ_OUTPUT: &str = "readOutput";
 
-/// Between two parts of a message.
+/// The separator between two parts of a message.
 pub(super) const JOIN: &str = "\n\n";
 
-/// A call as it counts and hashes.
+/// The text of a call for counting and hashing.
 pub(super) fn call_text(call: &ToolCall) -> String {
     format!("{}({})", call.name, json::to_string(&call.arguments))
 }
 
-/// The id of the output that a call of [`READ_OUTPUT`] reads.
+/// The ID of the output that a [`READ_OUTPUT`] call reads.
 fn read_again(call: &ToolCall) -> Option<&str> {
     let (name, arguments) = match call.name.as_str() {
         USE_TOOL => (call.arguments.get("name")?.as_str()?, call.arguments.get("arguments")?),
@@ -38,7 +38,7 @@ fn read_again(call: &ToolCall) -> Option<&str> {
     (name.ends_with(READ_OUTPUT) && id.starts_with("output:")).then_some(id)
 }
 
-/// Pieces of one message, joined as they come.
+/// The pieces of a message under construction.
 pub(super) struct Draft<'a> {
     tokenizer: &'a dyn Tokenizer,
     pub(super) pieces: Vec<Piece>,
@@ -55,7 +55,7 @@ impl<'a> Draft<'a> {
         self.pieces.push(Piece { layer, origin, text, tokens });
     }
 
-    /// A part behind a blank line; the blank line belongs to what it introduces.
+    /// Adds a part after a blank line; the blank line belongs to the part.
     pub(super) fn part(&mut self, layer: LayerId, origin: Origin, text: impl Into<Arc<str>>) {
         if !self.pieces.is_empty() {
             self.push(layer, origin.clone(), JOIN);
@@ -65,25 +65,33 @@ impl<'a> Draft<'a> {
 }
 
 impl Session {
-    /// A message of one piece.
+    /// A message with a single piece.
     pub(super) fn plain(&self, role: Role, origin: Origin, text: impl Into<Arc<str>>) -> Arc<Message> {
         let mut draft = Draft::new(&*self.tokenizer);
         draft.push(LayerId::L4, origin, text);
         Arc::new(Message::text(role, draft.pieces))
     }
 
-    /// A tool's output as the prompt shows it: as a screen would, cut where it is over its cap once it is escaped. Whatever is not shown is in the
-    /// Outbox.
+    /// A tool output as the prompt shows it: reduced to what a screen would show, and cut to its limit after escaping. The full
+    /// output is in the outbox.
     ///
-    /// What `readOutput` gives back is a part of the output `read`, so it stays as it is and points to that one.
+    /// An output of `readOutput` is an excerpt of the output `read`, so it is unchanged and refers to that output.
     pub(super) fn settle_output(&mut self, tool: &str, output: &str, read: Option<&str>) -> (ItemId, String) {
         let id = ItemId::output(Hash::of(output));
         let pointer = read.map_or_else(|| id.to_string(), str::to_owned);
+        let limit = self.settings.budget.output_cap(tool);
+        if self.settings.verbatim_outputs && output.chars().count() <= limit {
+            return (id, output.to_owned());
+        }
         let reduced = match read {
             Some(_) => replace_controls(output).map_or(Cow::Borrowed(output), Cow::Owned),
             None => reduce(output),
         };
-        let limit = self.settings.budget.output_cap(tool);
+        let reduced = if read.is_none() && is_overwritten(output) {
+            Cow::Owned(format!("{reduced}\n[Text that a terminal would have overwritten is left out; whole text: {pointer}]"))
+        } else {
+            reduced
+        };
         let mut settled = reduced.to_string();
         let mut left_out = 0;
         // Escaping can lengthen a text; what it adds is taken from the room of the next try.
@@ -124,19 +132,20 @@ impl Session {
         (id, settled)
     }
 
-    /// Hands the whole output to the caller, once.
+    /// Adds the full output to the outbox, once.
     pub(super) fn keep_whole(&mut self, id: &ItemId, output: &str) {
         if self.outbox.last().is_none_or(|(last, _)| last != id) {
             self.outbox.push((id.clone(), Arc::from(output)));
         }
     }
 
-    /// A tool message and its stub; what a stub may come to stand for is kept whole.
+    /// A tool message and its stub. The full output is stored in case the stub is used.
     pub(super) fn output_of(&mut self, call: &ToolCall, output: &CallOutput) -> Output {
         let CallOutput { text: output, failed } = output;
         let read = read_again(call);
         let (id, text) = self.settle_output(&call.name, output, read);
-        let text = self.fence.escape(&text).into_owned();
+        let is_verbatim = self.settings.verbatim_outputs && text == *output;
+        let text = if is_verbatim { text } else { self.fence.escape(&text).into_owned() };
         let name: String = call.name.chars().filter(|c| !c.is_control()).take(64).collect();
         let chars = output.chars().count();
         let stub = format!(
@@ -148,7 +157,7 @@ impl Session {
             Arc::new(Message { answers: Some(call.id.clone()), failed: *failed, ..Message::clone(&message) })
         };
         let (full, stub) = (answer(&text), answer(&stub));
-        let made = Output { full, stub, sequence: self.history.outputs };
+        let made = Output { full, stub, sequence: self.history.outputs, spared: false };
         if made.saving() > Tokens::ZERO {
             self.keep_whole(&id, output);
         }

@@ -1,52 +1,22 @@
 //! Folds: the only place where the prefix is rewritten, and what decides that it is time for one.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::fold_plan::FoldPlan;
+use super::rent::Planned;
 use super::{Epoch, Session, push_message};
 use crate::budget::{Budget, OverBudget, Share};
 use crate::catalog::Include;
 use crate::envelope::{FoldReason, Form, LayerSum, LeftOut};
 use crate::hash::Hash;
-use crate::history::{Output, Unit};
-use crate::item::{ItemId, Kind};
+use crate::item::Kind;
 use crate::library::{Library, Place, Standing};
 use crate::select::Reason;
-use crate::settings::{HistoryPolicy, Layout};
+use crate::settings::Layout;
 use crate::tokens::Tokens;
 use crate::version::Dress;
-
-/// Which share of a fold's price the rent has to reach. Sessions that have come this far mostly go on for a while.
-const EAGERNESS: f64 = 0.8;
-
-/// What foldable tokens cost in cache reads since the last fold.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Rent {
-    paid: f64,
-    /// Size of the last request.
-    sent: Tokens,
-    /// What a fold would leave out.
-    foldable: Tokens,
-    /// Size of the prompt before the first of it.
-    first_at: Option<Tokens>,
-    /// Outputs that are still too new to be stubs: where they stand and what a stub would save.
-    recent: VecDeque<(Tokens, Tokens)>,
-    /// Where the runs of this epoch begin, for policies that leave old ones out.
-    runs: VecDeque<Tokens>,
-    /// Whether texts stand in messages that a fold would move to L2.
-    moves: bool,
-}
-
-impl Rent {
-    fn add(&mut self, at: Tokens, tokens: Tokens) {
-        if tokens > Tokens::ZERO {
-            self.foldable += tokens;
-            self.first_at = Some(self.first_at.map_or(at, |first| first.min(at)));
-        }
-    }
-}
 
 /// What a fold replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -59,6 +29,8 @@ pub(super) struct Undo {
     turn: usize,
     /// The running turn's message as it was, where the fold came in the middle of it.
     message: Option<Arc<crate::message::Message>>,
+    /// Outputs that stood whole although they were old.
+    spared: BTreeSet<usize>,
 }
 
 impl Session {
@@ -71,11 +43,7 @@ impl Session {
             self.note("nothing_to_fold", None, "there is nothing to fold before the first request");
         }
         let cold = self.settings.prices.lifetime_s.is_some_and(|lifetime| self.idle_s >= lifetime);
-        let grown = match self.settings.layout {
-            Layout::Log => self.epoch.messages.len() > self.epoch.base,
-            Layout::Library => self.epoch.rent.foldable > Tokens::ZERO,
-        };
-        if cold && grown && self.requests > 0 {
+        if cold && self.folds_when_cold() {
             return Some(FoldReason::CacheCold);
         }
         if self.settings.layout != Layout::Log {
@@ -88,60 +56,13 @@ impl Session {
         self.fold_pays().then_some(FoldReason::Pays)
     }
 
-    /// Ski rental: with this request, renting (reading foldable tokens from the cache) has cost as much as buying (rewriting
-    /// without them) would. What is new since the last request is written either way and is no part of the price.
-    fn fold_pays(&self) -> bool {
-        let rent = &self.epoch.rent;
-        let prices = self.settings.prices;
-        let Some(first) = rent.first_at else { return false };
-        let system = self.epoch.l1.tokens() + self.epoch.l2.tokens();
-        let from = if rent.moves { system } else { first };
-        let rewritten = rent.sent.min(self.epoch.total) - rent.foldable - from;
-        let cost = rewritten * (prices.write - prices.read);
-        let paid = rent.paid + rent.foldable * prices.read;
-        prices.write > prices.read && rent.foldable > Tokens::ZERO && paid >= cost * EAGERNESS
-    }
-
-    /// Each request pays for what it could have left out.
-    pub(super) fn pay_rent(&mut self) {
-        self.epoch.rent.paid += self.epoch.rent.foldable * self.settings.prices.read;
-        self.epoch.rent.sent = self.epoch.total;
-    }
-
-    /// A new output stands at the end; the one that is now too old to stay whole becomes foldable.
-    pub(super) fn rent_output(&mut self, output: &Output) {
-        let at = self.epoch.total;
-        self.epoch.rent.recent.push_back((at, output.saving()));
-        if self.epoch.rent.recent.len() > self.settings.keep_outputs
-            && let Some((at, saving)) = self.epoch.rent.recent.pop_front()
-        {
-            self.epoch.rent.add(at, saving);
-        }
-    }
-
-    /// The Version before this one is out of date.
-    pub(super) fn rent_superseded(&mut self, id: &ItemId) {
-        self.epoch.rent.moves = true;
-        if let Some(old) = self.library.newest(id) {
-            let (at, tokens) = (old.at, old.tokens);
-            self.epoch.rent.add(at, tokens);
-        }
-    }
-
-    /// A run begins; one that the policy would leave out becomes foldable.
-    pub(super) fn rent_starts_turn(&mut self, turn: usize) {
-        let HistoryPolicy::Strip { keep_runs, .. } = self.settings.history else { return };
-        let at = self.epoch.total;
-        if turn == 0 || self.epoch.rent.runs.back() == Some(&at) {
-            return;
-        }
-        self.epoch.rent.runs.push_back(at);
-        if self.epoch.rent.runs.len() > keep_runs + 1
-            && let Some(begins) = self.epoch.rent.runs.pop_front()
-        {
-            let ends = self.epoch.rent.runs.front().copied().unwrap_or(at);
-            self.epoch.rent.add(begins, ends - begins);
-        }
+    /// Whether the next request would be folded because the provider has forgotten the prompt: all of it is written again anyway.
+    pub fn folds_when_cold(&self) -> bool {
+        let grown = match self.settings.layout {
+            Layout::Log => self.epoch.messages.len() > self.epoch.base,
+            Layout::Library => self.epoch.rent.is_due(),
+        };
+        grown && self.requests > 0
     }
 
     /// A running turn whose results no longer fit.
@@ -165,7 +86,8 @@ impl Session {
 
     /// Rewrites the prompt: current Versions go to L2, stale and unused ones leave, old outputs become stubs, old runs the summary. So
     /// many more tokens than usual are kept free.
-    pub(super) fn fold(&mut self, reason: FoldReason, free: Tokens) -> Result<(), OverBudget> {
+    pub(super) fn fold(&mut self, reason: FoldReason, free: Tokens, planned: Option<&Planned>) -> Result<(), OverBudget> {
+        let spared = self.spare_outputs(planned);
         self.forget_opaque();
         let fresh = !self.is_placed();
         if fresh {
@@ -183,27 +105,31 @@ impl Session {
             Ok(fold) => fold,
             Err(over) => {
                 self.library = library;
+                self.spare_again(&spared);
                 return Err(over);
             }
         };
         let message = self.turn.as_ref().and_then(|turn| turn.message.clone());
         let turn = self.turn.as_ref().map_or(self.turns, |turn| turn.number + usize::from(!fresh));
-        let undo = Undo { epoch: self.epoch.clone(), library, replaced_by: 0, turn, message };
+        let undo = Undo { epoch: self.epoch.clone(), library, replaced_by: 0, turn, message, spared };
         let before = self.total();
         self.apply_fold(&fold, reason);
         self.summary_waits = false;
         self.epoch.number += 1;
         self.epoch.began = Some(reason);
         let base = self.epoch.messages.len();
+        let laid_out = self.total();
         if let Some(turn) = self.turn.clone() {
             let placed = self.place_items(&turn);
             self.commit(placed, &fold.shares);
         }
         self.tight = false;
-        self.rest_rent();
+        self.rest_rent(planned);
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
         let undoable = !matches!(reason, FoldReason::ItemRemoved | FoldReason::ModelChanged);
         self.undo = undoable.then(|| Box::new(Undo { replaced_by, ..undo }));
+        // A turn that is not placed yet is no part of the prompt before the fold, and it is one of the prompt behind it.
+        let before = if fresh { before + (self.total() - laid_out) } else { before };
         self.note(
             "fold",
             None,
@@ -236,35 +162,11 @@ impl Session {
         self.lay_out();
     }
 
-    /// Counts again what is foldable in a prompt that was laid out anew.
-    fn rest_rent(&mut self) {
-        self.epoch.rent = Rent::default();
-        let units = self.history.units.iter().skip(self.epoch.shown.cut);
-        let outputs = units.filter_map(|unit| if let Unit::Calls(_, outputs) = unit { Some(outputs) } else { None }).flatten();
-        // By the call an output answers: that is unique in the conversation.
-        let outputs: BTreeMap<&str, &Output> =
-            outputs.filter_map(|output| Some((output.full.answers.as_deref()?, output))).collect();
-        let mut recent = VecDeque::new();
-        let mut at = Tokens::ZERO;
-        for message in &self.epoch.messages {
-            let output = message.answers.as_deref().and_then(|call| outputs.get(call));
-            if let Some(output) = output.filter(|output| output.full == *message) {
-                recent.push_back((at, output.saving()));
-            }
-            at += message.tokens();
-        }
-        let excess = recent.len().saturating_sub(self.settings.keep_outputs);
-        for (at, saving) in recent.drain(..excess) {
-            self.epoch.rent.add(at, saving);
-        }
-        self.epoch.rent.recent = recent;
-    }
-
     /// The session as a fold now would leave it within that budget: for asking what another time for it would have cost.
     pub fn folded(&self, budget: &Budget) -> Option<Self> {
         let mut trial = self.clone();
         trial.settings.budget = budget.clone();
-        trial.fold(FoldReason::Budget, Tokens::ZERO).ok()?;
+        trial.fold(FoldReason::Budget, Tokens::ZERO, None).ok()?;
         Some(trial)
     }
 
@@ -278,7 +180,9 @@ impl Session {
             self.note("nothing_to_undo", None, "there is no fold to undo");
             return;
         };
-        let Undo { epoch: old, library, replaced_by, turn, message } = *undo;
+        let Undo { epoch: old, library, replaced_by, turn, message, spared } = *undo;
+        self.spare_again(&spared);
+        self.account_undone();
         let since: Vec<_> = self.library.entries().iter().filter(|entry| entry.since >= turn).cloned().collect();
         self.forget_opaque();
         let mut appended = self.epoch.messages[replaced_by.min(self.epoch.messages.len())..].to_vec();
@@ -341,7 +245,7 @@ impl Session {
         }
         self.epoch.number = number;
         self.epoch.began = Some(FoldReason::Undone);
-        self.rest_rent();
+        self.rest_rent(None);
         self.note("fold_undone", None, format!("epoch {number} begins: the fold was undone"));
     }
 

@@ -1,11 +1,11 @@
-//! What a fold keeps: everything that could stand is put in one order and handed to the planner.
+//! Decides what a fold keeps: all candidates are put in one order and given to the planner.
 //!
-//! Order of giving way, last to first: the newest results whole instead of as stubs; what this turn attaches, its tool results and
-//! the items chosen for it; the session's references; the running turn's earlier steps; a summary; the newest words; other library
-//! items, by last use; older words. Never given up: tools, L1, L5, the current step, the newest calls.
+//! Order of removal, last to first: the newest results in full; this turn's attachments, tool results and selected items; the
+//! session's references; the running turn's earlier steps; a summary; the newest messages; other library items, by last use; older
+//! messages. Never removed: tools, L1, L5, the current step, the newest calls.
 //!
 //! What is kept of the library depends neither on the words that were said nor on where earlier folds came: that is what makes a larger
-//! budget hold what a smaller one holds (ARCHITECTURE.md, "What a larger budget promises").
+//! budget hold what a smaller one holds (docs/decisions/budget.md).
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,34 +25,34 @@ use crate::prompt::ToolPlan;
 use crate::tokens::Tokens;
 use crate::version::Dress;
 
-/// Kept free where there is room: sizes are planned before the parts are joined, and a tokenizer may count a seam differently.
+/// Reserved room: sizes are planned before parts are joined, and a tokenizer may count the seams differently.
 const SEAMS: Tokens = Tokens(8);
 
-/// A fold that fits: what stays of what stands, and what the turn's items get.
+/// The result of a fold: what stays in the prompt, and the shares of the turn's items.
 pub(super) struct FoldPlan {
     pub(super) keep: BTreeSet<ItemId>,
     pub(super) shown: Shown,
     pub(super) shares: Vec<Share>,
     pub(super) tools: ToolPlan,
-    /// Whether everything the turn and the session ask for is in, whole.
+    /// Whether everything that the turn and the session ask for is included in full.
     complete: bool,
 }
 
-/// Who asks for room.
+/// The source of a candidate.
 enum Seat {
-    /// The newest results, whole.
+    /// The newest results in full.
     Newest,
-    /// An item or result of the turn; where it stands in L2, its id.
+    /// An item or result of the turn, with its ID if it would be in L2.
     Turn(Option<ItemId>),
-    /// An item that stands and is not asked for now.
+    /// A library item that is not requested now.
     Library(ItemId),
     /// A unit of the history.
     Unit(usize),
-    /// The summary of what is cut.
+    /// The summary of the removed history.
     Summary,
 }
 
-/// A Version that may stand in L2 after the fold.
+/// A Version that may stay in L2 after the fold.
 struct Resident {
     id: ItemId,
     hash: Hash,
@@ -60,7 +60,7 @@ struct Resident {
     last_used: usize,
 }
 
-/// The candidates in their order.
+/// The candidates in order.
 #[derive(Default)]
 struct Ballot {
     seats: Vec<Seat>,
@@ -75,7 +75,7 @@ impl Ballot {
 }
 
 impl Session {
-    /// Decides what a fold keeps. Where not all of the turn's own items fit, it is decided again with items held to a smaller size.
+    /// Decides what a fold keeps. If the turn's items do not all fit, decides again with a smaller limit per item.
     pub(super) fn plan_fold(&mut self, reason: FoldReason, free: Tokens) -> Result<FoldPlan, OverBudget> {
         self.tight = false;
         let whole = self.try_fold(reason, free)?;
@@ -126,7 +126,7 @@ impl Session {
         Ok(fold)
     }
 
-    /// The tool list is made anew with an epoch.
+    /// Each epoch has a new tool list.
     fn tools_after_fold(&mut self, turn: Option<&Turn>) -> ToolPlan {
         let standing = self.epoch.tools.take();
         let tools = self.tool_plan(&turn.map(chosen_tools).unwrap_or_default());
@@ -134,7 +134,7 @@ impl Session {
         tools
     }
 
-    /// What may stand in L2: one Version an item. What this turn itself brought stays with the turn.
+    /// The Versions that may be in L2: one per item. Items of this turn stay with the turn.
     fn residents(&mut self, turn: Option<&Turn>, reason: FoldReason) -> Vec<Resident> {
         let join = self.count(JOIN);
         let cap = self.item_cap();
@@ -153,7 +153,7 @@ impl Session {
         standing.iter().map(resident).collect()
     }
 
-    /// How the turn's items would be shown if the residents stood.
+    /// How the turn's items are shown if the residents stay.
     fn placed_after_fold(&mut self, turn: Option<&Turn>, residents: &[Resident]) -> Vec<Placed> {
         let Some(turn) = turn else { return Vec::new() };
         let mut kept = Library::default();
@@ -169,7 +169,7 @@ impl Session {
         placed
     }
 
-    /// The first unit a fold may show: what the history policy says, and the recent runs where the user asked for it.
+    /// The first unit that a fold may show: from the history policy, and the recent turns if the user asked for the fold.
     fn fold_floor(&self, reason: FoldReason) -> usize {
         let asked = if reason == FoldReason::Asked { self.history.runs_back(self.settings.recent_runs) } else { 0 };
         self.policy_cut().max(asked)

@@ -1,4 +1,4 @@
-//! What a session is told.
+//! The inputs of a session.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,53 +12,62 @@ use crate::passage::Passage;
 use crate::tokens::Tokens;
 use crate::version::Version;
 
-/// A tool's output that comes with a turn.
+/// The output of a tool that ran before the turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnResult {
-    /// The tool.
+    /// The tool's name.
     pub tool: String,
-    /// Attributes of its block, in order.
+    /// Attributes of the output's block, in order.
     pub attributes: Vec<(String, String)>,
-    /// What it gave back.
+    /// The tool's output.
     pub output: String,
-    /// The notes that it found, where it is a search.
+    /// The passages that the tool found, if it is a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Passage>,
 }
 
-/// What the user sends.
+/// A user message with its attachments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TurnInput {
-    /// The user's words.
+    /// The user's text.
     pub words: String,
-    /// What is attached.
+    /// The attached items.
     pub attached: Vec<Version>,
-    /// The note that is open in front of the user.
+    /// The note that is open in the user's editor.
     pub active_note: Option<ItemId>,
-    /// Outputs of tools that ran before.
+    /// Outputs of tools that ran before the turn.
     pub results: Vec<TurnResult>,
-    /// What the search gave to `agent`-mode items, by chunk.
+    /// The search scores of `agent`-mode items, one per chunk.
     pub scores: BTreeMap<ItemId, Vec<f64>>,
+    /// Current versions of notes that the prompt holds in an older one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refreshed: Vec<Version>,
+    /// Notes that the prompt holds and the vault no longer does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<ItemId>,
+    /// Whether this turn leaves the current plan alone: its step is not part of the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan_suspended: bool,
 }
 
-/// A message of a conversation that was had elsewhere.
+/// A message of an imported conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Said {
-    /// By the user.
+    /// A user message.
     User(String),
-    /// By the model.
+    /// A model reply.
     Assistant(String),
-    /// By the model, which called tools; each with what it gave back, where that is known.
+    /// A model reply with tool calls and, where known, their results.
     Called {
-        /// Its words.
+        /// The reply's text.
         text: String,
-        /// Its calls.
+        /// The calls and their results.
         calls: Vec<(ToolCall, Option<CallOutput>)>,
     },
 }
 
-/// Something that happens in a session.
+/// An event in a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -66,24 +75,24 @@ pub enum Input {
     Turn(TurnInput),
     /// The model answers.
     Assistant {
-        /// Its words.
+        /// The reply's text.
         text: String,
-        /// Its calls.
+        /// The reply's tool calls.
         calls: Vec<ToolCall>,
-        /// What its provider wants back with it.
+        /// Provider-specific blocks to send back with the reply.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         opaque: Vec<Opaque>,
     },
     /// A tool answers a call.
     ToolResult {
-        /// The call.
+        /// The ID of the call.
         id: String,
-        /// What it gave back.
+        /// The tool's output.
         output: String,
-        /// Whether it failed.
+        /// Whether the call failed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         failed: bool,
-        /// The notes that it found, where it is a search.
+        /// The passages that the tool found, if it is a search.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         found: Vec<Passage>,
     },
@@ -91,92 +100,94 @@ pub enum Input {
     Add(ItemId),
     /// The user removes an item.
     Remove(ItemId),
-    /// The agent is another from here on.
+    /// The agent changed.
     Agent(Box<Agent>),
-    /// The model handed over a plan in the open call before it.
+    /// The model submitted a plan in the open call.
     Plan {
-        /// Its steps.
+        /// The plan's steps.
         steps: Vec<String>,
-        /// Whether a result for that call will come from outside; the engine answers it where none does.
+        /// Whether the caller provides the result of that call; otherwise the engine does.
         answered: bool,
     },
-    /// The call before it completes the current step.
+    /// The open call completes the current step.
     TaskComplete {
-        /// Whether a result for that call will come from outside.
+        /// Whether the caller provides the result of that call; otherwise the engine does.
         answered: bool,
     },
-    /// The model answered with words where it should act: it is told once.
+    /// The model replied with text where a tool call was expected; the engine reminds it once.
     ActionPrompt,
-    /// A summary from outside for the `managed` history.
+    /// A summary from the caller, for the `managed` history.
     Summary(Option<String>),
-    /// A summary of the units before one, for the `managed` history: they are not shown any more, and no others are left out for it.
-    /// An empty one leaves it to the engine's own lines.
+    /// A summary of all units before `covers`, for the `managed` history. Those units are no longer shown. If the summary is empty,
+    /// the engine writes its own.
     Managed {
-        /// The summary.
+        /// The summary's text.
         summary: String,
-        /// The first unit it does not stand for.
+        /// The first unit that the summary does not include.
         covers: usize,
     },
-    /// The user wants something to be kept.
+    /// The user pins a message or an item.
     Pin(Pin),
-    /// The user lets go of what was to be kept.
+    /// The user removes a pin.
     Unpin(Unpin),
-    /// Seconds pass.
+    /// The given number of seconds pass.
     Idle(u64),
     /// The user stops the run.
     Interrupt,
+    /// The user ends the current plan.
+    CancelPlan,
     /// The user asks for a fold.
     Fold,
-    /// The user takes the last fold back.
+    /// The user undoes the last fold.
     UndoFold,
-    /// What was said elsewhere before this session; only before its first turn. Where tools have the last word, the last turn is still
-    /// running: a request is due.
+    /// An imported conversation; valid only before the first turn. If it ends with tool results, its last turn is still running and
+    /// a request is due.
     Past(Vec<Said>),
-    /// The current texts of what was attached there, to stand in L2 from the first request on; only before the first turn.
+    /// The current texts of the imported attachments, placed in L2 from the first request; valid only before the first turn.
     Library(Vec<Version>),
-    /// From here on the session goes its own way, away from the one it was forked from.
+    /// The session was forked here.
     Forked {
-        /// The epoch that begins.
+        /// The new epoch.
         epoch: usize,
     },
 }
 
-/// What folds have to keep.
+/// Something that every fold keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pin {
-    /// An item that stands in the prompt.
+    /// An item in the prompt.
     Item(ItemId),
-    /// A text that was said, word for word.
+    /// A quoted text.
     Text {
-        /// The message it is from.
+        /// The message that contains the text.
         from: MessageId,
-        /// The words.
+        /// The text.
         text: String,
     },
 }
 
-/// What folds need not keep any more.
+/// A pin to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unpin {
     /// An item.
     Item(ItemId),
-    /// All that was pinned of a message.
+    /// All pins of a message.
     Message(MessageId),
 }
 
 /// Whether a request is due after an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Yes.
+    /// A request is due.
     Request,
-    /// Not yet.
+    /// No request is due.
     Nothing,
 }
 
 impl Input {
-    /// The inputs up to the end of a turn, counted from 0; none where there was no such turn.
+    /// The inputs up to the end of a turn, counted from 0, or `None` if there is no such turn.
     pub fn until_turn(inputs: &[Self], turn: usize) -> Option<&[Self]> {
         let begins = |input: &Self| match input {
             Self::Turn(_) => 1,
@@ -194,22 +205,22 @@ impl Input {
     }
 }
 
-/// An input that refers to something that is not there.
+/// An invalid input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    /// An item nobody knows.
+    /// There is no such item.
     #[error("{0} is neither in the agent nor in the session")]
     UnknownItem(ItemId),
-    /// It is not pinned.
+    /// There is no such pin.
     #[error("{0} is not pinned")]
     NotPinned(String),
-    /// Too much is pinned.
-    #[error("what is pinned would take {0} tokens of each prompt, and {1} is the most: pin a shorter passage")]
+    /// The pins are too large.
+    #[error("the pins would take {0} tokens of each prompt; the limit is {1}. Pin a shorter passage")]
     PinTooLarge(Tokens, Tokens),
-    /// History from elsewhere after a turn of its own.
-    #[error("a session can take over an earlier conversation only before its first turn")]
+    /// A conversation can be imported only before the first turn.
+    #[error("a conversation can be imported only before the first turn")]
     TooLate,
-    /// The agent contradicts itself.
+    /// The agent is invalid.
     #[error(transparent)]
     Agent(#[from] crate::catalog::AgentError),
 }

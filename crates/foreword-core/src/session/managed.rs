@@ -1,11 +1,12 @@
-//! What stands for the part of the history that is not shown, and what whoever writes a summary of it needs to know.
+//! Summaries of history that is no longer shown, and the data needed to write them.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Session;
 use super::draft::call_text;
-use super::input::{Input, InputError, Pin, Unpin};
+use super::input::{Input, InputError, Pin, TurnInput, Unpin};
 use crate::budget::OverBudget;
 use crate::envelope::{Envelope, FoldReason, LayerSum, LeftOut};
 use crate::history::{MessageId, Unit};
@@ -17,46 +18,46 @@ use crate::summary::Kept;
 use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
 
-/// What is pinned may take this part of a prompt.
+/// Pins may use this fraction of a prompt.
 const PINNED_SHARE: u64 = 8;
 
-/// A message of the history, in plain words.
+/// A message of the history as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spoken {
-    /// The message.
+    /// The message's ID.
     pub id: MessageId,
-    /// Whose.
+    /// The message's role.
     pub role: Role,
-    /// What it says; a call is told as `name(arguments)`.
+    /// The text; a call is written as `name(arguments)`.
     pub text: String,
 }
 
-/// The last request with one more message behind it: something to be asked beside the conversation.
+/// A side request: the last request with one more message, or a prompt of its own.
 #[derive(Clone, Debug)]
 pub struct Aside {
-    /// Its messages.
+    /// The messages of the request.
     pub messages: Vec<Arc<Message>>,
-    /// The record it would have.
+    /// The record of the request.
     pub envelope: Envelope,
 }
 
-/// What a fold would do.
+/// A preview of a fold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoldPreview {
-    /// The size of the prompt.
+    /// The prompt's size before the fold.
     pub before: Tokens,
-    /// And behind the fold.
+    /// The prompt's size after the fold.
     pub after: Tokens,
-    /// What would not be shown any more.
+    /// Messages that are replaced by the summary.
     pub messages: Vec<Spoken>,
-    /// What would leave the library.
+    /// Items that are removed from the library.
     pub items: Vec<LeftOut>,
-    /// What would stand for it.
+    /// The new summary.
     pub summary: Option<String>,
 }
 
 impl Session {
-    /// What stands for the units before `cut`.
+    /// The summary message for the units before `cut`.
     pub(super) fn summary_message(&mut self, cut: usize) -> Option<Arc<Message>> {
         let written = self.written.clone().filter(|_| self.is_managed());
         if let Some(written) = written.as_ref().filter(|written| written.covers.is_none()) {
@@ -74,14 +75,14 @@ impl Session {
         Some(self.plain(role, Origin::Engine("summary"), text))
     }
 
-    /// What is pinned, where there is no room for more.
+    /// The message with the pins, used if there is no room for a summary.
     pub(super) fn pinned_message(&mut self, cut: usize) -> Option<Arc<Message>> {
         let tokenizer = Arc::clone(&self.tokenizer);
         let text = self.summary.pinned_before(cut, &*tokenizer, &mut self.fence)?;
         Some(self.plain(Role::User, Origin::Engine("summary"), text))
     }
 
-    /// Room for a summary, wherever the cut will be: one from outside is as large as it is, our own as large as it may get.
+    /// The room for a summary at any cut: a written summary's own size, or the largest size of the engine's.
     pub(super) fn summary_room(&mut self) -> Tokens {
         let cap = self.summary_cap();
         match self.written.clone().filter(|_| self.is_managed()) {
@@ -94,7 +95,7 @@ impl Session {
         }
     }
 
-    /// Whether a summary from outside takes the place of old runs: there is one, and the history is large enough for it.
+    /// Whether a written summary replaces older turns: one exists, and the history is long enough.
     pub(super) fn is_managed(&self) -> bool {
         let HistoryPolicy::Managed { token_threshold, .. } = self.settings.history else { return false };
         let past = &self.history.units[..self.current_user().unwrap_or(self.history.units.len())];
@@ -107,7 +108,7 @@ impl Session {
         self.summary.pinned_tokens(&*tokenizer, &mut self.fence)
     }
 
-    /// Whether a fold keeps an item however long nobody asked for it.
+    /// Whether every fold keeps an item.
     pub(super) fn stays(&self, id: &ItemId) -> bool {
         self.is_member(id) || self.pinned.contains(id)
     }
@@ -153,17 +154,17 @@ impl Session {
         if is_pinned { Ok(()) } else { Err(InputError::NotPinned(name)) }
     }
 
-    /// Sends older messages in another way from here on. What stands in the prompt stays until it is laid out anew.
+    /// Changes the history policy. The current prompt is unchanged until the next layout.
     pub fn change_history(&mut self, history: HistoryPolicy) {
         self.settings.history = history;
     }
 
-    /// The unit a message is in.
+    /// The history unit of a message.
     fn unit_of(&self, id: MessageId) -> Option<usize> {
         self.history.ids.partition_point(|first| *first <= id).checked_sub(1)
     }
 
-    /// The first unit that would be passed through word for word if a turn began now: a summary stands for those before it.
+    /// The first unit that stays unchanged if a turn began now; a summary replaces the units before it.
     pub fn managed_cut(&self) -> usize {
         let HistoryPolicy::Managed { passthrough_runs, .. } = self.settings.history else { return 0 };
         let is_user = |at: &usize| matches!(self.history.units[*at], Unit::User(_));
@@ -173,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Where the runs begin that are the last `runs` ones, if a turn began now.
+    /// The last `runs` turns, if a turn began now.
     pub fn last_runs(&self, runs: usize) -> Range<usize> {
         let end = self.history.units.len();
         let is_user = |at: &usize| matches!(self.history.units[*at], Unit::User(_));
@@ -182,7 +183,7 @@ impl Session {
         first..end
     }
 
-    /// What was said in some units. Tool outputs are as the prompt had them.
+    /// The messages of some units as plain text. Tool outputs are as the prompt had them.
     pub fn said(&self, units: Range<usize>) -> Vec<Spoken> {
         let end = units.end.min(self.history.units.len());
         let mut spoken = Vec::new();
@@ -202,60 +203,72 @@ impl Session {
         spoken
     }
 
-    /// A message of the user's or the model's, or what a tool gave back to one.
+    /// A message of the user or the model, or a tool output.
     pub fn spoken(&self, id: MessageId) -> Option<Spoken> {
         let unit = self.unit_of(id)?;
         self.said(unit..unit + 1).into_iter().find(|spoken| spoken.id == id)
     }
 
-    /// What a fold would do now. Nothing is changed.
+    /// What a fold would do with the next question. Nothing is changed: the question is put to copies, to one with a fold and to one without.
     pub fn preview_fold(&self) -> Result<FoldPreview, OverBudget> {
-        let mut trial = self.clone();
-        trial.fold(FoldReason::Asked, Tokens::ZERO)?;
+        let next = |fold: Option<FoldReason>| {
+            let mut trial = self.clone();
+            trial.pending_fold = fold;
+            trial.begin_turn(TurnInput { words: "?".to_owned(), ..TurnInput::default() });
+            trial.request().map(|envelope| (trial, envelope))
+        };
+        // What the engine does by itself it does in both.
+        let by_itself = self.pending_fold.filter(|reason| *reason != FoldReason::Asked);
+        let (_, unfolded) = next(by_itself)?;
+        let (mut trial, folded) = next(by_itself.or(Some(FoldReason::Asked)))?;
         let cut = self.epoch.shown.cut.min(trial.epoch.shown.cut);
+        let pinned: BTreeSet<MessageId> = self.summary.pins().map(|(id, _)| id).collect();
+        let mut messages = self.said(cut..trial.epoch.shown.cut);
+        // What is pinned stands in the summary, word for word.
+        messages.retain(|spoken| !pinned.contains(&spoken.id) || spoken.role == Role::Tool);
         Ok(FoldPreview {
-            before: self.total(),
-            after: trial.total(),
-            messages: self.said(cut..trial.epoch.shown.cut),
+            before: unfolded.tokens,
+            after: folded.tokens,
+            messages,
             items: std::mem::take(&mut trial.dropped),
             summary: trial.shown_summary().0,
         })
     }
 
-    /// How large the whole history is.
+    /// The size of the whole history in tokens.
     pub fn history_tokens(&self) -> Tokens {
         self.history.units.iter().map(|unit| unit.tokens(0)).sum()
     }
 
-    /// The size of some units.
+    /// The size of some units in tokens.
     pub fn units_tokens(&self, units: Range<usize>) -> Tokens {
         self.history.units.get(units).unwrap_or_default().iter().map(|unit| unit.tokens(0)).sum()
     }
 
-    /// The summary that stands for old runs, and the first unit it does not stand for.
+    /// The written summary, and the first unit that it does not include.
     pub fn written(&self) -> Option<(&str, usize)> {
         self.written.as_ref().and_then(|written| Some((written.text.as_str(), written.covers?)))
     }
 
-    /// What a summary of the units before one has to keep.
+    /// The facts that a summary of the units before `cut` must keep.
     pub fn required(&self, cut: usize) -> Vec<Kept> {
         self.summary.required(cut)
     }
 
-    /// What is pinned: texts with the messages they are from, and items.
+    /// The pins: texts with their messages, and items.
     pub fn pins(&self) -> (Vec<(MessageId, String)>, Vec<ItemId>) {
         let texts = self.summary.pins().map(|(id, text)| (id, text.to_owned()));
         (texts.collect(), self.pinned.iter().cloned().collect())
     }
 
-    /// The summary as it stands in the prompt, and the first unit that is shown.
+    /// The summary in the prompt, and the first unit shown after it.
     pub fn shown_summary(&self) -> (Option<String>, usize) {
         let is_summary = |message: &&Arc<Message>| message.pieces.iter().any(|piece| piece.origin == Origin::Engine("summary"));
         let summary = self.epoch.messages.iter().find(is_summary).map(|message| message.content().into_owned());
         (summary, self.epoch.shown.cut)
     }
 
-    /// Whether the request after an input would begin a new epoch, and what it would not show any more. Nothing is changed.
+    /// The messages that the request after an input would no longer show, if it began a new epoch. Nothing is changed.
     pub fn would_fold(&self, input: Input) -> Option<Range<usize>> {
         let mut trial = self.clone();
         trial.apply(input).ok()?;
@@ -263,7 +276,7 @@ impl Session {
         (trial.epoch.number != self.epoch.number).then(|| self.epoch.shown.cut..trial.epoch.shown.cut.max(self.epoch.shown.cut))
     }
 
-    /// A prompt of its own, without this conversation and without tools. Nothing is changed.
+    /// A side request without this conversation and without tools. Nothing is changed.
     pub fn alone(&self, system: &str, words: &str) -> Aside {
         let messages =
             [(Role::System, system), (Role::User, words)].map(|(role, text)| self.plain(role, Origin::Engine("directive"), text));
@@ -272,8 +285,8 @@ impl Session {
         self.beside(messages.to_vec(), tools, size, [&LayerSum::default(); 5])
     }
 
-    /// The last request with the reply to it and one more message of the engine's behind it. It begins with the bytes that the provider has
-    /// in its cache. Nothing is changed.
+    /// A side request: the last request, its reply and one more engine message. It shares the prefix that the provider has cached.
+    /// Nothing is changed.
     pub fn aside(&self, instruction: &str) -> Aside {
         let mut messages = self.epoch.messages.clone();
         let message = self.plain(Role::User, Origin::Engine("directive"), instruction);

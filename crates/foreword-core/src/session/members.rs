@@ -1,4 +1,4 @@
-//! Items that join and leave: by the user's hand, and with another agent.
+//! Items that join or leave a session: by the user, or by a change of the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::text::fence::one_line;
 use crate::version::{Dress, Version};
 
 impl Session {
-    /// Adds an item by hand: it is `manual` from now on, whatever its own mode.
+    /// Adds an item on behalf of the user; its include mode becomes `manual`.
     pub(super) fn add(&mut self, id: &ItemId) {
         self.removed.remove(id);
         if self.is_member(id) {
@@ -28,7 +28,9 @@ impl Session {
         };
         let version = Version::catalogued(&item);
         let is_rule = matches!(item.body, CatalogBody::Rule(_));
-        self.members.push((id.clone(), Include::Manual));
+        // A tool that comes with the program is in whether anybody chose it or not.
+        let is_always = item.include == Include::Always && id.kind() == Kind::Tool;
+        self.members.push((id.clone(), if is_always { Include::Always } else { Include::Manual }));
         if is_rule {
             self.announce_rule(&version);
         } else {
@@ -47,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Removes items by hand: they must not be sent again. All at once, because there may be very many.
+    /// Removes items on behalf of the user, all at once, because there may be many.
     pub(super) fn remove(&mut self, items: &[ItemId]) {
         let ids: BTreeSet<&ItemId> = items.iter().collect();
         let members: BTreeSet<&ItemId> = self.members.iter().map(|(member, _)| member).collect();
@@ -158,7 +160,7 @@ impl Session {
         self.tools_changed(&old_tools);
     }
 
-    /// A new tool is announced; where the list is sent whole, it joins it with the next epoch.
+    /// Announces a new tool; a complete tool list gains it with the next epoch.
     fn tools_changed(&mut self, old: &[ToolSpec]) {
         if self.settings.layout != Layout::Log || self.settings.tools == ToolStyle::Native {
             return;
@@ -172,7 +174,7 @@ impl Session {
         }
     }
 
-    /// Whether this request may use a tool that the epoch's list does not hold.
+    /// Whether this request may use a tool that is not in the epoch's list.
     pub(super) fn lacks_a_tool(&self) -> bool {
         let Some(tools) = self.epoch.tools.as_ref().filter(|tools| tools.style == ToolStyle::Allowed) else { return false };
         let listed: BTreeSet<&str> = tools.list.iter().map(|spec| spec.name.as_str()).collect();

@@ -1,7 +1,7 @@
-//! A session: one conversation, carried through steps 2 to 5.
+//! A session: one conversation, processed in steps 2 to 5.
 //!
-//! It is told what happens ([`Input`]) and gives back a request ([`Envelope`]) when one is due. All state lives here; everything
-//! is a function of the inputs, so a fork is a replay and the same inputs give the same bytes anywhere.
+//! A [`Session`] receives [`Input`]s and returns an [`Envelope`] whenever a request is due. It owns all state. The same inputs give
+//! the same bytes on every machine, so a fork is a replay.
 
 mod checkpoint;
 mod compose;
@@ -14,6 +14,7 @@ mod members;
 mod model;
 mod opaque;
 mod past;
+mod rent;
 mod reply;
 mod system;
 mod view;
@@ -46,7 +47,7 @@ use crate::text::fence::Fence;
 use crate::tokens::{Tokenizer, Tokens};
 use crate::version::Version;
 
-/// An item a turn asks for.
+/// An item that a turn asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Wanted {
     version: Arc<Version>,
@@ -54,7 +55,7 @@ struct Wanted {
     score: Option<f64>,
 }
 
-/// A tool output in the user message.
+/// A tool output inside the user message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ResultBlock {
     id: ItemId,
@@ -66,13 +67,13 @@ impl ResultBlock {
         self.parts.iter().map(|part| part.tokens).sum()
     }
 
-    /// The items that a search found, with their scores.
+    /// The notes that a search found, with their scores.
     fn found(&self) -> impl Iterator<Item = (&ItemId, f64, Tokens)> {
         self.parts.iter().filter_map(|part| part.found.as_ref().map(|(item, score)| (item, *score, part.tokens)))
     }
 }
 
-/// A stretch of a tool output: what a search found, or what stands around it.
+/// A part of a tool output: a passage that a search found, or the text around it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ResultPart {
     found: Option<(ItemId, f64)>,
@@ -80,11 +81,11 @@ struct ResultPart {
     tokens: Tokens,
 }
 
-/// An engine-written block in front of a turn, in `log`.
+/// An engine-written block before a turn, in the `log` layout.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Notice {
     item: ItemId,
-    /// The text it brings; none where it only tells of something.
+    /// The text it introduces, or `None` if it is only a message.
     version: Option<Arc<Version>>,
     text: Arc<str>,
     tokens: Tokens,
@@ -100,35 +101,37 @@ struct Turn {
     results: Vec<ResultBlock>,
     chosen: Vec<Wanted>,
     notices: Vec<Notice>,
-    /// The step the plan was on when the turn began.
+    /// The plan's current step when the turn began.
     directive: Option<String>,
+    /// Whether the plan rests while this turn runs.
+    plan_suspended: bool,
     images: Vec<Image>,
-    /// What searches found that the model asked for: the output it stands in, and its entry in the record.
+    /// Passages found by the model's own searches: the output that contains them, and their context entry.
     found: Vec<(ItemId, ContextEntry)>,
     left_out: Vec<LeftOut>,
-    /// The user message as it was sent; none before the first request of the turn.
+    /// The user message as sent; `None` before the first request of the turn.
     message: Option<Arc<Message>>,
     context: Vec<ContextEntry>,
     left_out_for_room: Vec<LeftOut>,
 }
 
 impl Turn {
-    /// Whether its words stand under a heading whatever else is shown.
+    /// Whether the user's words have a heading in any case.
     fn has_frame(&self) -> bool {
         !self.notices.is_empty() || self.directive.is_some()
     }
 }
 
-/// A stretch of requests in which the prefix only grows.
+/// A series of requests in which the prompt prefix only grows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Epoch {
     number: usize,
-    /// What began it, until its first request is out.
+    /// The reason for the epoch, until its first request is sent.
     began: Option<FoldReason>,
     shown: Shown,
     /// The messages of the request.
     messages: Vec<Arc<Message>>,
-    /// How many of them the epoch began with.
+    /// The number of messages at the start of the epoch.
     base: usize,
     /// Size of all messages.
     total: Tokens,
@@ -136,13 +139,13 @@ struct Epoch {
     l2: LayerSum,
     l1_context: Vec<ContextEntry>,
     l1_segments: Vec<SegmentView>,
-    /// L4 up to the user message of this turn, and with the steps behind it.
+    /// L4 up to the user message of this turn, including the steps after it.
     past: LayerSum,
     now: LayerSum,
-    /// How many messages are in `past`.
+    /// The number of messages that `past` includes.
     absorbed: usize,
     tools: Option<ToolPlan>,
-    rent: fold::Rent,
+    rent: rent::Rent,
 }
 
 /// One conversation.
@@ -153,9 +156,9 @@ pub struct Session {
     tokenizer: Arc<dyn Tokenizer>,
     agent: Agent,
     members: Vec<(ItemId, Include)>,
-    /// What the user removed: the search may not bring it back.
+    /// What the user removed, and what is no longer in the vault: the search may not bring it back.
     removed: BTreeSet<ItemId>,
-    /// Every item that was ever shown.
+    /// Every item that was ever part of a request.
     seen: BTreeSet<ItemId>,
     fence: Fence,
     history: History,
@@ -169,24 +172,25 @@ pub struct Session {
     pending_notices: Vec<Notice>,
     pending_members: Vec<ItemId>,
     undo: Option<Box<fold::Undo>>,
-    /// What the last fold left out.
+    /// Items that the last fold left out.
     dropped: Vec<LeftOut>,
     outbox: Vec<(ItemId, Arc<str>)>,
     notes: Vec<Note>,
     idle_s: u64,
-    /// Not everything fits: items are held to a smaller size.
+    /// Not everything fits, so items have a smaller size limit.
     tight: bool,
-    /// Items that folds keep.
+    /// Items that every fold keeps.
     pinned: BTreeSet<ItemId>,
-    /// How many inputs it was told.
+    /// The number of inputs so far.
     inputs: u64,
     written: Option<Written>,
-    /// A summary came that no fold has put into the prompt yet.
+    /// A new summary exists that no fold has put into the prompt yet.
     summary_waits: bool,
+    account: rent::Account,
 }
 
 impl Session {
-    /// Begins a session: the agent's `always` items join.
+    /// Begins a session with the agent's `always` items.
     pub fn new(agent: Agent, settings: Settings, tokenizer: Arc<dyn Tokenizer>) -> Result<Self, InputError> {
         agent.check()?;
         let mut fence = Fence::new();
@@ -227,13 +231,14 @@ impl Session {
             inputs: 0,
             written,
             summary_waits: false,
+            account: rent::Account::default(),
         };
         session.seat_members();
         session.lay_out();
         Ok(session)
     }
 
-    /// Tells it what happened.
+    /// Applies an input. Returns whether a request is due.
     pub fn apply(&mut self, input: Input) -> Result<Due, InputError> {
         self.check(&input)?;
         let due = self.take_in(input);
@@ -255,6 +260,10 @@ impl Session {
             Input::Plan { steps, answered } => self.plan(&steps, answered),
             Input::TaskComplete { answered } => self.task_complete(answered),
             Input::ActionPrompt => self.action_prompt(),
+            Input::CancelPlan => {
+                self.cancel_plan();
+                Due::Nothing
+            }
             Input::Interrupt => {
                 self.close_open_calls();
                 Due::Nothing
@@ -313,9 +322,14 @@ impl Session {
         }
     }
 
-    /// The message that the current input brings.
+    /// The ID of the message that the current input adds.
     fn message_id(&self) -> MessageId {
         MessageId::of_input(self.inputs)
+    }
+
+    /// Whether there is a fold to take back: one that was made, or one that was asked for and is still to come.
+    pub fn can_undo_fold(&self) -> bool {
+        self.undo.is_some() || self.pending_fold == Some(FoldReason::Asked)
     }
 
     /// Whether an input refers only to what is there. One that passes can be applied.
@@ -338,25 +352,27 @@ impl Session {
         }
     }
 
-    /// Builds the request that is due. On an error nothing is lost: the turn is still there.
+    /// Builds the request that is due. After an error the turn is still pending.
     pub fn request(&mut self) -> Result<Envelope, OverBudget> {
         if self.epoch.tools.is_none() {
             self.epoch.tools = Some(self.tool_plan(&[]));
         }
         let asked = self.pending_fold;
+        let sent = self.sent();
         let reason = match self.fold_reason() {
             Some(reason) => Some(reason),
             None if self.is_placed() => self.outgrown(),
             // Parts that were planned one by one may be larger once they are joined; a fold keeps room for that.
             None => self.place().or_else(|| (self.total() > self.settings.budget.prompt).then_some(FoldReason::Budget)),
         };
+        let planned = self.fold_in_part(reason);
         if let Some(reason) = reason {
             // What asked for a fold still does when there was no room for it.
-            self.fold(reason, Tokens::ZERO).inspect_err(|_| self.pending_fold = asked)?;
+            self.fold(reason, Tokens::ZERO, planned.as_ref()).inspect_err(|_| self.pending_fold = asked)?;
             let missing = self.total() - self.settings.budget.prompt;
             if missing > Tokens::ZERO {
                 // Sizes are planned before the parts are joined, and this tokenizer finds more at the seams.
-                self.fold(reason, missing)?;
+                self.fold(reason, missing, None)?;
             }
         }
         if self.total() > self.settings.budget.prompt {
@@ -365,13 +381,18 @@ impl Session {
             let mandatory = Mandatory { tools, l1, standing: self.epoch.total - l1, ..Mandatory::default() };
             return Err(OverBudget { mandatory, budget: self.settings.budget.prompt });
         }
-        self.pay_rent();
+        self.pay(sent, reason, planned.as_ref());
         Ok(self.record())
     }
 
-    /// The size of the request, tools included.
+    /// The size of the request, including tools.
     fn total(&self) -> Tokens {
         self.epoch.total + self.epoch.tools.as_ref().map_or(Tokens::ZERO, |tools| tools.tokens)
+    }
+
+    /// The size of the last request, tools included, with what was said since.
+    pub fn prompt_tokens(&self) -> Tokens {
+        self.total()
     }
 
     /// Where the running turn's user message stands.
@@ -421,7 +442,7 @@ impl Session {
         envelope
     }
 
-    /// The items of the turn, and what the model's own searches found.
+    /// The items of the turn, including those found by the model's searches.
     fn turn_context(&self) -> Vec<ContextEntry> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let mut context = turn.context.clone();
@@ -440,7 +461,7 @@ impl Session {
         context
     }
 
-    /// What is not in this request: what the search or the budget left out, and what belongs to the session but has no room.
+    /// The items that are not in this request because of the search or the budget, and session items without room.
     fn left_out(&mut self) -> Vec<LeftOut> {
         let dropped = std::mem::take(&mut self.dropped);
         let turn = self.turn.as_ref();
@@ -471,7 +492,7 @@ impl Session {
         left_out
     }
 
-    /// Whether a session item has its place in L2.
+    /// Whether a session item belongs into L2.
     fn stands_in_library(&self, id: &ItemId) -> bool {
         match id.kind() {
             Kind::Reference => true,
@@ -480,7 +501,7 @@ impl Session {
         }
     }
 
-    /// How many messages the next turn's request begins with if nothing else changes.
+    /// The number of messages that the next turn's request shares if nothing else changes.
     fn settled(&self) -> usize {
         let sheds = |turn: &Turn| {
             turn.message.as_ref().is_some_and(|message| message.pieces.iter().any(|piece| piece.layer == LayerId::L3))
@@ -494,7 +515,7 @@ impl Session {
         &self.epoch.messages
     }
 
-    /// The last request, for step 6.
+    /// The last request as a prompt, for step 6.
     pub fn prompt<'a>(&'a self, envelope: &'a Envelope) -> Prompt<'a> {
         Prompt {
             messages: &self.epoch.messages,
@@ -507,34 +528,47 @@ impl Session {
         }
     }
 
-    /// Full tool outputs since the last call, for the Outbox.
+    /// The full tool outputs since the last call, for the outbox.
     pub fn take_outbox(&mut self) -> Vec<(ItemId, Arc<str>)> {
         std::mem::take(&mut self.outbox)
     }
 
-    /// The agent it runs with.
+    /// The session's agent.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// The items that belong to it, each with how it came in.
+    /// The session's items and how each was included.
     pub fn included(&self) -> &[(ItemId, Include)] {
         &self.members
     }
 
-    /// The settings it runs with.
+    /// The session's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How it counts.
+    /// The session's tokenizer.
     pub fn tokenizer(&self) -> &Arc<dyn Tokenizer> {
         &self.tokenizer
     }
 
-    /// The plan at work.
+    /// The current plan.
     pub fn current_plan(&self) -> Option<&Plan> {
         self.history.plan.as_ref().map(|(plan, _)| plan)
+    }
+
+    /// Whether an item was removed: by the user, or because it is no longer in the vault.
+    pub fn is_removed(&self, id: &ItemId) -> bool {
+        self.removed.contains(id)
+    }
+
+    /// The current versions of the notes that the prompt holds.
+    pub fn notes_in_prompt(&self) -> Vec<&Version> {
+        let of_turn = self.turn.iter().flat_map(|turn| &turn.attached).map(|wanted| &*wanted.version);
+        let of_turn = of_turn.filter(|version| self.library.current(&version.id).is_none());
+        let standing = self.library.current_versions().into_iter().map(|entry| &*entry.version);
+        standing.chain(of_turn).filter(|version| version.id.kind() == Kind::Note).collect()
     }
 
     /// What is in the session, by the agent's word or by the user's hand.
@@ -542,17 +576,17 @@ impl Session {
         self.members.iter().map(|(id, _)| id)
     }
 
-    /// How many turns it had.
+    /// The number of turns.
     pub fn turns(&self) -> usize {
         self.turns
     }
 
-    /// Which epoch it is in.
+    /// The number of the current epoch.
     pub fn epoch(&self) -> usize {
         self.epoch.number
     }
 
-    /// The session that these inputs lead to. A request that could not fit its budget could not the first time either.
+    /// Creates a session by replaying inputs. A request that did not fit its budget then is skipped, as it was the first time.
     pub fn replay<'a>(
         agent: Agent,
         settings: Settings,
@@ -566,7 +600,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Tells it something that happened before: the request that was due then is built again.
+    /// Replays one input and rebuilds the request that it made due.
     pub fn repeat(&mut self, input: Input) -> Result<Option<Envelope>, InputError> {
         let due = self.apply(input)?;
         Ok(if due == Due::Request { self.request().ok() } else { None })
@@ -588,7 +622,7 @@ impl Session {
         self.members.iter().any(|(member, _)| member == id)
     }
 
-    /// The unit of the running turn's words.
+    /// The history unit of the running turn's user message.
     fn current_user(&self) -> Option<usize> {
         self.history.current_user
     }
@@ -607,11 +641,13 @@ impl Session {
     /// Appends a message to the request.
     fn append(&mut self, message: &Arc<Message>) {
         self.history.answerable = false;
+        let place = self.end_place();
+        self.epoch.rent.appended(message, place);
         self.epoch.total += message.tokens();
         self.epoch.messages.push(Arc::clone(message));
     }
 
-    /// Appends a message of the running turn behind its user message.
+    /// Appends a message of the running turn after its user message.
     fn append_step(&mut self, message: &Arc<Message>) {
         self.append(message);
         push_message(&mut self.epoch.now, message);
@@ -624,7 +660,7 @@ fn push_message(sum: &mut LayerSum, message: &Message) {
     sum.push(&message_parts(message, &rest), message.tokens());
 }
 
-/// Hash of a message as a segment: its text, its calls and its opaque blocks.
+/// The hash of a message: its text, calls and opaque blocks.
 fn message_hash(message: &Message) -> Hash {
     let rest = wordless_texts(message);
     Hash::of(message_parts(message, &rest).concat())

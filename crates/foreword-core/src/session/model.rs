@@ -1,4 +1,4 @@
-//! Another model in mid-session: other prices, another budget, another way to tell it of tools, and another way to count. Other settings.
+//! Changes of the model and the settings during a session.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::settings::Settings;
 use crate::tokens::Tokenizer;
 
 impl Session {
-    /// Goes on with another model: its prices, its budget and its tool style are taken over, what stands is counted anew, and the next
-    /// request begins an epoch. A request is due where the last one has no answer yet.
+    /// Continues with another model: uses its prices, budget and tool format, recounts all tokens, and begins an epoch with the
+    /// next request. A request is due if the last one has no answer yet.
     pub fn change_model(&mut self, settings: &Settings, tokenizer: Arc<dyn Tokenizer>) -> Due {
         let waits = self.history.answerable;
         self.forget_opaque();
@@ -39,8 +39,8 @@ impl Session {
         if waits { Due::Request } else { Due::Nothing }
     }
 
-    /// Goes on with other settings: all of them but its name, its prices and its way to tell of tools, which are the model's. Another
-    /// layout begins an epoch with the next request; everything else takes effect as the session goes on.
+    /// Continues with other settings, except the name, prices and tool format, which belong to the model. A new layout begins an
+    /// epoch with the next request; other settings take effect gradually.
     pub fn change_settings(&mut self, settings: &Settings) {
         let old = &self.settings;
         let (session, prices, tools) = (old.session.clone(), old.prices, old.tools);
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Counts everything that the next layout is made from.
+    /// Recounts the tokens of everything that the next layout uses.
     fn recount(&mut self) {
         let mut units = std::mem::take(&mut self.history.units);
         for unit in &mut units {

@@ -1,5 +1,5 @@
-//! What a provider gave to be sent back. It may be bound to the very messages in front of it, so it stays only as long as nothing there
-//! changes: whenever the prompt is laid out anew, all of it goes.
+//! Opaque blocks, which a provider wants back unchanged. They may depend on the messages before them, so they are dropped whenever
+//! the prompt is laid out again.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::json;
 use crate::message::{Message, Opaque};
 use crate::tokens::{Chars, Tokenizer as _, Tokens};
 
-/// An opaque block as it counts and hashes.
+/// The text of an opaque block for counting and hashing.
 pub(super) fn opaque_text(opaque: &Opaque) -> String {
     json::to_string(&opaque.json)
 }
 
 impl Session {
-    /// The opaque blocks of a reply, where what it answers is what stands in front of it.
+    /// Keeps the opaque blocks of a reply only if it answers the current prompt.
     pub(super) fn take_opaque(&mut self, opaque: Vec<Opaque>) -> Vec<Opaque> {
         if std::mem::take(&mut self.history.answerable) { opaque } else { Vec::new() }
     }
 
-    /// Size of a message's calls and opaque blocks. What is in a block, only the provider knows: encrypted text has about as many tokens as
-    /// plain text of its length, and a tokenizer would find more in it.
+    /// The size of a message's calls and opaque blocks. Blocks may be encrypted; they have about as many tokens as plain text of
+    /// the same length, which a tokenizer would overestimate.
     pub(super) fn wordless_tokens(&self, message: &Message) -> Tokens {
         let calls: Tokens = message.calls.iter().map(|call| self.count(&call_text(call))).sum();
         calls + message.opaque.iter().map(|opaque| Chars::FOUR.count(&opaque_text(opaque))).sum()
     }
 
-    /// Lets the history go without opaque blocks from here on, and the reply that may be on its way. They stay on the log.
+    /// Drops all opaque blocks from the history and from a pending reply. They stay in the log.
     pub(super) fn forget_opaque(&mut self) {
         self.history.answerable = false;
         let mut units = std::mem::take(&mut self.history.units);

@@ -13,8 +13,8 @@ use crate::pairing::CallOutput;
 use crate::version::Version;
 
 impl Session {
-    /// What was said becomes history; each message of the user counts as a turn. Where tools have the last word, the turn that they
-    /// ran in goes on.
+    /// Adds an imported conversation to the history; each user message is a turn. If it ends with tool results, the last turn
+    /// continues.
     pub(super) fn past(&mut self, mut said: Vec<Said>) -> Due {
         let runs = matches!(said.last(), Some(Said::Called { .. }));
         let running = said.iter().rposition(|said| runs && matches!(said, Said::User(_))).unwrap_or(said.len());
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Calls and what they gave back.
+    /// Adds calls and their results.
     fn were_called(&mut self, text: &str, calls: Vec<(ToolCall, Option<CallOutput>)>, from: MessageId) {
         let (calls, outputs): (Vec<ToolCall>, Vec<Option<CallOutput>>) = calls.into_iter().unzip();
         let (message, mut open) = self.calling(text, &calls, Vec::new());

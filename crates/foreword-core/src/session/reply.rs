@@ -1,4 +1,4 @@
-//! What comes in: the user's turns, the model's answers, the tools' results, plans.
+//! Handles incoming events: user messages, model replies, tool results and plans.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::draft::Draft;
 use super::input::{Due, TurnInput, TurnResult};
-use super::{ResultBlock, ResultPart, Session, Turn, Wanted};
+use super::{Notice, ResultBlock, ResultPart, Session, Turn, Wanted};
 use crate::catalog::Include;
 use crate::envelope::{ContextEntry, Form, Inclusion, LeftOut};
 use crate::hash::Hash;
@@ -21,16 +21,17 @@ use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
 use crate::settings::Layout;
 use crate::summary::{Effect, Run};
+use crate::text::fence::one_line;
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
 
 impl Session {
-    /// A turn begins: what is open is closed, items are chosen, and the user's words become history.
+    /// Begins a turn: closes open calls, selects items and adds the user's words to the history.
     pub(super) fn begin_turn(&mut self, input: TurnInput) {
         self.begin_turn_from(input, self.message_id());
     }
 
-    /// The same, where the words are a message of that name.
+    /// The same for a user message with a given ID.
     pub(super) fn begin_turn_from(&mut self, input: TurnInput, id: MessageId) {
         self.close_open_calls();
         self.keep_unsent_words();
@@ -38,7 +39,7 @@ impl Session {
         let words: Arc<str> = Arc::from(input.words.as_str());
         let unit = self.history.units.len();
         self.summary.asked(unit, id, &words);
-        for version in &input.attached {
+        for version in input.refreshed.iter().chain(&input.attached) {
             self.summary.read(unit, id, &version.id, version.hash);
         }
         let mut draft = Draft::new(&*self.tokenizer);
@@ -50,7 +51,14 @@ impl Session {
         self.history.directive = None;
 
         let (mut chosen, mut left_out) = self.choose(&input);
-        let mut attached = self.attached(input.attached);
+        for version in &input.refreshed {
+            let text = format!("{} changed in the vault since it was sent; this request brings its new text", version.id);
+            self.note("note_changed", Some(version.id.clone()), text);
+        }
+        for id in input.gone {
+            self.note_gone(id);
+        }
+        let mut attached = self.attached(input.refreshed, input.attached);
         for wanted in &attached {
             self.removed.remove(&wanted.version.id);
             self.pending_notices.retain(|notice| notice.version.is_some() || notice.item != wanted.version.id);
@@ -90,7 +98,8 @@ impl Session {
             results,
             chosen,
             notices: std::mem::take(&mut self.pending_notices),
-            directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()),
+            directive: self.history.plan.as_ref().map(|(plan, _)| plan.directive()).filter(|_| !input.plan_suspended),
+            plan_suspended: input.plan_suspended,
             images,
             found: Vec::new(),
             left_out,
@@ -101,7 +110,7 @@ impl Session {
         self.turns += 1;
     }
 
-    /// Words of a turn that could not be sent stay in the history.
+    /// Keeps the words of a turn that could not be sent in the history.
     fn keep_unsent_words(&mut self) {
         let unsent = self.turn.as_ref().is_some_and(|turn| turn.message.is_none());
         if unsent
@@ -112,7 +121,7 @@ impl Session {
         }
     }
 
-    /// `@rule:x` and `@ref:y` in the user's words bring the item into the session; the words stay as they are.
+    /// Adds the items that the user mentions as `@rule:x` and `@ref:y` to the session. The text is unchanged.
     fn add_mentioned(&mut self, words: &str) {
         for (at, _) in words.match_indices('@') {
             let rest = &words[at + 1..];
@@ -130,13 +139,31 @@ impl Session {
         }
     }
 
-    /// Items of this turn: those that joined the session since the last one, then the attached. The last of an item counts.
-    fn attached(&mut self, versions: Vec<Version>) -> Vec<Wanted> {
+    /// A note of the prompt is no longer in the vault. The model is told once; the text stays until a fold.
+    fn note_gone(&mut self, id: ItemId) {
+        if !self.removed.insert(id.clone()) {
+            return;
+        }
+        self.note("note_gone", Some(id.clone()), format!("{id} is no longer in the vault; the prompt still holds its last text"));
+        let name = one_line(&id.to_string());
+        let text =
+            format!("<engine_notice>\nNo longer in the vault, so its text above may be out of date: {name}\n</engine_notice>");
+        let tokens = self.count(&text);
+        self.pending_notices.push(Notice { item: id, version: None, text: text.into(), tokens });
+    }
+
+    /// Items of this turn: those that joined the session since the last one, those that changed, then the attached. The last of an item
+    /// counts.
+    fn attached(&mut self, refreshed: Vec<Version>, versions: Vec<Version>) -> Vec<Wanted> {
         let joined = std::mem::take(&mut self.pending_members).into_iter().filter_map(|id| {
             let include = self.members.iter().find(|(member, _)| *member == id).map_or(Include::Manual, |(_, include)| *include);
             Some((Version::catalogued(&self.agent.find(&id)?), include))
         });
-        let joined: Vec<(Version, Include)> = joined.collect();
+        let mut joined: Vec<(Version, Include)> = joined.collect();
+        for version in refreshed {
+            let include = self.library.current(&version.id).map_or(Include::Manual, |standing| standing.include);
+            joined.push((version, include));
+        }
         let mut attached: Vec<Wanted> = Vec::new();
         for (version, include) in joined.into_iter().chain(versions.into_iter().map(|version| (version, Include::Manual))) {
             let wanted = Wanted { version: Arc::new(version), include, score: None };
@@ -148,7 +175,7 @@ impl Session {
         attached
     }
 
-    /// Chooses among the agent's items that wait for the search.
+    /// Selects items of the agent by their search scores.
     fn choose(&mut self, input: &TurnInput) -> (Vec<Wanted>, Vec<LeftOut>) {
         let items = self.agent.items();
         let members: BTreeSet<&ItemId> = self.members().collect();
@@ -184,8 +211,8 @@ impl Session {
         (chosen.collect(), left_out.chain(removed).collect())
     }
 
-    /// Room for what the search chooses: the budget without the tools, L1 and what this turn brings, by estimated sizes. What stands in the
-    /// prompt from earlier turns does not count, because it gives way.
+    /// The room for selected items: the budget minus tools, L1 and this turn's content, by estimated sizes. Content of earlier
+    /// turns does not count, because it can be removed.
     pub fn room_for_chosen(&self, input: &TurnInput) -> Tokens {
         let texts = input.attached.iter().map(|version| version.content.len());
         let texts = texts.chain(input.results.iter().map(|result| result.output.len())).chain([input.words.len()]);
@@ -220,7 +247,7 @@ impl Session {
         ResultBlock { id: ItemId::output(Hash::of(&result.output)), parts }
     }
 
-    /// What there is room for of a search's output: whole passages, the best first.
+    /// The passages of a search output that fit, the best first.
     fn fitted<'a>(&mut self, result: &'a TurnResult, left_out: &mut Vec<LeftOut>) -> (Cow<'a, str>, &'a [Passage]) {
         let limit = self.settings.budget.output_cap(&result.tool);
         let mut output = Cow::Borrowed(result.output.as_str());
@@ -242,7 +269,7 @@ impl Session {
         (output, found)
     }
 
-    /// A tool of the running turn found notes.
+    /// Records the notes that a tool of the running turn found.
     pub(super) fn found(&mut self, output: &str, found: &[Passage]) {
         let id = ItemId::output(Hash::of(output));
         let entries = found.iter().map(|passage| {
@@ -258,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Whether the prompt holds this passage of a note anyway, once `attached` is in it.
+    /// Whether the prompt already contains this passage of a note, given the attachments.
     pub fn holds(&self, note: &ItemId, attached: &[Version], passage: &str) -> bool {
         match attached.iter().find(|version| version.id == *note) {
             Some(version) => self.count(&version.content) <= self.item_cap(),
@@ -266,7 +293,7 @@ impl Session {
         }
     }
 
-    /// The model answers.
+    /// Handles a reply of the model.
     pub(super) fn assistant(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> Due {
         self.close_open_calls();
         let opaque = self.take_opaque(opaque);
@@ -287,7 +314,7 @@ impl Session {
         Due::Nothing
     }
 
-    /// A message of the model, and its calls, which wait for their results.
+    /// Adds a reply and opens its calls.
     pub(super) fn calling(&mut self, text: &str, calls: &[ToolCall], opaque: Vec<Opaque>) -> (Arc<Message>, OpenCalls) {
         let open = OpenCalls::new(calls, &mut self.history.used_ids);
         let mut draft = Draft::new(&*self.tokenizer);
@@ -301,7 +328,7 @@ impl Session {
         (Arc::new(message), open)
     }
 
-    /// A tool answers.
+    /// Handles a tool result.
     pub(super) fn tool_result(&mut self, id: &str, output: CallOutput) -> Due {
         let answer = self.history.open.as_mut().map_or(Answer::Unasked, |(_, open)| open.answer(id, output));
         match answer {
@@ -319,7 +346,7 @@ impl Session {
         }
     }
 
-    /// Sends what is open on its way, with a placeholder for each result that never came.
+    /// Closes open calls, with a placeholder for each missing result.
     pub(super) fn close_open_calls(&mut self) {
         let Some((assistant, open)) = self.history.open.take() else { return };
         let outputs = self.settled_calls(open, self.history.open_id);
@@ -334,7 +361,7 @@ impl Session {
         }
     }
 
-    /// The outputs of calls, with a placeholder for each result that never came. They stand in the message of that name.
+    /// The outputs of calls, with a placeholder for each missing result, as part of the message `from`.
     pub(super) fn settled_calls(&mut self, open: OpenCalls, from: MessageId) -> Vec<Output> {
         if !open.is_complete() {
             self.note("interrupted", None, "calls without a result were answered with a placeholder");
@@ -361,8 +388,8 @@ impl Session {
         self.push_unit(Unit::Engine(message));
     }
 
-    /// Answers the call that brought a plan or ended a step, where nobody else does. Where it is answered already, what is to be said
-    /// is said at once: the results stand.
+    /// Answers the call that submitted a plan or completed a step, unless the caller does. If it is already answered, the text is
+    /// sent as an engine message.
     fn answer_or_say(&mut self, call: Option<String>, answered: bool, result: &str) -> Due {
         match (call, self.history.directive.take()) {
             (None, Some(directive)) => self.say_now("directive", &directive),
@@ -373,7 +400,7 @@ impl Session {
         }
     }
 
-    /// Tells the model something between two of its messages; where no turn is running there is nobody to tell.
+    /// Sends an engine message between two model messages, if a turn is running.
     fn say_now(&mut self, what: &'static str, text: &str) -> Due {
         if self.turn.as_ref().is_some_and(|turn| turn.message.is_some()) {
             self.engine_says(what, text);
@@ -381,7 +408,7 @@ impl Session {
         Due::Nothing
     }
 
-    /// The model handed over a plan. The step it is on is told after the results, never before.
+    /// Handles a plan. The directive for its current step follows the tool results.
     pub(super) fn plan(&mut self, steps: &[String], answered: bool) -> Due {
         let unit = self.history.units.len();
         let call = self
@@ -404,9 +431,19 @@ impl Session {
         let id = self.message_id();
         self.summary.planned(unit, id, plan.steps().len());
         self.history.directive = Some(plan.directive());
+        if let Some(turn) = &mut self.turn {
+            turn.plan_suspended = false;
+        }
         let accepted = plan.accepted();
         self.history.plan = Some((plan, unit));
         self.answer_or_say(call, answered, &accepted)
+    }
+
+    /// The plan ends where it is; its steps stay in the call that brought them.
+    pub(super) fn cancel_plan(&mut self) {
+        let kind = if self.history.plan.take().is_some() { "plan_cancelled" } else { "no_plan" };
+        self.history.directive = None;
+        self.note(kind, None, if kind == "no_plan" { "there is no plan to cancel" } else { "the user cancelled the plan" });
     }
 
     /// The current step is done.
@@ -431,7 +468,7 @@ impl Session {
         self.answer_or_say(call, answered, &format!("Step {step} of {of} is complete."))
     }
 
-    /// Tells the model once to act; it is not told again before it has called a tool.
+    /// Asks the model once to call a tool; repeated only after it has called one.
     pub(super) fn action_prompt(&mut self) -> Due {
         let since_calls = self.history.units.iter().rev().take_while(|unit| !matches!(unit, Unit::Calls(..) | Unit::User(_)));
         let told =

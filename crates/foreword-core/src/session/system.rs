@@ -1,4 +1,4 @@
-//! The head of the prompt: tools, L1 and L2, and the history an epoch begins with.
+//! The start of the prompt: tools, L1, L2, and the history at the start of an epoch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,13 +24,13 @@ use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
 use crate::version::{Dress, Version, plain_block};
 
-/// What introduces L2.
+/// The heading of L2.
 pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";
 
-/// Less room than this holds no summary worth having.
+/// The smallest useful room for a summary.
 const LEAST_SUMMARY: Tokens = Tokens(80);
 
-/// A part of L1: where it came from and its text.
+/// A part of L1: its origin, include mode and text.
 type Part = (Origin, Include, String);
 
 impl Session {
@@ -66,20 +66,20 @@ impl Session {
         parts
     }
 
-    /// L1 in one string: what tells whether it changed.
+    /// L1 as one string, to detect changes.
     pub(super) fn l1_text(&mut self) -> String {
         let parts: Vec<String> = self.l1_parts().into_iter().map(|(_, _, text)| text).collect();
         parts.join(JOIN)
     }
 
-    /// The size of L1 as it would be sent.
+    /// The size of L1 in tokens.
     pub(super) fn l1_tokens(&mut self) -> Tokens {
         let parts = self.l1_parts();
         let joins = Tokens(self.count(JOIN).0 * parts.len() as u64);
         parts.iter().map(|(_, _, text)| self.count(text)).sum::<Tokens>() + joins
     }
 
-    /// Lets references (and, behind `useTool`, tools) that joined at creation stand in L2 from the first request on.
+    /// Places references (and tools with `useTool`) that joined at creation in L2 from the first request.
     pub(super) fn seat_members(&mut self) {
         let items = self.agent.by_id();
         let seated = self.members.iter().filter(|(id, _)| self.stands_in_library(id) && !self.library.contains(id));
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// A Version as it stands in L2: its block, held to the cap of one item.
+    /// A Version as placed in L2: its block, cut to the limit of one item.
     pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
         let (block, tokens, cut) = self.capped_block(version, Dress::PLAIN, self.item_cap());
         Standing {
@@ -110,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Every tool of the agent as a provider is told of it, sorted by name.
+    /// The definitions of all tools of the agent, sorted by name.
     pub(super) fn tool_specs(&self) -> Vec<ToolSpec> {
         let names = self.agent.wire_names();
         let mut specs: Vec<ToolSpec> = self
@@ -127,7 +127,7 @@ impl Session {
         specs
     }
 
-    /// The tools of a request that may use `chosen` beside the session's own.
+    /// The tools of a request that may use `chosen` in addition to the session's tools.
     pub(super) fn tool_plan(&self, chosen: &[ItemId]) -> ToolPlan {
         let specs = self.tool_specs();
         let usable: BTreeSet<&ItemId> = self.members().chain(chosen).collect();
@@ -152,7 +152,7 @@ impl Session {
         self.count(&format!("{}{}{}", spec.name, spec.description, json::to_string(&spec.schema)))
     }
 
-    /// Lays the prompt out anew: the system message and the shown part of the history, without the running turn.
+    /// Lays the prompt out again: the system message and the shown part of the history, without the running turn.
     pub(super) fn lay_out(&mut self) {
         self.forget_opaque();
         let old = std::mem::take(&mut self.epoch);
@@ -242,7 +242,7 @@ impl Session {
         }
     }
 
-    /// Notes how many messages of the shown history stand there in part.
+    /// Adds a note about messages of the history that are shortened.
     fn note_what_is_shorter(&mut self, shown: Range<usize>) {
         let stubs_before = self.epoch.shown.stubs_before;
         let units = &self.history.units[shown];
@@ -262,12 +262,12 @@ impl Session {
         }
     }
 
-    /// The unit of the plan at work, where it is before the cut.
+    /// The unit of the current plan, if it is before the cut.
     fn pinned_plan(&self) -> Option<usize> {
         self.history.plan.as_ref().map(|(_, unit)| *unit).filter(|unit| *unit < self.epoch.shown.cut)
     }
 
-    /// Whether a summary fits the window beside `past` messages, the user's and the steps behind it.
+    /// Whether a summary fits the history window beside `past` messages and the current turn.
     fn window_has_room(&self, past: usize) -> bool {
         let HistoryPolicy::Window { messages, .. } = self.settings.history else { return true };
         let steps = self.current_user().map_or(0, |user| {
@@ -277,7 +277,7 @@ impl Session {
         past + 1 + steps < messages
     }
 
-    /// Appends the running turn's user message and the steps behind it that are shown.
+    /// Appends the user message of the running turn and its steps.
     pub(super) fn append_running(&mut self) {
         let Some(message) = self.turn.as_ref().and_then(|turn| turn.message.clone()) else { return };
         self.append(&message);
@@ -299,8 +299,11 @@ impl Session {
         self.restate_directive();
     }
 
-    /// The current step is told again where the line that told it is no longer shown.
+    /// Repeats the current step if the line with it is no longer shown.
     fn restate_directive(&mut self) {
+        if self.turn.as_ref().is_some_and(|turn| turn.plan_suspended) {
+            return;
+        }
         let Some(directive) = self.history.plan.as_ref().map(|(plan, _)| plan.directive()) else { return };
         let told_by = |message: &Arc<Message>| {
             message.pieces.iter().any(|piece| piece.origin == Origin::Engine("directive") && *piece.text == *directive)
@@ -326,7 +329,7 @@ impl Session {
         }
     }
 
-    /// The cut the history policy asks for now, where the layout lets it move with every turn.
+    /// The cut that the history policy asks for, if the layout can move it every turn.
     pub(super) fn policy_cut(&self) -> usize {
         let now = self.epoch.shown.cut;
         now.max(match &self.settings.history {
@@ -344,7 +347,7 @@ impl Session {
         })
     }
 
-    /// Whether the history is larger than its window allows. What cannot be cut any further is let through.
+    /// Whether the history exceeds its window and can still be cut.
     pub(super) fn over_window(&self) -> bool {
         let HistoryPolicy::Window { messages, chars, message_chars } = self.settings.history else { return false };
         let running = self.running_at();

@@ -1,5 +1,4 @@
-//! The record in full: every segment of every layer, every item with its place. Made on demand, because it lists what is there
-//! and not only what is new.
+//! A full listing of a request: every segment of every layer, and every item with its place. Computed on demand.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +13,29 @@ use crate::prompt::{ToolSpec, ToolStyle};
 use crate::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 
-/// One rendered Version, or message, inside a layer.
+/// A rendered Version or message inside a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentView {
-    /// The item, or what else it is.
+    /// The ID of the item, message or engine text.
     pub id: String,
-    /// Hash of its bytes.
+    /// The hash of its bytes.
     pub hash: Hash,
-    /// Its size.
+    /// Its size in tokens.
     pub tokens: Tokens,
-    /// How it stands there.
+    /// Its form, e.g. full text or reference.
     pub form: Form,
 }
 
 /// A layer with its segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerView {
-    /// Which.
+    /// The layer's ID.
     pub id: LayerId,
-    /// Its hash.
+    /// The layer's hash.
     pub hash: Hash,
-    /// Its size.
+    /// The layer's size in tokens.
     pub tokens: Tokens,
-    /// What it is made of.
+    /// The layer's segments, in order.
     pub segments: Vec<SegmentView>,
 }
 
@@ -89,7 +88,7 @@ impl Session {
             .collect()
     }
 
-    /// Every item of the last request: how it came in, where it stands, in which form. What stands from earlier turns is among them.
+    /// Every item of the last request, including those of earlier turns: how it was included, its layer and its form.
     pub fn context(&self, envelope: &Envelope) -> Vec<ContextEntry> {
         let mut entries = self.epoch.l1_context.clone();
         let is_new = |item: &ItemId| envelope.turn_context.iter().any(|entry| entry.item == *item);
@@ -129,7 +128,7 @@ impl Session {
     }
 }
 
-/// The output that a tool message tells.
+/// The ID of the output in a tool message.
 pub(super) fn output_of(message: &Message) -> Option<&ItemId> {
     match message.pieces.first().map(|piece| &piece.origin) {
         Some(Origin::Item(id)) if message.role == Role::Tool => Some(id),
@@ -137,7 +136,7 @@ pub(super) fn output_of(message: &Message) -> Option<&ItemId> {
     }
 }
 
-/// Whether a tool message only says where its output is.
+/// Whether a tool message is only a stub.
 pub(super) fn is_stub(message: &Message) -> bool {
     message.content().starts_with("[Output of ")
 }

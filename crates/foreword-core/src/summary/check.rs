@@ -1,4 +1,4 @@
-//! Whether a summary kept what it had to.
+//! Checks that a summary contains the required facts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Which messages each sentence of a summary came from, told by the words they share.
+//! Finds the source messages of each sentence in a summary by shared words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,17 +19,17 @@ pub struct Source<'a> {
 pub struct Cited {
     /// The summary.
     pub text: String,
-    /// Sentences that share no word with any source. Nobody said them, so they are left out.
+    /// Removed sentences that share no word with any source.
     pub unfounded: Vec<String>,
 }
 
-/// At most so many messages are named for a sentence.
+/// The largest number of sources per sentence.
 const MOST_NAMED: usize = 3;
 
-/// A source with less than this share of the best one's score is not named beside it.
+/// Sources need at least this share of the best score.
 const NEAR: f64 = 0.6;
 
-/// What is behind so many bytes of a source is not looked at.
+/// The longest part of a source to compare, in bytes.
 const MAX_SOURCE: usize = 16 * 1024;
 
 /// Puts behind each sentence the ids of the messages it came from. Ids that the text has already stay if they are a source's.

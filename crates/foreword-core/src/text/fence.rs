@@ -78,7 +78,7 @@ const GENERIC: &str = "tool_result";
 /// A longer name is no tool's tag, so there is no need to look it up or to remember it.
 const MAX_NAME: usize = 128;
 
-/// Past so many different tags in outside text, every new tool gets the generic tag.
+/// The largest number of tags to remember; beyond it, every new tool gets the generic tag.
 const MAX_SEEN: usize = 65_536;
 
 /// What is known of tags while a prompt is written: it only grows.
@@ -90,7 +90,7 @@ pub struct Fence {
     tools: BTreeSet<String>,
     /// Names, in lower case, of tags that stand, or may stand, unescaped in outside text.
     seen: BTreeSet<String>,
-    /// More tags than are kept stand in outside text.
+    /// Whether outside text used more tags than are remembered.
     seen_others: bool,
 }
 
@@ -255,7 +255,7 @@ fn is_tag_name(name: &str) -> bool {
     name.len() <= MAX_NAME && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(is_name_byte)
 }
 
-/// White space, and what cannot be seen: neither tells a reader that a tag is not one.
+/// Whether a character is white space or invisible, so that readers would still see a tag.
 pub fn is_gap(c: char) -> bool {
     c.is_whitespace() || is_unseen(c)
 }
@@ -297,7 +297,7 @@ pub fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The name of the tag whose `<` stands in front of `rest`, without what is unseen in it.
+/// The tag name after `<`, without invisible characters.
 fn tag_name(rest: &str) -> Option<Cow<'_, str>> {
     let rest = rest.trim_start_matches(is_gap);
     let rest = rest.strip_prefix('/').map_or(rest, |rest| rest.trim_start_matches(is_gap));
@@ -333,7 +333,7 @@ fn marks(text: &str) -> impl Iterator<Item = Mark> {
     })
 }
 
-/// How often `amp;` stands at the start, and what follows.
+/// The number of `amp;` at the start, and the rest.
 fn strip_amps(text: &str) -> (usize, &str) {
     let rest = text.trim_start_matches("amp;");
     ((text.len() - rest.len()) / "amp;".len(), rest)
@@ -480,7 +480,7 @@ fn is_numbered(c: char) -> bool {
     c.is_control() || is_line_end(c)
 }
 
-/// The character that `lt;`, `gt;`, `quot;` or `#10;` stands for, and what follows.
+/// The character of `lt;`, `gt;`, `quot;` or `#10;`, and the rest.
 fn escaped_char(text: &str) -> Option<(char, &str)> {
     const MAX_DIGITS: usize = 4;
     const NAMED: [(&str, char); 3] = [("lt;", '<'), ("gt;", '>'), ("quot;", '"')];

@@ -1,6 +1,6 @@
-//! What is done to texts on their way into a prompt: made uniform, fenced in, shortened, read for what they refer to.
+//! Text processing for prompts: normalizing, escaping, shortening, and finding references.
 //!
-//! Everything here is text in, text out.
+//! All functions are pure: text in, text out.
 
 pub mod diff;
 pub mod fence;

@@ -1,29 +1,56 @@
-//! Tool output, made fit for a prompt: what a terminal would show at the end, without repeats, cut to size.
+//! Reduces tool output for a prompt: what a terminal would finally show, without repeats, cut to size.
 //!
-//! Programs write for a screen: colours, progress bars, the same line a thousand times. None of it helps a model, and all
-//! of it costs. Every line that a person would see stays; lines that only look alike are data. The whole output is kept elsewhere; what is
-//! cut says where.
+//! Programs write for a screen: colours, progress bars, thousands of identical lines, which cost tokens and do not help a model.
+//! Every distinct line is kept; lines that are only similar are data. The full output is stored elsewhere, and a cut output says
+//! where.
 
 use std::borrow::Cow;
 
 use super::normalise::replace_controls;
 use crate::tokens::{Tokenizer, Tokens};
 
-/// So many identical lines in a row are said once.
+/// The number of identical lines that are replaced by a count.
 const IDENTICAL: usize = 3;
 
 const ESC: char = '\u{1b}';
 const BELL: char = '\u{7}';
 const BACKSPACE: char = '\u{8}';
 
-/// What is left of an output on a screen: no control characters, and a count in place of identical lines. Doing it twice changes nothing.
+/// Reduces an output to what a screen would show: without control characters, and with a count instead of repeated lines.
+/// Idempotent.
 pub fn reduce(output: &str) -> Cow<'_, str> {
-    [strip_escapes, overwrite, replace_controls, count_repeats].into_iter().fold(Cow::Borrowed(output), |text, step| {
-        match step(&text) {
+    [strip_escapes, split_at_returns, overwrite, replace_controls, count_repeats].into_iter().fold(
+        Cow::Borrowed(output),
+        |text, step| match step(&text) {
             Some(changed) => Cow::Owned(changed),
             None => text,
-        }
+        },
+    )
+}
+
+/// Whether [`reduce`] leaves out text that a terminal would have overwritten: a progress display, or lines of a program that ends them
+/// in its own way.
+pub fn is_overwritten(output: &str) -> bool {
+    let text = strip_escapes(output).map_or(Cow::Borrowed(output), Cow::Owned);
+    let split = split_at_returns(&text);
+    split.as_deref().unwrap_or(&text).split('\n').any(|line| {
+        let mut shown = None;
+        line.rsplit('\r').any(|part| {
+            let on_screen = after_backspaces(part);
+            let erased = part.contains(BACKSPACE) && part.replace(BACKSPACE, "").trim() != on_screen.trim();
+            let last = shown.get_or_insert_with(|| on_screen.clone());
+            if last.is_empty() {
+                *last = on_screen.clone();
+            }
+            erased || (!on_screen.trim().is_empty() && !last.starts_with(on_screen.trim_end()))
+        })
     })
+}
+
+/// Text without a single line feed whose lines end with carriage returns, as some programs write files.
+fn split_at_returns(text: &str) -> Option<String> {
+    const LEAST: usize = 2;
+    (!text.contains('\n') && text.matches('\r').count() >= LEAST).then(|| text.replace('\r', "\n"))
 }
 
 /// Without ANSI escape sequences.
@@ -41,7 +68,7 @@ fn strip_escapes(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// What follows the sequence whose ESC stands in front of `text`.
+/// The text after the escape sequence at the start of `text`.
 fn skip_sequence(text: &str) -> &str {
     let Some(kind) = text.chars().next() else {
         return text;
@@ -74,20 +101,13 @@ fn overwrite(text: &str) -> Option<String> {
         return None;
     }
     let mut out = String::with_capacity(text.len());
-    let mut shown = String::new();
+    let mut shown;
     for (index, line) in text.split('\n').enumerate() {
         if index > 0 {
             out.push('\n');
         }
         for part in line.rsplit('\r') {
-            shown.clear();
-            for c in part.chars() {
-                if c == BACKSPACE {
-                    shown.pop();
-                } else {
-                    shown.push(c);
-                }
-            }
+            shown = after_backspaces(part);
             if !shown.is_empty() {
                 out.push_str(&shown);
                 break;
@@ -95,6 +115,18 @@ fn overwrite(text: &str) -> Option<String> {
         }
     }
     Some(out)
+}
+
+fn after_backspaces(text: &str) -> String {
+    let mut shown = String::new();
+    for c in text.chars() {
+        if c == BACKSPACE {
+            shown.pop();
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Identical lines in a row, said once with a count.
@@ -130,7 +162,7 @@ fn is_mark(line: &str) -> bool {
 /// A text that was cut to size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capped {
-    /// Its start, a line that says what is missing, its end.
+    /// The start, a line about the omitted part, and the end.
     pub text: String,
     /// How many characters are missing.
     pub left_out_chars: usize,
@@ -175,7 +207,7 @@ fn left_out(chars: usize, pointer: &str) -> String {
     format!("[… {chars} characters left out; whole text: {pointer}]")
 }
 
-/// A line end is near if it is in this part of what is kept.
+/// A line end is near if it is within this fraction of the text.
 const NEAR: usize = 5;
 
 /// At most `chars` characters from the start, to a line end if one is near, and a line end that comes next: there is room
@@ -273,10 +305,30 @@ mod tests {
         check("\u{1b}éa\u{1b}[31é", "éaé");
         check("10%\r50%\r100%\ndone", "100%\ndone");
         check("10%\r100%\r\ndone\r\n", "100%\ndone\n");
-        check("a\rb\r\r", "b");
+        check("a\rb\r\r", "a\nb\n\n");
+        check("Paid 10 EUR\rPaid 107 EUR\rPaid 204 EUR", "Paid 10 EUR\nPaid 107 EUR\nPaid 204 EUR");
+        check("one\rtwo", "two");
+        check("one\rtwo\r\r\n", "two\n");
         check("abc\u{8}\u{8}x\u{8}\u{8}\u{8}\u{8}y", "y");
         check("|\u{8}/\u{8}-\u{8} ok", " ok");
         check("a\0b\u{9b}", "a\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn what_a_screen_does_not_show_any_more() {
+        let check = |output: &str, expect: bool| assert_eq!(is_overwritten(output), expect, "{output:?}");
+        check("plain\ntext\r\nwith both ends\r\n", false);
+        check("\u{1b}[1mbold\u{1b}[0m\n", false);
+        check("one\rtwo", true);
+        check("10%\r50%\r100%\n", true);
+        check("Paid 10 EUR\rPaid 107 EUR\rPaid 204 EUR", false);
+        check("Paid 10 EUR\rPaid 107 EUR\rPaid 204 EUR\nnext\n", true);
+        check("same\rsame\rsame\n", false);
+        check("get\rget it\n", false);
+        check("   \rdone\n", false);
+        check("|\u{8}/\u{8}-\u{8} ok", true);
+        check("abc\u{8}\u{8}\u{8}", true);
+        check("", false);
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub(crate) enum Event {
     Plan(usize),
     TaskComplete,
     ActionPrompt,
+    CancelPlan,
     Add(usize),
     Remove(usize),
     Agent(usize),
@@ -103,6 +104,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..13_usize).prop_map(Event::Plan),
         1 => Just(Event::TaskComplete),
         1 => Just(Event::ActionPrompt),
+        1 => Just(Event::CancelPlan),
         1 => (0..7_usize).prop_map(Event::Add),
         1 => (0..9_usize).prop_map(Event::Remove),
         1 => (0..4_usize).prop_map(Event::Agent),
@@ -266,7 +268,7 @@ fn change_settings(world: &World, session: &mut Session, layout: usize, share: u
 }
 
 fn settings(world: &World) -> Settings {
-    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300) };
+    let prices = CachePrices { input: 1.0, read: 0.1, write: 1.25, lifetime_s: Some(300), ..CachePrices::default() };
     Settings {
         layout: world.layout,
         tools: world.tools,
@@ -310,8 +312,12 @@ fn opaque(from: &str, text: &str, calls: usize, thoughts: usize) -> Vec<Opaque> 
 fn input(event: &Event, from: &str) -> Option<Input> {
     Some(match event {
         Event::Turn { words, attach, active, results, scores } => {
-            let attached: Vec<Version> = attach.iter().map(|attach| version(*attach)).collect();
-            let active = active.and_then(|at| attached.get(at)).filter(|version| version.id.kind() == Kind::Note);
+            let mut attached: Vec<Version> = attach.iter().map(|attach| version(*attach)).collect();
+            let active = active.and_then(|at| attached.get(at)).filter(|version| version.id.kind() == Kind::Note).cloned();
+            // Some of them changed in the vault, or are gone from it.
+            let change = scores.first().copied().unwrap_or_default();
+            let refreshed = if change < 2 { attached.split_off(attached.len() / 2) } else { Vec::new() };
+            let gone = if change == 9 { vec!["note:a.md".parse().unwrap()] } else { Vec::new() };
             let results = results.iter().map(|(tool, size)| TurnResult {
                 tool: ["localSearch", "grep", "odd name>"][*tool].to_owned(),
                 attributes: vec![("timeRange".to_owned(), "last \"week\"\n".to_owned())],
@@ -323,6 +329,9 @@ fn input(event: &Event, from: &str) -> Option<Input> {
                     .to_owned(),
                 active_note: active.map(|version| version.id.clone()),
                 attached,
+                refreshed,
+                gone,
+                plan_suspended: change % 2 == 0,
                 results: results.collect(),
                 scores: SEARCHED
                     .iter()
@@ -346,6 +355,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
         Event::Plan(steps) => Input::Plan { steps: vec![STEP.to_owned(); *steps], answered: steps % 2 == 0 },
         Event::TaskComplete => Input::TaskComplete { answered: false },
         Event::ActionPrompt => Input::ActionPrompt,
+        Event::CancelPlan => Input::CancelPlan,
         Event::Add(at) => Input::Add(CATALOG[*at].parse().unwrap()),
         Event::Remove(at) => Input::Remove(CATALOG.get(*at).unwrap_or(&"note:a.md").parse().unwrap()),
         Event::Agent(variant) => Input::Agent(Box::new(agent(*variant))),

@@ -187,7 +187,7 @@ fn a_system_prompt_is_changed_in_its_own_file() {
         "You bake.",
         Ok(("told.md", "You bake.\n")),
     );
-    check(&[("agent.toml", "system_prompt = \"You cook.\"\n")], "You bake.", Err("stands among its other settings"));
+    check(&[("agent.toml", "system_prompt = \"You cook.\"\n")], "You bake.", Err("is in its settings file"));
     let (folder, catalog) = agent(&[("prompt.md", "You cook.\n")]);
     let version = catalog.prompt_version().unwrap();
     fs::write(folder.path().join("Foreword/Agents/cook/prompt.md"), "Mine.").unwrap();

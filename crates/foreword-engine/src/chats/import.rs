@@ -30,8 +30,16 @@ pub struct Imported {
     pub transcript: Transcript,
     /// What its reader should know.
     pub warnings: Vec<Warning>,
-    /// Where it is one of our own in this vault: what to remember, so that its Session goes on in the same file.
-    pub saved: Option<Saved>,
+    /// What to remember: its head, and where it is one of our own in this vault, its path, so that its Session goes on in the same file.
+    pub saved: Saved,
+}
+
+impl Imported {
+    /// A conversation that another program recorded; that program's file is left alone.
+    pub fn of(file: String, source: Source, transcript: Transcript) -> Self {
+        let saved = Saved::new(String::new(), &transcript, Hash::of(""));
+        Self { file, source, transcript, warnings: Vec::new(), saved }
+    }
 }
 
 /// A file that was not taken in.
@@ -68,19 +76,19 @@ pub fn files(paths: &[PathBuf], root: &Path) -> Files {
         // An empty path is a slip, not the whole vault.
         let here = [path.clone(), root.join(path)].into_iter().find(|here| here.exists() && !path.as_os_str().is_empty());
         let Some(here) = here else {
-            found.skipped.push(Skipped::new(path, format!("there is no such file or folder, nor in {}", root.display())));
+            found.skipped.push(Skipped::new(path, format!("no such file or folder, also not in {}", root.display())));
             continue;
         };
         let files =
             if here.is_dir() { notes_below(&here, "").into_iter().map(|note| here.join(note)).collect() } else { vec![here] };
         if files.is_empty() {
-            found.skipped.push(Skipped::new(path, "this folder has no .md files"));
+            found.skipped.push(Skipped::new(path, "no .md files in this folder"));
         }
         found.files.extend(files.into_iter().filter(|file| seen.insert(file.clone())));
     }
     if let Some(over) = found.files.len().checked_sub(MOST_FILES).filter(|over| *over > 0) {
         found.files.truncate(MOST_FILES);
-        let why = format!("{over} files more than the {MOST_FILES} that are taken in at once; name fewer folders");
+        let why = format!("{over} files more than the limit of {MOST_FILES}; import fewer folders at once");
         found.skipped.push(Skipped { file: "the last files".to_owned(), why });
     }
     found
@@ -104,11 +112,12 @@ impl Importer {
 
     /// The chat in `file`.
     pub fn import(&self, file: &Path) -> Result<Imported, Skipped> {
-        let bytes = read(file).map_err(|error| Skipped::new(file, format!("it cannot be read: {error}")))?;
+        let bytes = read(file).map_err(|error| Skipped::new(file, format!("cannot read the file: {error}")))?;
         let hash = Hash::of(&bytes);
         let found = transcript::import(bytes, &self.notes, &self.tz).map_err(|error| Skipped::new(file, error.to_string()))?;
         let ours = (found.source == Source::Foreword).then(|| self.path(file)).flatten();
-        let saved = ours.map(|path| Saved::new(path, &found.transcript, hash));
+        // The file of another program is not ours to write to: it has no path.
+        let saved = Saved::new(ours.unwrap_or_default(), &found.transcript, hash);
         let file = file.display().to_string();
         Ok(Imported { file, source: found.source, transcript: found.transcript, warnings: found.warnings, saved })
     }
@@ -125,9 +134,9 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     // A pipe would keep us waiting.
     let facts = fs::metadata(file)?;
     if !facts.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
-    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MOST_BYTES} bytes"));
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {MOST_BYTES} bytes"));
     if facts.len() > MOST_BYTES {
         return Err(too_large());
     }

@@ -1,4 +1,4 @@
-//! From a name to a model and the way to it. Servers of one's own take any name: what nobody knows of a model is assumed with care.
+//! Finds a model and its provider by name. Local servers accept any name; unknown models get cautious defaults.
 
 use std::collections::BTreeSet;
 
@@ -10,72 +10,77 @@ use foreword_provider::table::{TableError, UnknownModel};
 use toml::Table;
 
 use super::Config;
+use super::gateway::Level;
 use super::provider::Provider;
 use crate::session::EMBEDDED;
 
-/// Room for the reply of a model that nobody knows, at most.
+/// The longest reply of an unknown model.
 const LONGEST_REPLY: i64 = 4096;
-/// A request with its reply needs this much at least.
+/// The smallest context window for a request and its reply.
 const SMALLEST_WINDOW: u64 = 1024;
 
-/// Where a model is, where a person says so beside its name.
+/// Options for a server, given with the model's name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Server<'a> {
-    /// The address.
+    /// The base URL.
     pub base_url: Option<&'a str>,
-    /// Room for prompt and reply together.
+    /// The context window in tokens.
     pub window: Option<u64>,
 }
 
-/// A model, and how it is spoken to.
+/// A model and how to reach it.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The model.
     pub model: Model,
-    /// The way to it; none for the one that runs in this process.
+    /// The client configuration; `None` for the embedded model.
     pub client: Option<ClientConfig>,
-    /// Whether its row was made up, because nobody knows the model.
+    /// Whether the model is not in the table.
     pub is_assumed: bool,
+    /// What may be changed of clients' requests to its provider.
+    pub level: Option<Level>,
+    /// Whether clients' own keys are used at its provider.
+    pub client_keys: bool,
 }
 
-/// A model that could be used.
+/// A model that can be used.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Who has it; none for the one that runs in this process.
+    /// Its provider; `None` for the embedded model.
     pub provider: Option<String>,
-    /// What is known of it.
+    /// The model.
     pub model: Model,
-    /// Whether its provider has a key or needs none, as far as can be told without asking.
+    /// Whether its provider has a key or needs none.
     pub has_key: bool,
 }
 
-/// A name that leads to no model.
+/// Why no model was found.
 #[derive(Debug, thiserror::Error)]
 pub enum ChooseError {
-    /// Nobody knows it.
+    /// The model is unknown.
     #[error(
-        "no model {:?} is known{}. A server's own model is named with its provider (`ollama/{}`; providers: {providers}) or with --base-url; \
-         `foreword models --all` lists the known ones",
+        "unknown model {:?}{}. Name a server's own model with its provider (`ollama/{}`; providers: {providers}) or use --base-url; \
+         list known models with `foreword models --all`",
         unknown.name,
         if unknown.close.is_empty() { String::new() } else { format!("; close names: {}", unknown.close.join(", ")) },
         unknown.name
     )]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         unknown: UnknownModel,
-        /// The providers, by name.
+        /// The names of the providers.
         providers: String,
     },
-    /// A window that is too small for anything.
-    #[error("a window of {0} tokens is too small: a request with its reply needs {SMALLEST_WINDOW} at least")]
+    /// The context window is too small.
+    #[error("a context window of {0} tokens is too small: a request and its reply need at least {SMALLEST_WINDOW}")]
     Window(u64),
-    /// The table.
+    /// The model table is invalid.
     #[error(transparent)]
     Table(#[from] TableError),
 }
 
 impl Config {
-    /// The model of that name; without one, the configured one, or the one that comes with Foreword.
+    /// Finds a model by name, or the configured or the embedded one without a name.
     pub fn choose(&self, name: Option<&str>, server: Server<'_>) -> Result<Chosen, ChooseError> {
         let name = name.or(self.model.as_deref()).unwrap_or(EMBEDDED.0);
         let mut chosen = match self.split(name) {
@@ -90,6 +95,11 @@ impl Config {
             chosen.model.reply_limit = chosen.model.reply_limit.min(Tokens(window / 2));
         }
         Ok(chosen)
+    }
+
+    /// A model that nobody knows, at a provider of that name.
+    pub fn choose_at(&self, provider: &str, name: &str, server: Server<'_>) -> Option<Chosen> {
+        self.at(self.providers.get(provider)?, name, Server { window: None, ..server }).ok()
     }
 
     /// The provider that a name says, or whose own it is, and what is left of the name.
@@ -124,7 +134,8 @@ impl Config {
         if !is_home {
             model.name = full;
         }
-        Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed })
+        let (level, client_keys) = (provider.level, provider.client_keys);
+        Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed, level, client_keys })
     }
 
     fn in_table(&self, name: &str, server: Server<'_>) -> Result<Chosen, ChooseError> {
@@ -133,7 +144,8 @@ impl Config {
             (Err(_), Some(base_url)) => {
                 let provider = Provider::at("", Some(base_url));
                 let model = self.assumed(&provider, name)?;
-                return Ok(Chosen { client: Some(provider.client(model.dialect)), model, is_assumed: true });
+                let client = Some(provider.client(model.dialect));
+                return Ok(Chosen { client, model, is_assumed: true, level: None, client_keys: true });
             }
             (Err(unknown), None) => {
                 let providers = self.providers.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -141,7 +153,9 @@ impl Config {
             }
         };
         let base_url = server.base_url.map(str::to_owned);
-        let client = match self.home(&model) {
+        let home = self.home(&model);
+        let (level, client_keys) = home.map_or((None, true), |home| (home.level, home.client_keys));
+        let client = match home {
             Some(home) => {
                 let client = home.client(model.dialect);
                 Some(ClientConfig { base_url: base_url.or(client.base_url), ..client })
@@ -149,10 +163,10 @@ impl Config {
             // The embedded model's own file, served by something else.
             None => base_url.map(|base_url| ClientConfig { base_url: Some(base_url), ..ClientConfig::new(model.dialect) }),
         };
-        Ok(Chosen { model, client, is_assumed: false })
+        Ok(Chosen { model, client, is_assumed: false, level, client_keys })
     }
 
-    /// The provider whose own a model of the table is; none for the model that runs in this process.
+    /// The provider of a model in the table; `None` for the embedded model.
     fn home(&self, model: &Model) -> Option<&Provider> {
         if model.name == EMBEDDED.0 {
             return None;
@@ -168,7 +182,7 @@ impl Config {
         })
     }
 
-    /// A model of which nothing is known but its provider.
+    /// An unknown model of a provider, with defaults.
     fn assumed(&self, provider: &Provider, name: &str) -> Result<Model, ChooseError> {
         let mut table = self.table.clone();
         table.merge(provider.row(name, Table::new()))?;
@@ -178,7 +192,7 @@ impl Config {
         Ok(model)
     }
 
-    /// Models that could be used: all of the table, and those of the user's providers. `is_set` tells of a variable of the environment.
+    /// All models that can be used: those in the table and those of the user's providers. `is_set` checks an environment variable.
     pub fn models(&self, is_set: &dyn Fn(&str) -> bool) -> Vec<Listed> {
         let of_providers = self
             .providers
@@ -203,13 +217,13 @@ impl Config {
     }
 }
 
-/// Whether both are spoken by OpenAI and those that are like it.
+/// Whether both dialects are OpenAI's.
 fn both_openai(a: Dialect, b: Dialect) -> bool {
     [a, b].iter().all(|dialect| matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp))
 }
 
 impl Provider {
-    /// The row of a model for the model table, from what is said of it; what is not said is assumed with care.
+    /// A row for the model table from the given facts, with cautious defaults.
     pub(super) fn row(&self, name: &str, mut said: Table) -> Table {
         said.insert("name".to_owned(), name.into());
         if !said.contains_key("like") {

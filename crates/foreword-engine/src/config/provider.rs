@@ -1,42 +1,48 @@
-//! Providers: those that everyone knows, and what a user says of theirs.
+//! Providers: the built-in ones and the user's.
 
 use std::collections::BTreeMap;
 
 use foreword_provider::client::{ClientConfig, KeySource, Secret};
 use foreword_provider::dialect::Dialect;
 
+use super::gateway::Level;
+
 /// The window of a model that nobody knows: what servers give where nothing else is said.
 const CAREFUL_WINDOW: i64 = 8192;
-/// The same at a company, whose models all have more.
+/// The context window of unknown models of companies.
 const COMPANY_WINDOW: i64 = 128_000;
 
-/// Someone who answers requests for models.
+/// A provider of models.
 #[derive(Clone, Debug)]
 pub struct Provider {
-    /// What stands before the `/` of a model's name.
+    /// Its name: the part before the `/` of a model's name.
     pub name: String,
-    /// Where it is; the dialect's own place where it is left out.
+    /// Its base URL, or `None` for the dialect's default.
     pub base_url: Option<String>,
-    /// How it is spoken to; where a model's row says otherwise, that counts, unless the user has set it.
+    /// Its dialect. A model's row takes precedence, unless the user has set the dialect.
     pub dialect: Dialect,
     /// Whether the user set the dialect.
     pub(super) dialect_is_set: bool,
-    /// Where its key comes from.
+    /// The source of its API key.
     pub key: KeySource,
-    /// A proxy on the way to it.
+    /// A proxy.
     pub proxy: Option<Secret>,
-    /// Models that are its own.
+    /// Its models.
     pub models: Vec<String>,
-    /// The cache rules of models that nobody knows, as the model table calls them.
+    /// The name of the cache rules for unknown models.
     pub(super) cache: &'static str,
-    /// Their window.
+    /// The context window of unknown models.
     pub(super) window: i64,
-    /// Whether the user's configuration names it.
+    /// Whether it is in the user's configuration.
     pub is_configured: bool,
+    /// What may be changed of clients' requests to it.
+    pub level: Option<Level>,
+    /// Whether clients' own keys are used; else ours is.
+    pub client_keys: bool,
 }
 
 impl Provider {
-    /// One at an address, of which nothing else is known.
+    /// A provider at a URL.
     pub(super) fn at(name: &str, base_url: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -49,10 +55,12 @@ impl Provider {
             models: Vec::new(),
             cache: if base_url.is_some_and(is_local) { "llamacpp" } else { "none" },
             is_configured: false,
+            level: None,
+            client_keys: true,
         }
     }
 
-    /// What a client for it has to be told, to speak in `dialect`.
+    /// The client configuration with a dialect.
     pub fn client(&self, dialect: Dialect) -> ClientConfig {
         let (base_url, key, proxy) = (self.base_url.clone(), self.key.clone(), self.proxy.clone());
         ClientConfig { base_url, key, proxy, ..ClientConfig::new(dialect) }
@@ -68,7 +76,7 @@ fn is_local(address: &str) -> bool {
     ["http://127.", "http://localhost", "http://[::1]"].iter().any(|start| address.starts_with(start))
 }
 
-/// Those that need no configuration: companies by their usual keys, servers of one's own by their usual ports.
+/// The built-in providers: companies with their usual keys, and local servers with their usual ports.
 pub(super) fn known() -> BTreeMap<String, Provider> {
     let key = |name: &str| KeySource::Env(name.to_owned());
     let local = |name: &str, port: u16| Provider::at(name, Some(&format!("http://127.0.0.1:{port}/v1")));

@@ -1,4 +1,4 @@
-//! From the text of a configuration to values that can be used. What is wrong is told with its line; a key is never quoted.
+//! Reads the configuration file. Errors have line numbers; a key is never quoted.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,18 @@ use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 
 use super::Config;
+use super::gateway::{GatewayRules, Level, SpendingLimits};
 use super::provider::{self, Provider};
 use super::tools::ToolRules;
 use crate::settings::{SearchSettings, SessionSettings, checked, explained, joined, line_of, line_of_key};
 
-/// A configuration that cannot be used.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{what}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
 pub struct ConfigError {
-    /// Where in the file, from 1.
+    /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong there, and what to write instead.
+    /// The error and what is expected.
     pub what: String,
 }
 
@@ -41,6 +42,10 @@ struct File {
     #[serde(default)]
     tools: Tools,
     weights: Option<WeightsEntry>,
+    #[serde(default)]
+    gateway: GatewayRules,
+    #[serde(default)]
+    limits: SpendingLimits,
 }
 
 #[derive(Default, Deserialize)]
@@ -66,9 +71,11 @@ struct Entry {
     proxy: Option<String>,
     #[serde(default)]
     models: Vec<String>,
+    level: Option<Level>,
+    client_keys: Option<bool>,
 }
 
-/// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Whatever else stands there may be the key itself.
+/// `{ env = "NAME" }`, `{ command = "…" }`, `{ keyring = "ACCOUNT" }` or `"none"`. Any other value may be the key itself.
 fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, D::Error> {
     let source = match Value::deserialize(deserializer)? {
         Value::String(word) if word == "none" => Some(KeySource::None),
@@ -83,21 +90,22 @@ fn key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<KeySource>, 
         }),
         _ => None,
     };
-    let wanted = "`key` says where the key comes from: { env = \"NAME\" }, { command = \"…\" }, { keyring = \"ACCOUNT\" } or \"none\"; the key itself does not belong in \
+    let wanted = "`key` must be the source of the API key: { env = \"NAME\" }, { command = \"…\" }, { keyring = \"ACCOUNT\" } or \"none\"; do not put the key itself into \
                   this file";
     source.map(Some).ok_or_else(|| de::Error::custom(wanted))
 }
 
 impl Config {
-    /// What holds where nothing is configured.
+    /// The built-in configuration.
     pub fn builtin() -> Result<Self, TableError> {
         let table = ModelTable::builtin()?;
         let (tools, providers) = (ToolRules::default(), provider::known());
         let settings = SessionSettings::default();
-        Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, providers, table })
+        let (gateway, limits) = (GatewayRules::default(), SpendingLimits::default());
+        Ok(Self { model: None, settings, mode: None, tools, weights_mirror: None, gateway, limits, providers, table })
     }
 
-    /// Reads the text of a configuration.
+    /// Parses a configuration.
     pub fn read(text: &str) -> Result<Self, ConfigError> {
         let wrong = |at: usize, what: String| ConfigError { line: line_of(text, at), what };
         let file: File = toml::from_str(text).map_err(|error| ConfigError {
@@ -106,18 +114,23 @@ impl Config {
         })?;
         let mut config = Self::builtin().map_err(|error| ConfigError { line: None, what: error.to_string() })?;
         config.model = file.model;
+        file.limits.check().map_err(|what| ConfigError { line: line_of_key(text, "limits"), what })?;
+        (config.gateway, config.limits) = (file.gateway, file.limits);
         let settings = joined(file.settings, file.search);
         let settings = settings.map_err(|what| ConfigError { line: line_of_key(text, "search"), what })?;
         config.settings = checked(settings).map_err(|error| ConfigError {
             line: line_of_key(text, &error.path),
-            what: format!("{error}; docs/settings.md lists the settings"),
+            what: format!("{error}; see docs/settings.md"),
         })?;
         if let Some(layout) = file.layout {
             let found = Layout::ALL.into_iter().find(|known| known.as_str() == layout.get_ref());
-            let what = || format!("`layout` is {:?}; it can be log or library", layout.get_ref());
+            let what = || format!("`layout` is {:?}, expected log or library", layout.get_ref());
             let found = found.ok_or_else(|| wrong(layout.span().start, what()))?;
             if config.settings.layout.replace(found).is_some() {
-                return Err(wrong(layout.span().start, "`layout` is there and under [settings]; say it once".to_owned()));
+                return Err(wrong(
+                    layout.span().start,
+                    "`layout` is set twice, at the top and under [settings]; set it once".to_owned(),
+                ));
             }
         }
         if let Some(mode) = file.mode {
@@ -149,7 +162,7 @@ impl Config {
 
     fn provider(&self, name: &str, entry: Entry) -> Result<Provider, String> {
         if name.is_empty() || name.contains('/') {
-            return Err(format!("a provider cannot be called {name:?}: its name stands before the / of a model's name"));
+            return Err(format!("invalid provider name {name:?}: it is the part before the / in a model's name"));
         }
         let known = self.providers.get(name);
         if known.is_none() && entry.base_url.is_none() {
@@ -164,11 +177,13 @@ impl Config {
         provider.key = entry.key.unwrap_or(provider.key);
         provider.proxy = entry.proxy.map(Secret::new).or(provider.proxy);
         provider.models.extend(entry.models);
+        provider.level = entry.level.or(provider.level);
+        provider.client_keys = entry.client_keys.unwrap_or(provider.client_keys);
         provider.is_configured = true;
         Ok(provider)
     }
 
-    /// Adds a model of the user's, or changes a known one.
+    /// Adds or changes a model.
     fn add_model(&mut self, name: &str, mut row: Table) -> Result<(), TableError> {
         let mut name = name;
         let known = self.table.find(name);

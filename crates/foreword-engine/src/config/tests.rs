@@ -22,7 +22,7 @@ fn what_is_wrong_is_told_with_its_line() {
     check("\n[providers.x]\ndialect = 'openai-chat'", 2, "needs a `base_url`");
     check("[providers.x]\nbase_url = 'http://x'\ndialect = 'klingon'", 3, "openai-responses, openai-chat");
     check("[providers.x]\nbase_ulr = 'http://x'", 2, "unknown key `base_ulr` (did you mean `base_url`?)");
-    check("[providers.'a/b']\nbase_url = 'http://x'", 1, "cannot be called");
+    check("[providers.'a/b']\nbase_url = 'http://x'", 1, "invalid provider name");
     check("[models.x]\nwindow = 'big'", 1, "field `window`: invalid type");
     check("[models.x]\nlike = 'gpt-5.44'", 1, "close names: gpt-5.4");
     check("[models.x]\nwindow = 4000\nreply_limit = 5000", 1, "reply_limit");
@@ -34,7 +34,7 @@ fn what_is_wrong_is_told_with_its_line() {
     for written in ["", "*", "*/*", "files", "files/", "/read", "files/re*", "f*/read"] {
         check(&format!("[tools]\nunasked = ['a/b',\n'{written}']"), 3, "\"server/tool\", or \"server/*\"");
     }
-    check("[tools]\nunasked = ['foreword/writeNote']", 2, "own tools are set for a session");
+    check("[tools]\nunasked = ['foreword/writeNote']", 2, "approval of built-in tools is set per session");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn what_tool_servers_may_do_is_only_what_is_said() {
 fn a_key_in_the_file_is_refused_and_not_repeated() {
     for key in ["'sk-1234'", "{ env = 'X', command = 'sk-1234' }", "{ given = 'sk-1234' }", "['sk-1234']"] {
         let error = Config::read(&format!("[providers.openai]\nkey = {key}")).unwrap_err().to_string();
-        assert!(error.contains("line 2: `key` says where the key comes from") && !error.contains("1234"), "{error}");
+        assert!(error.contains("line 2: `key` must be the source of the API key") && !error.contains("1234"), "{error}");
     }
 }
 
@@ -191,7 +191,7 @@ fn a_mirror_of_weights_is_an_https_address() {
     check("", Ok(None));
     check("[weights]\nurl = 'https://mirror.example/w'", Ok(Some("https://mirror.example/w")));
     check("[weights]\nurl = 'http://mirror.example/w'", Err("line 2: `url` under [weights]"));
-    check("[weights]\nurl = 'https://user:hunter2@mirror.example/w'", Err("without a password"));
+    check("[weights]\nurl = 'https://user:hunter2@mirror.example/w'", Err("contains a password"));
     check("[weights]\nurl = 'file:///tmp'", Err("https"));
     check("[weights]\nuri = 'https://mirror.example/w'", Err("uri"));
 }

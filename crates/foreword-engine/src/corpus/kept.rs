@@ -53,7 +53,7 @@ impl Kept {
         texts: &BTreeMap<String, Hash>,
         files: &BTreeMap<String, Indexed>,
     ) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("the index cannot be kept in {}: {error}", self.file.display());
+        let failed = |error: &dyn std::fmt::Display| format!("cannot save the index to {}: {error}", self.file.display());
         let mut body = postcard::to_stdvec(&(texts, files)).map_err(|error| failed(&error))?;
         body.extend(index.save());
         let bytes = [VERSION, Hash::of(&body).bytes(), &body].concat();

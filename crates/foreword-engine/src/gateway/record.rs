@@ -50,7 +50,14 @@ mod tests {
     use super::*;
 
     fn new(at_ms: i64) -> NewForwarded {
-        NewForwarded { at_ms, front: "chat".to_owned(), model: "m".to_owned(), session: None, body: format!("{at_ms}") }
+        NewForwarded {
+            at_ms,
+            front: "chat".to_owned(),
+            model: "m".to_owned(),
+            session: None,
+            body: format!("{at_ms}"),
+            about: None,
+        }
     }
 
     #[test]
@@ -65,7 +72,7 @@ mod tests {
                     for at in thread * 150..(thread + 1) * 150 {
                         let number = recorder.sent(new(at)).unwrap();
                         let usage = Usage { output: at.unsigned_abs(), ..Usage::default() };
-                        recorder.answered(number, Answered { status: Some(200), usage });
+                        recorder.answered(number, Answered { status: Some(200), usage, about: None });
                     }
                 });
             }

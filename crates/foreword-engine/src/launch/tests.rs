@@ -80,13 +80,13 @@ fn only_variables_that_the_user_named_are_filled_in() {
         }
     }
     const URL: &str = "https://a.example";
-    const REFUSED: &str = "the tool server weather wants the variable ANTHROPIC_API_KEY, which your configuration does not allow; \
-                           add it to [tools] variables in config.toml if this server may see it";
+    const REFUSED: &str = "tool server weather requires the environment variable ANTHROPIC_API_KEY, which is not allowed; \
+                           to allow it, add it to [tools] variables in config.toml";
     check(json!({"url": URL, "headers": {"X": "Bearer ${GITHUB_TOKEN}"}}), "https://a.example Bearer gh-secret");
     check(json!({"url": URL, "headers": {"X": "${UNSET:-a}"}}), "https://a.example a");
     check(
         json!({"url": URL, "headers": {"X": "${UNSET}"}}),
-        "the tool server weather wants the variable UNSET, which is not set; set it, or give it a default: ${UNSET:-…}",
+        "tool server weather requires the environment variable UNSET, which is not set; set it, or add a default: ${UNSET:-…}",
     );
     check(
         json!({"url": URL, "headers": {"X": "$ANTHROPIC_API_KEY ${ANTHROPIC_API_KEY"}}),
@@ -172,7 +172,7 @@ fn a_program_is_not_taken_from_the_vault_and_does_not_run_in_our_folder() {
     assert_eq!(shown(json!({"command": "python3"})), Ok(Some(machine.at("bin/python3"))));
     assert_eq!(shown(json!({"url": "https://a.example"})), Ok(None));
     let error = shown(json!({"command": "none"})).unwrap_err();
-    assert!(error.starts_with("the tool server weather wants the program \"none\", which is not there"), "{error}");
+    assert!(error.starts_with("tool server weather requires the program \"none\", which was not found"), "{error}");
 }
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Whether an answer is a summary at all. A refusal, an error or somebody's thoughts never become one.
+//! Decides whether an answer is a summary, and not a refusal, an error or reasoning.
 
 use foreword_core::text::normalise::normalise;
 use foreword_core::text::summary_line::sentences;
@@ -6,10 +6,10 @@ use foreword_core::text::summary_line::sentences;
 use super::Unmanaged;
 use crate::session::Reply;
 
-/// Blocks in which models think aloud.
+/// Tags of reasoning blocks.
 const THOUGHTS: [&str; 6] = ["think", "thinking", "thought", "analysis", "reasoning", "scratchpad"];
 
-/// How a refusal begins, in lower case.
+/// Beginnings of refusals, in lower case.
 const REFUSALS: [&str; 12] = [
     "i'm sorry",
     "i am sorry",
@@ -25,7 +25,7 @@ const REFUSALS: [&str; 12] = [
     "unfortunately, i can",
 ];
 
-/// How an error that came as an answer begins, in lower case.
+/// Beginnings of error messages, in lower case.
 const ERRORS: [&str; 12] = [
     "error:",
     "error ",
@@ -41,10 +41,10 @@ const ERRORS: [&str; 12] = [
     "<html",
 ];
 
-/// A refusal is short; a summary that begins with an apology is not.
+/// The longest refusal; longer answers are summaries, even if they begin with an apology.
 const MOST_REFUSAL_CHARS: usize = 400;
 
-/// The summary in an answer, without what is no part of it.
+/// Extracts the summary from an answer.
 pub fn judge(reply: &Reply) -> Result<String, Unmanaged> {
     let spoken = without_thoughts(&reply.text);
     let mut text = normalise(unfenced(spoken.trim())).trim().to_owned();
@@ -69,7 +69,7 @@ pub fn judge(reply: &Reply) -> Result<String, Unmanaged> {
     Ok(text)
 }
 
-/// Without the blocks of thoughts; one that is never closed goes to the end, and one that was never opened began at the start.
+/// Removes reasoning blocks; an unclosed one extends to the end, an unopened one from the start.
 fn without_thoughts(text: &str) -> String {
     let mut text = text.to_owned();
     for tag in THOUGHTS {
@@ -88,13 +88,13 @@ fn without_thoughts(text: &str) -> String {
     text
 }
 
-/// Without the fence around all of it.
+/// Removes a code fence around the whole text.
 fn unfenced(text: &str) -> &str {
     let inside = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```"));
     inside.and_then(|inside| inside.split_once('\n')).map_or(text, |(_, inside)| inside)
 }
 
-/// Where the last whole sentence ends.
+/// The end of the last complete sentence.
 fn whole_sentences(text: &str) -> usize {
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let line = &text[last..];

@@ -1,7 +1,7 @@
-//! The managed history: what a template asks for is written by a model, checked, and put in the place of old runs.
+//! The managed history: a model writes the summary that a template defines; it is checked and replaces old turns.
 //!
-//! [`manage`] is a function of a template, the summaries so far, the conversation and the latest input; it keeps no state. Whatever
-//! goes wrong, the turn goes on with the history as it is and the reason is on record: nothing that is not a summary ever becomes one.
+//! [`manage`] is a stateless function of a template, earlier summaries, the conversation and the latest message. If anything fails,
+//! the turn continues with the full history, and the reason is recorded.
 
 mod judge;
 mod prompt;
@@ -29,46 +29,46 @@ pub use record::{Figures, Section, Unmanaged, View};
 use crate::session::{Reply, Setup, SpeakError, Speaker, Stop};
 use crate::templates::{Given, Named, NoTemplate, Runs, Shelf, Step, Template, Writer, render};
 
-/// The template where nobody names one.
+/// The default template.
 pub const DEFAULT_TEMPLATE: &str = "freeform-chat";
 
-/// How many runs whoever writes looks at where nobody says.
+/// The default number of turns that the summarizing model reads.
 pub const RECENT_RUNS: usize = 3;
-/// How many runs stay word for word where nobody says.
+/// The default number of turns that stay unchanged.
 pub const PASSTHROUGH_RUNS: usize = 1;
-/// Below this size of the history nothing is managed where nobody says.
+/// The default history size for summaries, in tokens.
 pub const TOKEN_THRESHOLD: u64 = 4_000;
-/// And at most this part of a prompt.
+/// The threshold is at most this fraction of the prompt budget.
 const THRESHOLD_SHARE: u64 = 16;
-/// A summary that takes longer is none.
+/// The time limit for a summary.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What is given to a step is held to so many bytes each.
+/// The largest input of a step in bytes.
 const MOST_INPUT: u64 = 64 << 10;
 
-/// The model that a template names, where that is not the session's own.
+/// The model of a template, if it is not the session's.
 pub struct Own {
     /// Which.
     pub model: Arc<Model>,
-    /// Who speaks for it.
+    /// The connection to the model.
     pub speaker: Box<dyn Speaker + Send>,
 }
 
-/// Who manages a session's history.
+/// Writes the summaries of a session.
 pub struct Manager {
-    /// By what.
+    /// The template.
     pub template: Result<Template, NoTemplate>,
     /// The template's own model.
     pub own: Option<Own>,
-    /// Where the files are that a template names.
+    /// The folder of the files that a template uses.
     pub files: Option<Folder>,
-    /// In which days end.
+    /// The time zone, for outputs that are valid for a day.
     pub zone: TimeZone,
-    /// How long a summary may take.
+    /// The time limit for a summary.
     pub patience: Duration,
-    /// Ends an answer that takes too long.
+    /// Stops an answer that takes too long.
     pub stop: Option<Stop>,
-    /// What the next summary is to look at above all.
+    /// The focus of the next summary.
     pub focus: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl std::fmt::Debug for Manager {
 }
 
 impl Manager {
-    /// Who manages the history of a session that is set up so; nobody where it is not.
+    /// The manager for a session's setup; `None` if its history is not managed.
     pub fn of(setup: &Setup, shelf: &Shelf, vault: Option<&Path>, zone: TimeZone, stop: Stop) -> Option<Self> {
         if !matches!(setup.settings.history, HistoryPolicy::Managed { .. }) {
             return None;
@@ -93,14 +93,14 @@ impl Manager {
         Some(Self { files, zone, stop: Some(stop), ..Self::new(template) })
     }
 
-    /// A manager with nothing but a template.
+    /// A manager with only a template.
     pub fn new(template: Result<Template, NoTemplate>) -> Self {
         Self { template, own: None, files: None, zone: TimeZone::UTC, patience: PATIENCE, stop: None, focus: None }
     }
 }
 
-/// What a session with this template is set to, where a prompt may have so many tokens. A small window is full of notes and tool output
-/// long before the words alone reach the threshold, so that is a part of it at most.
+/// The history policy for a template and a prompt budget. In a small context window, notes and tool outputs need most of the room,
+/// so the threshold is at most a fraction of it.
 pub fn policy(template: Option<&Template>, prompt: Tokens) -> HistoryPolicy {
     let parsed = template.map(|template| &template.parsed);
     let threshold = parsed.and_then(|parsed| parsed.token_threshold).unwrap_or(TOKEN_THRESHOLD);
@@ -111,48 +111,48 @@ pub fn policy(template: Option<&Template>, prompt: Tokens) -> HistoryPolicy {
     }
 }
 
-/// Everything a summary is made from.
+/// The inputs of a summary.
 pub struct Ground<'a> {
     /// The conversation.
     pub session: &'a Session,
-    /// The views so far, oldest first.
+    /// Earlier views, oldest first.
     pub prior: &'a [Summary],
-    /// What the user says now.
+    /// The user's current message.
     pub latest_input: &'a str,
-    /// How sizes are counted.
+    /// Counts tokens.
     pub tokenizer: &'a dyn Tokenizer,
-    /// When, in milliseconds since 1970.
+    /// The current time in milliseconds since 1970.
     pub now_ms: i64,
 }
 
-/// Something to be asked.
+/// A question to the model.
 pub struct Call {
-    /// Behind the live prompt.
+    /// The text after the current prompt.
     pub behind: String,
-    /// The same with all it needs, for a model that does not have the live prompt in front of it.
+    /// The same question for a model without the current prompt.
     pub alone: String,
-    /// By the template's own model.
+    /// Whether it goes to the template's own model.
     pub own: bool,
 }
 
-/// What a model answered, what it cost, and what it was asked with.
+/// A model's answer with its cost.
 pub struct Answered {
     /// The reply.
     pub reply: Reply,
-    /// Whether it was ended because it took too long.
+    /// Whether it was stopped because of the time limit.
     pub timed_out: bool,
-    /// Who answered.
+    /// The model.
     pub model: String,
-    /// Its price in USD.
+    /// The cost in USD.
     pub cost: f64,
-    /// Its price without a cache.
+    /// The cost without a cache.
     pub cost_uncached: f64,
 }
 
-/// Who is asked.
+/// Sends a question.
 pub type Ask<'a> = dyn FnMut(&Call) -> Result<Answered, SpeakError> + 'a;
 
-/// Whether a summary is due: the history is managed, large enough, and something of it is in no summary yet.
+/// Whether a summary is due: the history is managed, long enough, and partly not summarized.
 pub fn is_due(manager: &Manager, session: &Session) -> bool {
     let off = |template: &Template| template.parsed.recent_runs == Some(Runs::Last(0));
     let HistoryPolicy::Managed { token_threshold, .. } = session.settings().history else { return false };
@@ -160,21 +160,20 @@ pub fn is_due(manager: &Manager, session: &Session) -> bool {
     !manager.template.as_ref().is_ok_and(off) && session.managed_cut() > covered && session.history_tokens() >= token_threshold
 }
 
-/// Whether the messages that no summary stands for have reached the threshold again.
+/// Whether messages without a summary have reached the threshold again.
 pub fn has_outgrown(session: &Session) -> bool {
     let HistoryPolicy::Managed { token_threshold, .. } = session.settings().history else { return false };
     let covered = session.written().map_or(0, |(_, covers)| covers);
     session.history_tokens() - session.units_tokens(0..covered) >= token_threshold
 }
 
-/// Why a session has no summary, in words for its user.
+/// Why a session has no summary, for the user.
 pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
     let manager = Manager::of(setup, shelf, None, TimeZone::UTC, Stop::default());
     let (HistoryPolicy::Managed { token_threshold, passthrough_runs, .. }, Some(manager)) =
         (&session.settings().history, manager)
     else {
-        return "the history of this session is not managed, so no summary is written; `--history managed` switches that on"
-            .to_owned();
+        return "this session has no managed history, so no summary is written; enable it with `--history managed`".to_owned();
     };
     let template = match &manager.template {
         Ok(template) => template,
@@ -182,17 +181,17 @@ pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
     };
     let size = session.history_tokens();
     if template.parsed.recent_runs == Some(Runs::Last(0)) {
-        format!("the template {} has 0 recent runs, which switches summaries off", template.name)
+        format!("template {} has 0 recent runs, which disables summaries", template.name)
     } else if size < *token_threshold {
-        format!("the messages have {size} tokens; {} asks for a summary from {token_threshold} on", template.name)
+        format!("the messages have {size} tokens; {} writes a summary from {token_threshold} tokens on", template.name)
     } else if session.managed_cut() == 0 {
-        format!("{} keeps the last {passthrough_runs} runs word for word, and there are no others yet", template.name)
+        format!("{} keeps the last {passthrough_runs} turns unchanged, and there are no older ones yet", template.name)
     } else {
-        "a summary is due: it is written with the next question".to_owned()
+        "a summary will be written with the next question".to_owned()
     }
 }
 
-/// Writes the summary that is due.
+/// Writes the due summary.
 pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> View {
     let template = match &manager.template {
         Ok(template) => template,
@@ -227,7 +226,7 @@ pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> View
     view
 }
 
-/// All steps, in order.
+/// Runs all steps, in order.
 fn write(
     manager: &Manager,
     template: &Template,
@@ -275,7 +274,7 @@ fn write(
     Ok(text.collect::<Vec<_>>().join("\n\n"))
 }
 
-/// One step: its text, before its sources are named.
+/// Runs one step and returns its text, before sources are added.
 #[expect(clippy::too_many_arguments, reason = "everything a step can see; a struct for one call would only hide it")]
 fn one(
     manager: &Manager,
@@ -344,7 +343,7 @@ fn one(
     judge(&answered.reply)
 }
 
-/// What a step asks to be given.
+/// The inputs of a step.
 fn given(manager: &Manager, what: &Named, values: &BTreeMap<String, String>) -> Result<String, String> {
     match what {
         Named::Variable(name) => values.get(name).cloned().ok_or_else(|| "nothing has put it out".to_owned()),

@@ -1,4 +1,4 @@
-//! What whoever writes a summary is asked.
+//! The prompts for writing summaries.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use jiff::tz::TimeZone;
 use super::{Call, Ground, Manager, View};
 use crate::templates::Template;
 
-/// The manager's own instruction; everything else is the template's.
+/// The manager's instruction; the rest comes from the template.
 const TASK: &str = "\
 Write the part of a record of this conversation that is described below. The record takes the place of older messages, so whatever is \
 not in it is forgotten. Tell only what was said or done. Do not answer the user, do not call a tool, and write nothing but the record.";
 
-/// A message is told up to here.
+/// The longest part of a message in characters.
 const MOST_MESSAGE_CHARS: usize = 4_000;
-/// And all of them up to here.
+/// The longest part of all messages in characters.
 const MOST_CHARS: usize = 60_000;
-/// The latest input is told up to here.
+/// The longest part of the latest message in characters.
 const MOST_INPUT_CHARS: usize = 4_000;
 
 /// The values of placeholders.
@@ -41,7 +41,7 @@ pub(super) fn values(ground: &Ground<'_>, template: &Template, zone: &TimeZone) 
     values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What is asked for one step.
+/// The question for one step.
 pub(super) fn call(
     ground: &Ground<'_>,
     manager: &Manager,
@@ -67,7 +67,7 @@ pub(super) fn call(
     Call { behind: parts.join("\n\n"), alone, own: false }
 }
 
-/// The last summaries, the one that stands first of all.
+/// The latest summaries; the one in the prompt is first.
 fn earlier(ground: &Ground<'_>, summaries: usize) -> String {
     let Some(more) = summaries.checked_sub(1) else { return String::new() };
     let (standing, _) = ground.session.written().unwrap_or_default();
@@ -79,7 +79,7 @@ fn earlier(ground: &Ground<'_>, summaries: usize) -> String {
     held(&texts.join("\n\n"), MOST_CHARS)
 }
 
-/// Messages as plain lines.
+/// Messages as text.
 pub(super) fn conversation(spoken: &[Spoken]) -> String {
     let line = |spoken: &Spoken| {
         let who = match spoken.role {
@@ -97,7 +97,7 @@ fn held(text: &str, chars: usize) -> String {
     cap(text, chars, "the session's record").map_or_else(|| text.to_owned(), |capped| capped.text)
 }
 
-/// The sentences of an earlier summary with the first message each of them names.
+/// The sentences of an earlier summary with the first message that each cites.
 pub(super) fn cited_lines(summary: &str) -> Vec<(MessageId, String)> {
     let mut found: Vec<(MessageId, String)> = Vec::new();
     for line in summary.lines() {

@@ -1,4 +1,4 @@
-//! `recall`: what a fold took out of the prompt is not gone. The model can search all that was said in the session, and read it again.
+//! The tool `recall`: lets the model search and read messages that a fold removed from the prompt.
 
 mod past;
 
@@ -26,23 +26,23 @@ use crate::meaning::Meaning;
 use crate::tools::Desk;
 use crate::vectors;
 
-/// Results where nobody says how many, and the most there are.
+/// The default and largest number of results.
 const LIMIT: usize = 10;
 const MOST_RESULTS: usize = 15;
-/// Of each result so much is shown.
+/// The size of an excerpt in characters.
 const EXCERPT_CHARS: usize = 400;
-/// Of a message so much at once; a longer output would lose its middle in the prompt.
+/// The size of a page of a message, below the limit for tool outputs.
 const PAGE_CHARS: usize = 6_000;
-/// Of a tool's output so much is searched, from its start and from its end.
+/// The searched part of a tool output, from its start and its end.
 const OUTPUT_BYTES: usize = 256 << 10;
-/// And of all outputs together; the oldest leave first.
+/// The searched size of all outputs; the oldest are dropped first.
 const MOST_OUTPUT_BYTES: usize = 32 << 20;
 
-/// A session's memory of itself, as a tool.
+/// The `recall` tool of a session.
 pub struct Recall {
     past: Box<dyn Past>,
     said: Index,
-    /// By words alone: nobody asks what a long output means.
+    /// Tool outputs, searched by keyword only.
     outputs: Index,
     kept_outputs: VecDeque<(MessageId, usize)>,
     output_bytes: usize,
@@ -50,14 +50,14 @@ pub struct Recall {
     meaning: Option<(Arc<Meaning>, PathBuf)>,
 }
 
-/// What a message is found as.
+/// A search result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recalled {
     /// The message.
     pub id: MessageId,
-    /// The part that fits.
+    /// The matching excerpt.
     pub excerpt: String,
-    /// How well it fits.
+    /// The score.
     pub score: f64,
 }
 
@@ -71,7 +71,7 @@ struct Arguments {
 }
 
 impl Recall {
-    /// Over a past. With an embedding model and a folder for its vectors it finds by meaning too.
+    /// Creates the tool for a past. With an embedding model and a cache folder it also searches by meaning.
     pub fn new(past: Box<dyn Past>, meaning: Option<(Arc<Meaning>, PathBuf)>) -> Self {
         Self {
             past,
@@ -84,13 +84,13 @@ impl Recall {
         }
     }
 
-    /// Over a session in a store, with what finds things in its vault.
+    /// Creates the tool for a session in a store.
     pub fn of_session(desk: &Desk, store: PathBuf, session: &str) -> Self {
         let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open_existing(&store)?))), session);
         Self::new(Box::new(past), Some((desk.meaning_shared(), desk.places().embeddings())))
     }
 
-    /// Takes in what was said since.
+    /// Indexes new messages.
     fn catch_up(&mut self) -> Result<(), String> {
         for mut remark in self.past.news()? {
             let id = remark.id;
@@ -119,7 +119,7 @@ impl Recall {
         Ok(())
     }
 
-    /// The messages that fit a question best: those that have it word for word, then by words and by meaning.
+    /// Finds messages: exact matches first, then by keyword and meaning.
     pub fn search(&mut self, question: &str, limit: usize) -> Result<Vec<Recalled>, String> {
         self.catch_up()?;
         let meaning = self.meaning.clone();
@@ -156,7 +156,7 @@ impl Recall {
         Ok(found)
     }
 
-    /// Messages that have the very words, the newest first. They take at most half of the room.
+    /// Messages with an exact match, the newest first, for at most half of the results.
     fn verbatim(&self, question: &str, limit: usize) -> Vec<Recalled> {
         let words = question.trim();
         if words.chars().count() < 3 {
@@ -220,7 +220,7 @@ impl Builtin for Recall {
     fn tool(&self) -> Tool {
         Tool {
             server: OWN_SERVER.to_owned(),
-            name: "recall".to_owned(),
+            name: past::NAME.to_owned(),
             description: Some(
                 "Search what was said earlier in this conversation, or read a message of it again. Older messages may no longer stand in \
                  the prompt; a summary names them by ids like [m12]. Use it before asking the user again and before doing work again, and \
@@ -251,7 +251,7 @@ impl Builtin for Recall {
     }
 }
 
-/// The start and the end of a text, where it is longer.
+/// The start and the end of a long text.
 fn ends(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -261,7 +261,7 @@ fn ends(text: &str, bytes: usize) -> String {
     format!("{start}\n\n{end}")
 }
 
-/// The part of a text around the first of the words, or its start.
+/// The text around the first match, or its start.
 fn around(text: &str, words: &str) -> String {
     let at = text.find(words.trim()).unwrap_or(0);
     let from = text.floor_char_boundary(at.saturating_sub(EXCERPT_CHARS / 2));

@@ -1,4 +1,4 @@
-//! What is kept of a managed view: enough to see what was asked, what came back, what the check found, and why nothing came of it.
+//! The record of a managed history: what was asked and answered, the result of the check, and why there is no summary.
 
 use foreword_core::hash::Hash;
 use foreword_core::summary::Checked;
@@ -10,43 +10,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::templates::{Hold, Step, Template};
 
-/// Why a turn goes on with the history as it is.
+/// Why there is no summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
 pub enum Unmanaged {
-    /// The template is not there, or broken.
+    /// The template is missing or invalid.
     #[error("{0}")]
     Template(String),
-    /// The model gave no answer.
+    /// The model failed.
     #[error("the model gave no summary: {0}")]
     Model(String),
-    /// It said nothing.
-    #[error("the model answered nothing that could be a summary")]
+    /// The answer is empty.
+    #[error("the model returned no usable summary")]
     Empty,
-    /// It did not want to.
+    /// The model refused.
     #[error("the model refused to write a summary: {0}")]
     Refusal(String),
-    /// It answered with an error.
-    #[error("the model answered with an error instead of a summary: {0}")]
+    /// The model returned an error message.
+    #[error("the model returned an error instead of a summary: {0}")]
     ErrorText(String),
-    /// It took too long.
+    /// The time limit was exceeded.
     #[error("the summary took too long")]
     TimedOut,
-    /// It ended before its first sentence did.
-    #[error("the summary was cut off before its first sentence was whole")]
+    /// The answer ended before its first sentence.
+    #[error("the summary ended before its first sentence was complete")]
     CutOff,
-    /// It saves nothing.
-    #[error("the summary has {after} tokens and what it would replace {before}")]
+    /// The summary is not shorter than the messages.
+    #[error("the summary has {after} tokens, but the messages it would replace have only {before}")]
     NotShorter {
-        /// What it would replace.
+        /// The size of the messages.
         before: Tokens,
-        /// The summary.
+        /// The size of the summary.
         after: Tokens,
     },
 }
 
 impl Unmanaged {
-    /// The word on the record.
+    /// The name in stored data.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Template(_) => "template",
@@ -61,86 +61,86 @@ impl Unmanaged {
     }
 }
 
-/// What one step gave.
+/// The result of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Section {
-    /// The step.
+    /// The step's name.
     pub name: String,
-    /// What stands above it.
+    /// Its heading in the summary.
     pub header: Option<String>,
-    /// What was asked behind the live prompt.
+    /// The question, after the current prompt.
     pub asked: String,
-    /// What the model answered, as it came.
+    /// The unchanged answer.
     pub raw: String,
-    /// What became of it: each sentence with the messages it came from.
+    /// The output, with the source messages of each sentence.
     pub output: String,
-    /// Whether it stands in the summary.
+    /// Whether it is part of the summary.
     pub in_view: bool,
     /// Whether a model wrote it.
     pub by_model: bool,
-    /// Whether it was kept from before.
+    /// Whether it was cached.
     pub cached: bool,
     /// When it was written.
     pub made_ms: i64,
-    /// Why it was left out.
+    /// Why the step was skipped.
     pub skipped: Option<String>,
-    /// Placeholders and inputs that nothing was there for.
+    /// Missing placeholders and inputs.
     pub missing: Vec<String>,
-    /// Sentences that share no word with any message; they were left out.
+    /// Removed sentences that share no word with any message.
     pub unfounded: Vec<String>,
 }
 
-/// Sizes and prices.
+/// Sizes and costs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
-    /// The whole history.
+    /// The size of the whole history.
     pub history: Tokens,
-    /// From which size on it is managed.
+    /// The threshold for summaries.
     pub threshold: Tokens,
-    /// What the summary stands for.
+    /// The size of the summarized messages.
     pub before: Tokens,
-    /// The summary.
+    /// The size of the summary.
     pub after: Tokens,
-    /// The prompts it was asked with.
+    /// The size of the prompts.
     pub prompt: Tokens,
-    /// What of them came from the cache.
+    /// Their cached tokens.
     pub read: Tokens,
-    /// The answers.
+    /// The size of the answers.
     pub output: Tokens,
-    /// What it cost, in USD.
+    /// The cost in USD.
     pub cost: f64,
-    /// What it would have cost without a cache; 0 in records that are older than this figure.
+    /// The cost without a cache; 0 in older records.
     pub cost_uncached: f64,
 }
 
-/// A managed view of a history.
+/// A view of a managed history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
-    /// The template's name; none where it was not found.
+    /// The template's name; `None` if it was not found.
     pub template: Option<String>,
-    /// Where it came from.
+    /// The template's origin.
     pub source: String,
-    /// The hash of its text.
+    /// The hash of the template's text.
     pub hash: Hash,
-    /// Its file.
+    /// The template's file.
     pub path: Option<String>,
-    /// Who wrote; empty where nobody was asked.
+    /// The model; empty if none was asked.
     pub model: String,
-    /// What the user had said, its start.
+    /// The beginning of the user's message.
     pub latest_input: String,
-    /// Each step.
+    /// The steps.
     pub sections: Vec<Section>,
-    /// The first unit that the summary does not stand for.
+    /// The first unit that the summary does not include.
     pub covers: usize,
-    /// The summary; none where the history stays as it is.
+    /// The summary, if there is one.
     pub summary: Option<String>,
-    /// What the check found.
+    /// The result of the check.
     pub check: Checked,
-    /// Sizes and prices.
+    /// Sizes and costs.
     pub figures: Figures,
-    /// Why there is none.
+    /// Why there is no summary.
     pub why: Option<Unmanaged>,
 }
 
@@ -179,7 +179,7 @@ impl View {
         }
     }
 
-    /// As it is stored.
+    /// The view for storing.
     pub fn row(&self, at_ms: i64) -> serde_json::Result<Summary> {
         Ok(Summary {
             number: 0,
@@ -192,13 +192,13 @@ impl View {
         })
     }
 
-    /// As it was stored.
+    /// A stored view.
     pub fn of(row: &Summary) -> serde_json::Result<Self> {
         serde_json::from_value(row.record.clone())
     }
 }
 
-/// What a step put out before, where that still holds: when, and what. The stored views are the cache.
+/// A valid cached output of a step, with its time. The stored views are the cache.
 pub(super) fn held(
     prior: &[Summary],
     template: &Template,

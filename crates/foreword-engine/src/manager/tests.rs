@@ -174,7 +174,10 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
         assert_eq!(answers[3], "Answer 4 about the plan.", "{why}");
         let view = kept.view().unwrap();
         assert_eq!((view.why.as_ref().map(Unmanaged::word), &view.summary), (Some(why), &None));
-        assert!(kept.take_failures().iter().any(|failure| failure.0.contains("goes on with the history as it is")), "{why}");
+        assert!(
+            kept.take_failures().iter().any(|failure| failure.0.contains("The turn continues with the full history")),
+            "{why}"
+        );
         let stored = kept.store().summaries("s", 99).unwrap();
         assert!(!stored.is_empty() && stored.iter().all(|row| row.record["summary"].is_null()), "{why}");
         // The whole history, as if nobody had tried.

@@ -1,5 +1,5 @@
-//! Asking the model something beside the conversation: a session of its own for one matter, so that it is budgeted, fenced and laid out
-//! like any other, and leaves nothing behind in the conversation but its record.
+//! Side requests: questions to the model beside the conversation. Each uses a temporary session, so that it has the same budget,
+//! escaping and layout as any request, and leaves only a record in the conversation.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use super::speak::Speaker;
 use super::told::{Aside, Told};
 use super::turn::TurnError;
 
-/// Room for an answer that is no answer to the user.
+/// The longest reply to a side request.
 const MOST_REPLY: Tokens = Tokens(1024);
 
-/// One matter, for as many questions as it takes.
+/// A temporary session for one or more questions.
 #[derive(Debug)]
 pub(super) struct Beside {
     purpose: &'static str,
@@ -30,7 +30,7 @@ pub(super) struct Beside {
 }
 
 impl Kept {
-    /// Opens a matter with its own instructions and material.
+    /// Opens a temporary session with its own instructions and material.
     pub(super) fn beside(&self, purpose: &'static str, agent: Agent) -> Result<Beside, TurnError> {
         let mut settings = Settings {
             layout: Layout::Log,
@@ -44,7 +44,7 @@ impl Kept {
         Ok(Beside { purpose, session, renderer: Renderer::new(self.setup().dialect) })
     }
 
-    /// Asks, and puts both question and answer on record.
+    /// Sends a question and records it with its answer.
     pub(super) fn ask_beside(
         &mut self,
         beside: &mut Beside,

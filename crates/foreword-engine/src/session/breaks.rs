@@ -1,4 +1,4 @@
-//! What broke the provider's cache, and what that cost.
+//! Diagnoses breaks of the provider's cache and their cost.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use serde_json::{Value, json};
 use super::request::Sent;
 use crate::simulate::report::BreakReport;
 
-/// The request before.
+/// The previous request.
 pub(crate) struct Before<'a> {
     /// Its prompt.
     pub(crate) prompt: &'a PromptStream,
-    /// Where its history began.
+    /// The start of its history.
     pub(crate) cut: usize,
-    /// Whether its provider has forgotten it by now.
+    /// Whether the provider's cache has expired since.
     pub(crate) cold: bool,
 }
 
-/// Where and why a request is no continuation of the one before it. `read` is what the cache served.
+/// Where and why a request does not continue the previous one. `read` is the number of cached tokens.
 pub(crate) fn diagnose(
     before: &Before<'_>,
     envelope: &Envelope,
@@ -61,7 +61,7 @@ pub(crate) fn diagnose(
     })
 }
 
-/// Why a prompt is another from a place on.
+/// Why the prompts differ.
 pub(crate) fn cause(began: Option<FoldReason>, cut_moved: bool, head: Option<&Message>, found: &Break) -> &'static str {
     if let Some(reason) = began {
         return match reason {
@@ -83,19 +83,19 @@ pub(crate) fn cause(began: Option<FoldReason>, cut_moved: bool, head: Option<&Me
     }
 }
 
-/// Whether the break lies in L2.
+/// Whether the break is in L2.
 fn is_in_library(head: Option<&Message>, found: &Break) -> bool {
     let items = head.into_iter().flat_map(|head| &head.pieces).filter(|piece| piece.layer == LayerId::L2);
     found.current_origin.as_ref().is_some_and(|origin| items.into_iter().any(|piece| piece.origin == *origin))
 }
 
-/// The item behind a break.
+/// The item that caused a break.
 pub(crate) fn item(found: &Break) -> Option<String> {
     let item_of = |origin: &Origin| if let Origin::Item(id) = origin { Some(id.to_string()) } else { None };
     found.current_origin.as_ref().and_then(item_of).or_else(|| item_of(&found.origin))
 }
 
-/// L1 or L2, where it is another within an epoch: nothing but an epoch may rewrite it, and L2 may only grow.
+/// L1 or L2, if it changed without a new epoch: within an epoch, L1 must not change and L2 may only grow.
 pub(super) fn unexplained(before: &Sent, envelope: &Envelope, messages: &[Arc<Message>]) -> Option<LayerId> {
     let (then, now) = (before.messages.first()?, messages.first()?);
     if envelope.began.is_some() || envelope.epoch as u64 != before.epoch || Arc::ptr_eq(then, now) {
@@ -111,7 +111,7 @@ pub(super) fn unexplained(before: &Sent, envelope: &Envelope, messages: &[Arc<Me
     (!pieces(now, LayerId::L2).starts_with(&pieces(then, LayerId::L2))).then_some(LayerId::L2)
 }
 
-/// A break as the ledger keeps it, with what the provider itself says of it.
+/// A break for the ledger, with the provider's own explanation.
 pub(super) fn on_record(broke: Option<&BreakReport>, missed: Option<&CacheMiss>) -> Option<Value> {
     let Some(missed) = missed else { return broke.and_then(|broke| serde_json::to_value(broke).ok()) };
     let mut record = match broke {

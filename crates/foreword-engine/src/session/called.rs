@@ -1,4 +1,4 @@
-//! From the name a model used to the tool it means, if the request allowed it.
+//! Resolves the tool name in a model's call, if the request allowed that tool.
 
 use foreword_core::catalog::Agent;
 use foreword_core::item::ItemId;
@@ -8,16 +8,16 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::dialect::names::wire_name;
 use serde_json::{Map, Value};
 
-/// A tool that is called, and with what.
+/// A resolved tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
-    /// Which.
+    /// The tool.
     pub tool: ItemId,
-    /// Its arguments, an object unless the model erred.
+    /// The arguments: an object, unless the model made an error.
     pub arguments: Value,
 }
 
-/// The tool that a call means. The error is for the model: what it may use instead.
+/// The tool of a call. The error is worded for the model and lists allowed tools.
 pub(super) fn called(agent: &Agent, dialect: Dialect, tools: &ToolPlan, call: &ToolCall) -> Result<Called, String> {
     let (name, arguments) = match (tools.style, &call.arguments) {
         (ToolStyle::UseTool, Value::Object(given)) if call.name == USE_TOOL => {
@@ -39,7 +39,7 @@ pub(super) fn called(agent: &Agent, dialect: Dialect, tools: &ToolPlan, call: &T
     Ok(Called { tool: tool.clone(), arguments: object(arguments) })
 }
 
-/// Some models write their arguments as text, and nothing at all where there are none.
+/// Some models write arguments as text, or omit empty ones.
 fn object(arguments: Value) -> Value {
     match arguments {
         Value::Null => Value::Object(Map::new()),

@@ -1,4 +1,4 @@
-//! Other settings, or another model, in a session that is there.
+//! Changes the settings or the model of an existing session.
 
 use std::path::Path;
 
@@ -12,26 +12,25 @@ use super::told::Told;
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
 use crate::templates::{NoTemplate, Shelf};
 
-/// Why a session cannot go on so.
+/// Why a change is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
-    /// A setting does not fit.
+    /// A setting is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The template of a managed history cannot be used.
+    /// The template cannot be used.
     #[error(transparent)]
     Template(#[from] NoTemplate),
-    /// The model.
+    /// The model cannot be used.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The agent.
+    /// The agent is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
 }
 
 impl Kept {
-    /// Goes on with other settings; what they leave out stays as it is. Whether anything changed: then who manages the history is to be
-    /// set anew.
+    /// Changes settings; missing ones are unchanged. Returns whether anything changed; then the manager must be set again.
     pub fn change_settings(&mut self, wanted: &SessionSettings, shelf: &Shelf, at_ms: i64) -> Result<bool, ChangeError> {
         if *wanted == SessionSettings::default() {
             return Ok(false);
@@ -52,13 +51,28 @@ impl Kept {
         Ok(true)
     }
 
+    /// Remembers where its requests go from here on.
+    pub fn set_destination(&mut self, destination: Option<String>, at_ms: i64) {
+        if self.setup.destination != destination {
+            self.setup.destination = destination;
+            self.store_told(&Told::Settings(Box::new(self.setup.clone())), at_ms, false, Vec::new());
+        }
+    }
+
     /// Lets another model answer from here on, with the same settings. The embedded model cannot use tools: they would only fill its window.
-    pub fn use_model(&mut self, model: Model, models: Option<&Path>, at_ms: i64) -> Result<(), ChangeError> {
+    /// `destination` is where its requests go.
+    pub fn use_model(
+        &mut self,
+        model: Model,
+        destination: Option<String>,
+        models: Option<&Path>,
+        at_ms: i64,
+    ) -> Result<(), ChangeError> {
         let old = &self.setup;
         let mut setup = Setup::of(&self.row.id, model, old.settings.layout, 0, models);
         setup.set(&old.wanted, None)?;
-        let (agent, template) = (old.agent.clone(), old.template.clone());
-        let mut setup = Setup { agent, template, ttl: old.ttl, client: old.client, ..setup };
+        let (agent, project, template) = (old.agent.clone(), old.project.clone(), old.template.clone());
+        let mut setup = Setup { agent, project, template, destination, ttl: old.ttl, client: old.client, ..setup };
         setup.choose_tool_style(self.session.agent());
         self.change_model(setup, models, at_ms)?;
         if self.setup.is_embedded() {

@@ -1,4 +1,4 @@
-//! From the log to the transcript: what a person would read.
+//! Converts the log to a readable transcript.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +15,29 @@ use super::ending::Ending;
 use super::told::{ASKED, ENDING, MANAGED, Told, is_input};
 use crate::chats::Saved;
 
-/// A message of a transcript, as it is stored where no input tells of it.
+/// A transcript message that is stored directly, because no input contains it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
-    /// The words.
+    /// The text.
     pub text: String,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     #[serde(default)]
     pub at_ms: Option<i64>,
-    /// What was attached, by reference.
+    /// References to its attachments.
     #[serde(default)]
     pub context: Context,
-    /// Tools the model called.
+    /// The model's tool calls.
     #[serde(default)]
     pub calls: Vec<(String, String, Value, Option<Value>)>,
-    /// Whether it is not whole.
+    /// Whether it is incomplete.
     #[serde(default)]
     pub cut_off: bool,
-    /// Whether its calls are told to the model as such, because the conversation goes on as it was; else only its words are.
+    /// Whether its calls are part of the prompt; otherwise only its text is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
-    /// Ids of calls that failed.
+    /// The IDs of failed calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
 }
@@ -76,7 +76,7 @@ fn time(at_ms: i64) -> Option<Timestamp> {
     Timestamp::from_millisecond(at_ms).ok()
 }
 
-/// Adds what an entry of the log says to the messages.
+/// Adds a log entry's messages.
 pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bool) {
     match told {
         Told::Imported(lines) => entries.extend(lines.iter().cloned().map(Entry::from)),
@@ -118,7 +118,7 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
     }
 }
 
-/// What was attached, as a transcript names it.
+/// The attachments for a transcript.
 fn context<'a>(items: impl Iterator<Item = &'a ItemId>) -> Context {
     let mut context = Context::default();
     for item in items {
@@ -137,12 +137,12 @@ fn context<'a>(items: impl Iterator<Item = &'a ItemId>) -> Context {
     context
 }
 
-/// The messages of a session. Texts of attached items are not read: only their names are needed.
+/// The messages of a session, without the texts of attachments.
 pub(super) fn entries(store: &dyn Store, session: &str) -> Result<Vec<Entry>, StoreError> {
     entries_until(store, session, u64::MAX)
 }
 
-/// The messages as they were before an input.
+/// The messages before an input.
 pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Result<Vec<Entry>, StoreError> {
     let mut entries = Vec::new();
     for logged in store.log_packed(session, 0)?.into_iter().take_while(|logged| logged.number < end) {
@@ -151,8 +151,8 @@ pub(super) fn entries_until(store: &dyn Store, session: &str, end: u64) -> Resul
     Ok(entries)
 }
 
-/// A session's log, and what a process that ended left open: the words of a question that became no turn yet, and what had come in of an
-/// answer. Both become part of the session when it is opened; whoever reads it before that is to see them too.
+/// A session's log with data that a crash left unfinished: a question without a turn, and a partial reply. Both become part of the
+/// session when it is opened.
 fn log_and_left_open(store: &dyn Store, session: &str) -> Result<(Vec<Logged>, Vec<Entry>), StoreError> {
     // It may be opened while it is read. What comes in is read first: where the log has grown since, it may be in there already.
     let before = store.session(session)?.counts.inputs;
@@ -176,7 +176,7 @@ fn log_and_left_open(store: &dyn Store, session: &str) -> Result<(Vec<Logged>, V
     Ok((log, open))
 }
 
-/// What had come in of an answer when its process ended.
+/// The partial reply that a crash left.
 fn cut_off(store: &dyn Store, session: &str) -> Result<Option<Entry>, StoreError> {
     let text = store.parts(session)?.concat();
     if text.is_empty() {
@@ -186,7 +186,7 @@ fn cut_off(store: &dyn Store, session: &str) -> Result<Option<Entry>, StoreError
     Ok(Some(Entry { time: time(at_ms), cut_off: true, ..Entry::new(Role::Assistant, &text) }))
 }
 
-/// A session as one value that can be taken elsewhere, with what had come in of an answer that was cut off.
+/// Exports a session, including a partial reply.
 pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
     let mut dump = store.dump(session)?;
     if let Some(answer) = cut_off(store, session)? {
@@ -203,11 +203,11 @@ pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
 /// A message of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedMessage {
-    /// What it says.
+    /// Its content.
     pub entry: Entry,
-    /// Its lasting name. One that a person changed in the session's file has none, nor has what a process that ended left open.
+    /// Its stable ID; `None` for messages that the user edited in the file, or that a crash left.
     pub id: Option<MessageId>,
-    /// Of an answer: why it ended early. Of a question: why it has no answer.
+    /// For an answer: why it ended early. For a question: why it has no answer.
     pub ending: Option<Ending>,
 }
 
@@ -247,7 +247,7 @@ pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<NamedMessa
     Ok(told.chain(open).collect())
 }
 
-/// Adds what an entry of the log says to the messages.
+/// Adds a log entry's messages.
 fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logged) -> Result<(), StoreError> {
     let Logged { kind, body, at_ms, cut_off, .. } = logged;
     let told = match kind.as_str() {
@@ -267,7 +267,7 @@ fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logg
     Ok(())
 }
 
-/// A session as its file would tell it.
+/// The transcript of a session.
 pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, StoreError> {
     let (log, open) = log_and_left_open(store, &row.id)?;
     let mut messages = Vec::new();
@@ -275,21 +275,34 @@ pub fn transcript(store: &dyn Store, row: &SessionRow) -> Result<Transcript, Sto
         read(&mut messages, store, &row.id, logged)?;
     }
     messages.extend(open);
-    Ok(head(row, saved(row).as_ref(), messages))
+    Ok(head(row, saved(row).as_ref(), answered(store, &row.id)?, messages))
 }
 
-/// What is remembered of a session's file.
+/// The model that answered last, as a file names it; none where nobody answered yet.
+fn answered(store: &dyn Store, session: &str) -> Result<Option<String>, StoreError> {
+    let Some((number, usage)) = store.ledger(session)?.pop() else { return Ok(None) };
+    let record = store.request(session, number)?.record;
+    Ok(record.get("dialect").and_then(Value::as_str).map(|dialect| model_key(&usage.model, dialect)))
+}
+
+/// A model in obsidian-copilot's form.
+pub(super) fn model_key(name: &str, dialect: &str) -> String {
+    format!("{name}|{dialect}")
+}
+
+/// The last state of a session's file.
 pub(super) fn saved(row: &SessionRow) -> Option<Saved> {
     row.transcript.clone().and_then(|saved| serde_json::from_value(saved).ok())
 }
 
-pub(super) fn head(row: &SessionRow, known: Option<&Saved>, messages: Vec<Entry>) -> Transcript {
+/// `answered` is the model that answered last. Until one has, the file names the model that it did before.
+pub(super) fn head(row: &SessionRow, known: Option<&Saved>, answered: Option<String>, messages: Vec<Entry>) -> Transcript {
     let model = row.setup.pointer("/model/name").and_then(Value::as_str);
     let dialect = row.setup.get("dialect").and_then(Value::as_str);
     Transcript {
         epoch_ms: row.created_ms,
         session: Some(row.id.clone()),
-        model: known.and_then(|saved| saved.model.clone()).or_else(|| Some(format!("{}|{}", model?, dialect?))),
+        model: answered.or_else(|| known?.model.clone()).or_else(|| Some(model_key(model?, dialect?))),
         topic: row.title.clone(),
         last_accessed: known.and_then(|saved| saved.last_accessed),
         extra: known.map(|saved| saved.extra.clone()).unwrap_or_default(),

@@ -1,29 +1,29 @@
-//! Citations: which of the numbered sources an answer names, and the list that is put under it.
+//! Citations: finds the sources that an answer names, and writes the list of sources below it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// A source as an answer can cite it.
+/// A source that can be cited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citable {
     /// Its number, from 1.
     pub number: usize,
-    /// Where it is: a path in the vault.
+    /// Its path in the vault.
     pub path: String,
 }
 
-/// What an answer cites.
+/// The citations of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cited {
-    /// Numbers that are sources, in the order of first mention.
+    /// Valid source numbers, in the order of first mention.
     pub sources: Vec<usize>,
-    /// Numbers that are none.
+    /// Invalid source numbers.
     pub unknown: Vec<usize>,
-    /// Whether it cited, or tried to.
+    /// Whether the answer contains or attempts citations.
     pub tried: bool,
 }
 
-/// Looks for citations: `[^1]`, and what models write in its place (`[1]`, `[^1, ^2]`, `【1】`, a heading over sources).
+/// Finds citations: `[^1]` and common variants of models (`[1]`, `[^1, ^2]`, `【1】`, a heading over sources).
 pub fn cited(answer: &str, sources: &[Citable]) -> Cited {
     let known: BTreeSet<usize> = sources.iter().map(|source| source.number).collect();
     let mut cited = Cited::default();
@@ -42,7 +42,7 @@ pub fn cited(answer: &str, sources: &[Citable]) -> Cited {
     cited
 }
 
-/// The list under an answer that cites or tried to; none where it did not, or has a list of its own.
+/// The list of sources for an answer with citations; `None` without citations, or if it has its own list.
 pub fn source_list(answer: &str, sources: &[Citable]) -> Option<String> {
     let found = cited(answer, sources);
     if !found.tried {
@@ -63,7 +63,7 @@ pub fn source_list(answer: &str, sources: &[Citable]) -> Option<String> {
     (!list.is_empty()).then(|| format!("\n\n{}", list.trim_end()))
 }
 
-/// The lines outside of code fences.
+/// The lines outside of code blocks.
 fn prose(answer: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     answer.lines().filter(move |line| {
@@ -78,7 +78,7 @@ fn is_heading(line: &str) -> bool {
     line.len() < 60 && ["sources", "references", "citations", "footnotes"].contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// The numbers in each pair of brackets that holds nothing but numbers.
+/// The numbers in brackets that contain only numbers.
 fn brackets(line: &str) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     for (at, open) in line.char_indices().filter(|(_, c)| matches!(c, '[' | '【')) {

@@ -1,4 +1,4 @@
-//! Two requests side by side: the first byte that differs, what stands there, why, and what it cost.
+//! Compares two requests: first differing byte, texts, cause and cost.
 
 use foreword_core::hash::Hash;
 use foreword_core::message::Origin;
@@ -12,45 +12,45 @@ use serde_json::Value;
 use super::breaks::{cause, item};
 use super::inspect::Stored;
 
-/// Where two requests part.
+/// The difference of two requests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Difference {
-    /// Bytes of prompt that are the same, in the order a provider's cache sees them.
+    /// The number of equal prompt bytes, in the order of a provider's cache.
     pub at_byte: usize,
-    /// The first byte of the body that differs; none where one is the start of the other.
+    /// The first differing byte of the body; `None` if one body is a prefix of the other.
     pub body_byte: Option<usize>,
-    /// Where the prompt differs in the body of the second.
+    /// The path of the difference in the second body.
     pub path: Option<String>,
-    /// The item that stands there.
+    /// The item at that path.
     pub item: Option<String>,
-    /// Its Version when the first was made; none where it was not there yet.
+    /// Its Version in the first request; `None` if it was not included.
     pub before: Option<Hash>,
-    /// Its Version when the second was made.
+    /// Its Version in the second request.
     pub after: Option<Hash>,
-    /// Why.
+    /// The cause.
     pub cause: String,
-    /// Tokens of the first that cannot be read from a cache for the second.
+    /// Tokens of the first request that the second cannot read from the cache.
     pub tokens_lost: Tokens,
-    /// What writing them again costs, in USD.
+    /// The cost of writing them again in USD.
     pub cost_lost: f64,
-    /// Tokens that only the second has.
+    /// Tokens that only the second request has.
     pub tokens_new: Tokens,
-    /// What stood there, and what stands there now.
+    /// The texts before and after.
     pub texts: (String, String),
 }
 
 /// Why two requests cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum DiffError {
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// They are the same.
-    #[error("the two requests are the same to the byte")]
+    /// The requests are identical.
+    #[error("the two requests are identical")]
     Same,
 }
 
-/// How much of a differing text is shown, in bytes, and how much of it lies before the difference.
+/// The size of the shown texts in bytes, and the part before the difference.
 const SHOWN: usize = 140;
 const BEFORE: usize = 30;
 
@@ -105,7 +105,7 @@ pub fn diff(store: &dyn Store, first: (&str, u64), second: (&str, u64)) -> Resul
     })
 }
 
-/// What began the newest epoch between the two requests.
+/// Why the newest epoch between the two requests began.
 fn epoch_cause(store: &dyn Store, (session, number): (&str, u64), before: &Stored) -> Option<String> {
     let requests = store.requests(session).ok()?;
     let until = requests.into_iter().filter(|request| request.number <= number);
@@ -113,7 +113,7 @@ fn epoch_cause(store: &dyn Store, (session, number): (&str, u64), before: &Store
     began.next()
 }
 
-/// The Version of an item that was attached last before a request; for what was never attached, the hash of its text there.
+/// The Version of an item that was last attached before a request; otherwise the hash of its text in the request.
 fn version(store: &dyn Store, session: &str, stored: &Stored, item: Option<&str>) -> Result<Option<Hash>, StoreError> {
     let Some(item) = item else { return Ok(None) };
     let mut newest = None;
@@ -135,7 +135,7 @@ fn piece(stored: &Stored, origin: Option<&Origin>) -> Option<String> {
     same.next().map(|piece| piece.text.to_string())
 }
 
-/// The prompt from a little before a byte of it.
+/// The prompt around a byte.
 fn around(prompt: &PromptStream, at_byte: usize) -> String {
     let mut passed = 0;
     let mut shown: Vec<u8> = Vec::new();

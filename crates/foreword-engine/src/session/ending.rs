@@ -1,21 +1,21 @@
-//! Why an answer ended before the model had said all, or why a question has none.
+//! Why an answer ended early, or why a question has no answer.
 
 use serde::{Deserialize, Serialize};
 
-/// What ended an answer early. One that ended as the model wanted has none.
+/// The cause of an early end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", content = "detail", rename_all = "snake_case")]
 pub enum Ending {
-    /// The room for the reply, or the model's window, was used up.
+    /// The reply reached its token limit, or the context window is full.
     Length,
     /// The model repeated itself, so its answer was ended.
     Repeating,
     /// The user stopped it.
     Stopped,
-    /// The model or its provider refused to go on.
+    /// The model or its provider refused to continue.
     Refused,
-    /// The process ended while the answer came.
+    /// The process ended during the answer.
     Interrupted,
-    /// The model could not be asked, or its answer broke off: the error message.
+    /// The request failed or the answer was interrupted: the error message.
     Failed(String),
 }

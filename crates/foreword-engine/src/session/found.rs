@@ -1,4 +1,4 @@
-//! What a search found: as a person reads it, and each note once in a prompt.
+//! Search results: for display, and without duplicates in a prompt.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use foreword_store::{Store, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
-/// What stands in place of a passage of a note that the prompt holds whole.
+/// Replaces a passage of a note that is attached in full.
 const STANDS: &str = "\nThe whole note is attached.\n\n";
 
-/// A passage as a person reads it.
+/// A passage for display.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundNote {
-    /// The number that an answer cites it by.
+    /// The number by which an answer cites it.
     pub number: usize,
     /// The note.
     pub item: ItemId,
-    /// Its path in the vault; of what is no file, its id.
+    /// Its path in the vault; for items without a file, their ID.
     pub path: String,
     /// Its title.
     pub title: String,
     /// The headings above the passage, joined by ` > `.
     pub heading: String,
-    /// How well it fits the question, from 0 to 1.
+    /// The relevance to the question, from 0 to 1.
     pub score: f64,
-    /// The passage; empty where the note is attached anyway.
+    /// The passage; empty if the note is attached.
     pub text: String,
 }
 
-/// The passages of a search's output.
+/// The passages in a search output.
 pub(super) fn found_notes(output: &str, found: &[Passage]) -> Vec<FoundNote> {
     let view = |passage: &Passage| FoundNote {
         number: passage.number,
@@ -46,7 +46,7 @@ pub(super) fn found_notes(output: &str, found: &[Passage]) -> Vec<FoundNote> {
     found.iter().map(view).collect()
 }
 
-/// What searches found in a session, by turn, from 1. Of an output that is not read, nothing is unpacked.
+/// The search results of a session by turn, from 1.
 pub fn found_by_turn(store: &dyn Store, session: &str) -> Result<BTreeMap<u64, Vec<FoundNote>>, StoreError> {
     let mut all: BTreeMap<u64, Vec<FoundNote>> = BTreeMap::new();
     for logged in store.log_packed(session, 0)? {
@@ -67,7 +67,7 @@ pub fn found_by_turn(store: &dyn Store, session: &str) -> Result<BTreeMap<u64, V
     Ok(all)
 }
 
-/// Headings without the first one where that is the title again.
+/// The headings without the first one, if it repeats the title.
 fn below<'a>(heading: &'a str, title: &str) -> &'a str {
     match heading.strip_prefix(title) {
         Some("") => "",
@@ -76,7 +76,7 @@ fn below<'a>(heading: &'a str, title: &str) -> &'a str {
     }
 }
 
-/// The lines of a block above its text, and the text. The text is marked as a quote, or all below the first line.
+/// The heading lines of a block and its text, without quote marks.
 fn parts(block: &str) -> (&str, String) {
     let Some(quote) = block.find("\n>") else {
         let (title, text) = block.split_once('\n').unwrap_or((block, ""));
@@ -86,7 +86,7 @@ fn parts(block: &str) -> (&str, String) {
     (&block[..quote], lines.collect::<Vec<_>>().join("\n").trim().to_owned())
 }
 
-/// The output of a search without the passages of notes that the prompt holds anyway, once `attached` is in it.
+/// A search output without passages of notes that the prompt contains anyway, given the attachments.
 pub(super) fn sent_once(session: &Session, attached: &[Version], output: &str, found: Vec<Passage>) -> (String, Vec<Passage>) {
     let mut text = String::with_capacity(output.len());
     let mut at = 0;
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_attached_note_is_only_named() {
-        let prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };
+        let prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None, ..CachePrices::default() };
         let session = Session::new(Agent::default(), Settings::new("s", prices), Arc::new(Chars::FOUR)).unwrap();
         let output = "Two.\n\n[1] Bread\npath: Bread.md\n> Salt.\n> \n> Flour.\n\n[2] Beds\npath: Beds.md\n> Beans.\n\nEnd.";
         let attached = [Version::note("Bread.md", None, "Salt.\n\nFlour.", Vec::new())];

@@ -1,22 +1,44 @@
-//! What a person does to a session's history by hand: folding it, keeping things, looking at what a fold would take and at the summary.
+//! The user's control of the history: folds, pins and the summary.
 
+use foreword_core::budget::OverBudget;
 use foreword_core::history::MessageId;
 use foreword_core::item::ItemId;
 use foreword_core::message::Role;
-use foreword_core::session::{Input, InputError, Pin, Unpin};
+use foreword_core::session::{FoldPreview, Input, InputError, Pin, Unpin};
+use foreword_core::tokens::Tokens;
 use serde::Serialize;
 
 use super::kept::Kept;
+use crate::manager::is_due;
 
 /// Why something cannot be pinned.
 #[derive(Debug, thiserror::Error)]
 pub enum PinError {
     /// There is no such message.
-    #[error("there is no message {0} in this session: `/summary` and `recall` name messages as m12")]
+    #[error("no message {0} in this session; message names look like m12, see `/summary`")]
     NoMessage(MessageId),
-    /// It names nothing.
-    #[error("{0:?} is neither a message of this session, like m12, nor something that was attached to it")]
+    /// It is neither a message nor an item.
+    #[error("{0:?} is neither a message of this session, like m12, nor an attachment")]
     Nothing(String),
+    /// The session rejects the pin.
+    #[error(transparent)]
+    Input(#[from] InputError),
+}
+
+/// Why nothing is folded.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldError {
+    /// It would only cost.
+    #[error("a fold would not make the prompt smaller ({before} tokens now, {after} then), so nothing is folded")]
+    NotSmaller {
+        /// The prompt now.
+        before: Tokens,
+        /// And behind the fold.
+        after: Tokens,
+    },
+    /// What has to stay does not fit.
+    #[error(transparent)]
+    OverBudget(#[from] OverBudget),
     /// The session says no.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -25,21 +47,21 @@ pub enum PinError {
 /// Something that is kept through every fold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pinned {
-    /// A message (`m12`), or an item by its id.
+    /// A message (`m12`), or an item's ID.
     pub what: String,
-    /// The words that are kept of a message.
+    /// The pinned text of a message.
     pub text: Option<String>,
 }
 
 impl Kept {
-    /// What is pinned: messages, then items.
+    /// The pins: messages, then items.
     pub fn pins(&self) -> Vec<Pinned> {
         let (texts, items) = self.session.pins();
         let texts = texts.into_iter().map(|(from, text)| Pinned { what: from.to_string(), text: Some(text) });
         texts.chain(items.into_iter().map(|id| Pinned { what: id.to_string(), text: None })).collect()
     }
 
-    /// Lets go of what was pinned of a message (`m12`), or of an item by its id.
+    /// Removes the pins of a message (`m12`) or an item.
     pub fn unpin(&mut self, what: &str, at_ms: i64) -> Result<(), PinError> {
         let message = what.trim().parse().map(Unpin::Message).ok();
         let unpin = message.or_else(|| what.trim().parse().map(Unpin::Item).ok());
@@ -48,16 +70,25 @@ impl Kept {
         Ok(())
     }
 
-    /// Asks for a fold with the next turn. Whoever writes the summary is told what to look at above all.
-    pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), InputError> {
+    /// Asks for a fold with the next turn, where that makes the prompt smaller. Whoever writes the summary is told what to look at above all.
+    pub fn fold(&mut self, focus: Option<&str>, at_ms: i64) -> Result<(), FoldError> {
+        // A summary that is still to be written is not part of the forecast.
+        let awaits_summary = self.manager.as_ref().is_some_and(|manager| is_due(manager, &self.session));
+        if self.counts().requests > 0 && !awaits_summary {
+            let FoldPreview { before, after, .. } = self.session.preview_fold()?;
+            if after >= before {
+                return Err(FoldError::NotSmaller { before, after });
+            }
+        }
         if let Some(manager) = &mut self.manager {
             manager.focus =
                 focus.map(str::trim).filter(|focus| !focus.is_empty()).map(|focus| focus.chars().take(1_000).collect());
         }
-        self.tell(Input::Fold, at_ms).map(|_| ())
+        self.tell(Input::Fold, at_ms)?;
+        Ok(())
     }
 
-    /// Keeps a message (`m12`), or an item by its id or its path, through every fold. Gives back what was pinned.
+    /// Pins a message (`m12`), or an item by ID or path. Returns a description of the pin.
     pub fn pin(&mut self, what: &str, at_ms: i64) -> Result<String, PinError> {
         let what = what.trim();
         if let Ok(from) = what.parse::<MessageId>() {

@@ -1,13 +1,15 @@
-//! A conversation from a file becomes a session.
+//! Imports a conversation from a file as a session.
+
+use std::path::Path;
 
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use foreword_core::version::Version;
 use foreword_store::{Store, StoreError, Write};
-use foreword_vault::attach::Limits;
+use foreword_vault::attach::{Attachment, Limits};
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
-use foreword_vault::transcript::{Entry, Role};
+use foreword_vault::transcript::{Context, Entry, Kind as WarningKind, Role, Warning};
 use jiff::{Timestamp, Zoned};
 
 use super::chronicle::{Line, entries};
@@ -16,17 +18,25 @@ use super::open::OpenSessionError;
 use super::setup::Setup;
 use crate::chats::Imported;
 
-/// What became of a file.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenIn {
     /// The session.
     pub session: String,
-    /// Whether it was there already; then nothing was changed.
+    /// Whether the session existed already and is unchanged.
     pub known: bool,
 }
 
 /// Makes a session of a conversation. The same file leads to the same session, however often it is taken in.
-pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup: Setup) -> Result<TakenIn, OpenSessionError> {
+///
+/// `models` is the folder of local models, whose tokenizers the setup may need.
+pub fn take_in(
+    store: Box<dyn Store>,
+    imported: &Imported,
+    agent: &Agent,
+    setup: Setup,
+    models: Option<&Path>,
+) -> Result<TakenIn, OpenSessionError> {
     let session = name(imported);
     let begun = match store.session(&session) {
         Ok(row) if row.counts.inputs > 0 => return Ok(TakenIn { session, known: true }),
@@ -39,14 +49,14 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     let last = times.max().unwrap_or(ours.epoch_ms);
     let setup = Setup { settings: foreword_core::settings::Settings { session: session.clone(), ..setup.settings }, ..setup };
     let mut kept = if begun {
-        Kept::open(store, &session, None, None)?
+        Kept::open(store, &session, models, None)?
     } else {
-        Kept::begin(store, &session, agent, &setup, None, None, ours.epoch_ms)?
+        Kept::begin(store, &session, agent, &setup, models, None, ours.epoch_ms)?
     };
     let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
     let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());
     let title = ours.topic.clone().unwrap_or_else(|| foreword_vault::transcript::topic(first.unwrap_or_default()));
-    let saved = imported.saved.as_ref().and_then(|saved| serde_json::to_value(saved).ok());
+    let saved = serde_json::to_value(&imported.saved).ok();
     kept.write(std::iter::once(Write::Title(title)).chain(saved.map(Write::Transcript)));
     kept.import(lines, last).map_err(|error| OpenSessionError::Input(session.clone(), error))?;
     match kept.take_failures().into_iter().next() {
@@ -55,7 +65,7 @@ pub fn take_in(store: Box<dyn Store>, imported: &Imported, agent: &Agent, setup:
     }
 }
 
-/// The name of the session of a file: its own, or one made of when and how it begins.
+/// The session ID of a file: its own, or one derived from its time and beginning.
 fn name(imported: &Imported) -> String {
     let ours = &imported.transcript;
     let is_name = |id: &&String| {
@@ -77,7 +87,7 @@ fn first_bytes(hash: Hash) -> [u8; 8] {
     bytes
 }
 
-/// The current texts of what was attached in a conversation that was had elsewhere, where the session had no turn since.
+/// The current texts of an imported conversation's attachments, if the session has had no turn since.
 pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
     if kept.counts().requests > 0 || kept.session().turns() == 0 {
         return Ok(Vec::new());
@@ -95,5 +105,44 @@ pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version
             versions.extend(found.versions.into_iter().filter(|version| version.id.name() == path));
         }
     }
+    for attachment in said.iter().flat_map(|entry| groups(&entry.context)) {
+        for version in vault.attach(&attachment, now, Limits::default(), &own).versions {
+            if !versions.iter().any(|known| known.id == version.id) {
+                versions.push(version);
+            }
+        }
+    }
     Ok(versions)
+}
+
+/// The tags and folders that were attached.
+fn groups(context: &Context) -> impl Iterator<Item = Attachment> {
+    let tags = context.tags.iter().map(|tag| Attachment::Tag(tag.trim_start_matches('#').to_owned()));
+    let folders = context.folders.iter().map(|folder| Attachment::Folder(folder.trim_matches('/').to_owned()));
+    tags.chain(folders)
+}
+
+/// What of a chat's attachments [`library_of`] cannot bring back, in words for whoever takes the chat in.
+pub fn not_brought_back(imported: &Imported, vault: &Vault, now: &Zoned) -> Vec<Warning> {
+    let own = Own::new(vault, now.clone());
+    let mut warnings = Vec::new();
+    let mut warn = |number: usize, text: String| {
+        warnings.push(Warning { kind: WarningKind::NotBroughtBack, text: format!("message {number}: {text}") });
+    };
+    for (number, entry) in (1..).zip(&imported.transcript.messages) {
+        for attachment in groups(&entry.context) {
+            let found = vault.attach(&attachment, now, Limits::default(), &own);
+            if found.versions.is_empty() {
+                let what = if let Attachment::Tag(_) = attachment { "tag" } else { "folder" };
+                warn(number, format!("the {what} {attachment} is left out: the vault has no notes for it; attach what you need"));
+            }
+        }
+        for url in entry.context.urls.iter().chain(&entry.context.web_tabs) {
+            warn(
+                number,
+                format!("the page {url} is left out: nothing is fetched for a chat that is taken in; attach it to send it again"),
+            );
+        }
+    }
+    warnings
 }

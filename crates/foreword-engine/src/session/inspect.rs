@@ -1,4 +1,4 @@
-//! A request from its record: its layers, its items, the exact bytes, and whether they are still the same.
+//! Inspects a request: its layers, items and exact bytes, and whether it still renders to the same bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,24 +12,26 @@ use foreword_core::prompt::{Prompt, ToolPlan, ToolSpec, ToolStyle};
 use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
 use foreword_provider::dialect::Dialect;
+use foreword_provider::lifetime::{Asked, Lifetimes};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, body as render};
 use foreword_store::{Request, Store, StoreError, Usage};
 use serde::{Deserialize, Serialize};
 
+use super::money::usd;
 use super::setup::Setup;
 
-/// What is stored of a request beside its messages and items: enough to explain it and to send it again.
+/// Stored data of a request besides messages and items, needed to explain it and to send it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     dialect: Dialect,
-    /// As JSON text, so that the same model is kept once.
+    /// As JSON text, so that the same model is stored once.
     model: String,
     options: BodyOptions,
     layout: String,
     layers: [LayerRecord; 5],
     tool_style: ToolStyle,
-    /// As JSON text, likewise.
+    /// As JSON text, for the same reason.
     tool_list: String,
     allowed: Vec<String>,
     tool_tokens: Tokens,
@@ -40,6 +42,9 @@ pub(super) struct Record {
     cut: usize,
     left_out: Vec<LeftOut>,
     notes: Vec<Note>,
+    /// What the lifetime of its marks was chosen by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lifetimes: Option<(Lifetimes, Asked)>,
 }
 
 impl Record {
@@ -61,11 +66,12 @@ impl Record {
             cut: envelope.cut,
             left_out: envelope.left_out.clone(),
             notes: envelope.notes.clone(),
+            lifetimes: None,
         }
     }
 }
 
-/// A request as it was stored.
+/// A stored request.
 pub(super) struct Stored {
     pub(super) request: Request,
     pub(super) record: Record,
@@ -94,17 +100,17 @@ impl Stored {
         Ok(Self { request, record, model, messages, tools })
     }
 
-    /// Whether it was sent with a cache of the provider's in place of its tools and system.
+    /// Whether a provider-side cache replaced its tools and system message.
     pub(super) fn needs_cache(&self) -> bool {
         self.record.options.cached_content.is_some()
     }
 
-    /// Whether it asked for the reply as it comes.
+    /// Whether it requested a stream.
     pub(super) fn streams(&self) -> bool {
         self.record.options.stream
     }
 
-    /// The bytes, rendered again.
+    /// Renders the body again.
     pub(super) fn body(&self) -> Body {
         let prompt = Prompt {
             messages: &self.messages,
@@ -128,20 +134,20 @@ pub(super) fn body(store: &dyn Store, session: &str, number: u64) -> Result<Body
     Ok(Stored::read(store, session, number)?.body())
 }
 
-/// Everything there is to know of a request.
+/// The full description of a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     /// The session.
     pub session: String,
-    /// Which request of it, from 0.
+    /// The request's number in the session, from 0.
     pub request: u64,
-    /// Which turn, from 1.
+    /// The turn, from 1.
     pub turn: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Which epoch, from 0.
+    /// The epoch, from 0.
     pub epoch: u64,
-    /// What began it, on its first request.
+    /// Why the epoch began, on its first request.
     pub began: Option<String>,
     /// The model.
     pub model: String,
@@ -151,53 +157,53 @@ pub struct Inspection {
     pub layout: String,
     /// The tools and L1 to L5.
     pub layers: Vec<CachedLayer>,
-    /// Its size.
+    /// The size in tokens.
     pub tokens: u64,
-    /// The room it had.
+    /// The budget in tokens.
     pub budget: Tokens,
-    /// Hash over the layers' hashes.
+    /// The hash over the layers' hashes.
     pub combined_sha256: Hash,
-    /// Hash of the bytes that were sent.
+    /// The hash of the bytes that were sent.
     pub wire_sha256: Hash,
-    /// What was in it.
+    /// The items of the request.
     pub context: Vec<ContextEntry>,
-    /// What was not, and why.
+    /// The items that were left out, and why.
     pub left_out: Vec<LeftOut>,
-    /// What a person should know.
+    /// Remarks for the user.
     pub notes: Vec<Note>,
-    /// What it used; none where no reply came.
+    /// The usage; `None` if there was no reply.
     pub usage: Option<Usage>,
-    /// Whether the bytes, rendered again, are those that were sent.
+    /// Whether rendering the request again gives the bytes that were sent.
     pub verified: bool,
 }
 
-/// A layer, and how much of it the provider's cache served.
+/// A layer and its cached tokens.
 #[derive(Clone, Debug, Serialize)]
 pub struct CachedLayer {
     /// `TOOLS`, `L1_SYSTEM` …
     pub id: &'static str,
-    /// Its size.
+    /// The size in tokens.
     pub tokens: Tokens,
-    /// What the cache served of it; none where that is not known.
+    /// The cached tokens; `None` if unknown.
     pub cached: Option<Tokens>,
-    /// Its hash.
+    /// The hash.
     pub sha256: Hash,
-    /// What it is made of: the item or what else it is, its hash and its size.
+    /// The segments.
     pub segments: Vec<Segment>,
 }
 
-/// A stretch of a layer with one origin.
+/// A part of a layer with one origin.
 #[derive(Clone, Debug, Serialize)]
 pub struct Segment {
-    /// The item, or what else it is.
+    /// The ID of the item, message or engine text.
     pub id: String,
-    /// Hash of its bytes.
+    /// The hash of its bytes.
     pub sha256: Hash,
-    /// Its size.
+    /// The size in tokens.
     pub tokens: Tokens,
 }
 
-/// Explains a request from its record.
+/// Describes a request from its record.
 pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspection, StoreError> {
     let stored = Stored::read(store, session, number)?;
     let usage = store.ledger(session)?.into_iter().find(|(request, _)| *request == number).map(|(_, usage)| usage);
@@ -205,12 +211,13 @@ pub fn inspect(store: &dyn Store, session: &str, number: u64) -> Result<Inspecti
     let context = context
         .collect::<serde_json::Result<Vec<ContextEntry>>>()
         .map_err(|error| StoreError::Damaged(format!("an item of request {number} of session {session}: {error}")))?;
+    let usage = usage.map(|usage| Usage { cost: usd(usage.cost), cost_uncached: usd(usage.cost_uncached), ..usage });
     let wire = Hash::of(&stored.body().bytes);
     let read = usage.as_ref().map(|usage| Tokens(usage.read));
     Ok(explain(session, stored, context, read, usage, wire))
 }
 
-/// Puts together what is known of a request: `read` tokens of it the cache served, and rendered again it is `wire`.
+/// Describes a request with `read` cached tokens; `wire` is the hash of the request rendered again.
 pub(super) fn explain(
     session: &str,
     stored: Stored,
@@ -244,7 +251,7 @@ pub(super) fn explain(
     }
 }
 
-/// The layers with their segments, in the order in which a cache sees them; `read` tokens from the front came from the cache.
+/// The layers with their segments, in the order of the cache; the first `read` tokens are cached.
 fn layers(stored: &Stored, read: Option<Tokens>) -> Vec<CachedLayer> {
     let running = stored.messages.iter().rposition(|message| message.pieces.iter().any(|piece| piece.layer == LayerId::L5));
     let mut segments: BTreeMap<LayerId, Vec<Segment>> = BTreeMap::new();
@@ -297,7 +304,7 @@ fn layers(stored: &Stored, read: Option<Tokens>) -> Vec<CachedLayer> {
     std::iter::once(tools).chain(LayerId::ALL.map(of_layer)).collect()
 }
 
-/// Adds a piece as a segment; what introduces an item, a heading or a blank line, counts to it.
+/// Adds a piece as a segment; headings and blank lines count to the item that they introduce.
 fn add(segments: &mut Vec<Segment>, piece: &Piece) {
     let id = name(&piece.origin);
     let hash = Hash::of(piece.text.as_bytes());

@@ -1,4 +1,4 @@
-//! A session whose every input is stored before it counts and whose every request before it is sent.
+//! A recorded session: every input is stored before it is applied, and every request before it is sent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,6 +10,7 @@ use foreword_core::item::Kind;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
+use foreword_provider::lifetime::{Lifetimes, Terms};
 use foreword_provider::model::Model;
 use foreword_provider::render::Renderer;
 use foreword_provider::stream::PromptStream;
@@ -29,14 +30,22 @@ use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
 use crate::manager::{Manager, View};
 
-/// After so many turns at least, and an eighth of all, a checkpoint is worth its size.
+/// The smallest number of turns between checkpoints; also at least an eighth of all turns.
 const CHECKPOINT_TURNS: usize = 64;
+
+/// So many requests in a row without anything from the cache are no accident.
+const DEAD_CACHE: usize = 3;
+
+/// Whether the cache served nothing of a prompt that was large enough and began with the one before it.
+fn is_unserved(usage: &Usage, model: &Model) -> bool {
+    usage.read == 0 && usage.broke.is_none() && usage.model == model.name && usage.uncached + usage.write >= model.cache.minimum()
+}
 
 /// Something could not be stored. The turn goes on, and what is missing is tried again with the next write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
-/// A session on record.
+/// A session with its store.
 #[derive(Debug)]
 pub struct Kept {
     pub(super) store: Box<dyn Store>,
@@ -48,42 +57,46 @@ pub struct Kept {
     pub(super) renderer: Renderer,
     pub(super) chats: Option<Chats>,
     pub(super) saved: Option<Saved>,
-    /// The messages as a person reads them, once they were needed.
+    /// The messages of the transcript, once they were needed.
     pub(super) entries: Option<Vec<transcript::Entry>>,
     pub(super) sent: Option<Sent>,
-    /// When the request before the last one was made, where its history began, and its prompt.
+    /// The time, history start and prompt of the request before the last one.
     pub(super) before_last: Option<(i64, usize, Option<PromptStream>)>,
-    /// The provider's name for the last answer.
+    /// The provider's ID of the last answer.
     pub(super) last_answer: Option<String>,
+    /// When it was complete.
+    pub(super) answered_ms: Option<i64>,
+    /// What decides for how long cache marks are remembered.
+    pub(super) lifetimes: Lifetimes,
     /// How a client wants the request that is being made.
     pub(super) manner: Option<Manner>,
-    /// Whether a request is due that was not made yet.
+    /// Whether a request is due and not yet built.
     pub(super) due: bool,
-    /// A request that has no answer yet: the session was left, or the model gave none.
+    /// A request without an answer: the session was closed, or the model failed.
     pub(super) pending: Option<Pending>,
     pub(super) mode: Mode,
-    /// Words that were stored and did not become a turn yet.
+    /// Words that are stored but not yet part of a turn.
     pub(super) asked: Option<TurnInput>,
     pub(super) counts: Counts,
-    /// What is not stored yet: it could not be, or it waits for what comes next.
+    /// Unsaved writes: they failed, or wait for the next write.
     pub(super) backlog: Vec<Write>,
-    /// Whether what is told may wait, because a request follows at once: both are stored together.
+    /// Whether inputs wait for the request that follows, so that both are stored together.
     pub(super) waits: bool,
-    /// How often parts of a reply are stored; else every one is before it is shown.
+    /// How often parts of a reply are stored; zero stores each part before it is shown.
     pub(super) part_every: Duration,
     /// When the reply began, or a part of it was last stored.
     pub(super) part_at: Instant,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
-    /// Where the store could not take the session's beginning: it is tried again with the next write.
+    /// The session's first record, if the store could not save it yet. The next write tries again.
     pub(super) unbegun: Option<NewSession>,
-    /// Whether words that cannot be stored are not said.
+    /// Whether a message is rejected if it cannot be stored.
     pub(super) must_store: bool,
     /// Why the last write failed.
     pub(super) failing: Health,
     /// Set when the process is about to end.
     pub(super) ends: Stop,
-    /// Who looks after the history.
+    /// Writes the summaries of a managed history.
     pub(super) manager: Option<Manager>,
     pub(super) view: Option<View>,
 }
@@ -98,37 +111,37 @@ impl Drop for Kept {
 }
 
 impl Kept {
-    /// Its name.
+    /// The session's ID.
     pub fn id(&self) -> &str {
         &self.row.id
     }
 
-    /// Its row in the store.
+    /// The session's row in the store.
     pub fn row(&self) -> &SessionRow {
         &self.row
     }
 
-    /// The session itself.
+    /// The session's state.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// What it runs with.
+    /// The session's setup.
     pub fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// The store it is kept in.
+    /// The session's store.
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// Goes on with another handle on the same store.
+    /// Continues with another handle on the same store.
     pub fn set_store(&mut self, store: Box<dyn Store>) {
         self.store = store;
     }
 
-    /// Tries again to store what is not yet; whether all of it is stored, where others find it.
+    /// Retries failed writes. Returns whether everything is stored and visible to other processes.
     pub fn settle(&mut self) -> bool {
         // Where someone panicked, nothing follows.
         self.waits = false;
@@ -136,56 +149,56 @@ impl Kept {
         self.is_stored() && self.store.settle(Some(&self.row.id)).is_ok()
     }
 
-    /// How far its records go.
+    /// The number of stored inputs and requests.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What could not be stored since the last call.
+    /// The write failures since the last call.
     pub fn take_failures(&mut self) -> Vec<Failure> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Whether everything it was told is stored.
+    /// Whether every input is stored.
     pub fn is_stored(&self) -> bool {
         self.backlog.is_empty() && self.unbegun.is_none()
     }
 
-    /// Whether everything it was told survives the end of the process; else why not.
+    /// Whether every input would survive the end of the process, or why not.
     pub fn health(&self) -> Health {
         match (&self.failing, self.is_stored()) {
             (_, true) => Health::Well,
-            (Health::Well, false) => Health::Failing { full: false, why: "it is not written yet".to_owned() },
+            (Health::Well, false) => Health::Failing { full: false, why: "not written yet".to_owned() },
             (failing, false) => failing.clone(),
         }
     }
 
-    /// From here on words that cannot be stored are not said: their turn ends with [`super::TurnError::NotStored`].
+    /// From now on, a message that cannot be stored is rejected: its turn ends with [`super::TurnError::NotStored`].
     pub fn must_store(&mut self) {
         self.must_store = true;
     }
 
-    /// Lets it know when the process is about to end: an answer that is stopped then was not stopped by the user.
+    /// Sets the flag for the end of the process. An answer that is stopped after that was not stopped by the user.
     pub fn heed_end(&mut self, ends: Stop) {
         self.ends = ends;
     }
 
-    /// Discards what could not be stored after the caller was told. The session must be opened again.
+    /// Discards unsaved writes. The session must be opened again.
     pub fn discard_unstored(mut self) {
         self.backlog.clear();
     }
 
-    /// The prompt of the last request, where one was sent since the session was opened or it was asked for.
+    /// The prompt of the last request, if it is known.
     pub fn last_prompt(&self) -> Option<(i64, &PromptStream)> {
         self.sent.as_ref().and_then(|sent| Some((sent.at_ms, sent.prompt.as_ref()?)))
     }
 
-    /// When its last request was made.
+    /// The time of the last request.
     pub fn last_request_ms(&self) -> Option<i64> {
         self.sent.as_ref().map(|sent| sent.at_ms)
     }
 
-    /// Tells it something: it is stored, then it takes effect.
+    /// Stores an input and applies it.
     pub fn tell(&mut self, input: Input, at_ms: i64) -> Result<Due, InputError> {
         self.session.check(&input)?;
         self.store_told(&Told::Input(input.clone()), at_ms, false, Vec::new());
@@ -194,7 +207,7 @@ impl Kept {
         Ok(due)
     }
 
-    /// Goes on with another agent. Tools that are always in join the session.
+    /// Changes the agent. Tools with the include mode `always` join the session.
     pub fn change_agent(&mut self, agent: Agent, at_ms: i64) -> Result<(), InputError> {
         self.tell(Input::Agent(Box::new(agent)), at_ms)?;
         let tools = self.session.agent().items().into_iter().filter(|item| item.id.kind() == Kind::Tool);
@@ -207,12 +220,12 @@ impl Kept {
         Ok(())
     }
 
-    /// How its turns are carried.
+    /// The session's mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Carries turns in another way from here on.
+    /// Changes the mode.
     pub fn set_mode(&mut self, mode: Mode, at_ms: i64) {
         if self.mode != mode {
             self.mode = mode;
@@ -220,15 +233,14 @@ impl Kept {
         }
     }
 
-    /// Calls it something else, in its file too.
+    /// Changes the title, also in the session's file.
     pub fn rename(&mut self, title: &str, at_ms: i64) {
         self.row.title = Some(title.to_owned());
         self.write([Write::Title(title.to_owned())]);
         self.save_transcript(at_ms);
     }
 
-    /// Lets another model answer from here on; its tokenizer may need a file among the models. A request that has no answer yet is made
-    /// again for it.
+    /// Changes the model; its tokenizer may need a file from `models`. A request without an answer is built again.
     pub fn change_model(&mut self, setup: Setup, models: Option<&Path>, at_ms: i64) -> Result<(), SetupError> {
         let tokenizer = setup.open_tokenizer(models)?;
         self.store_told(&Told::Model(Box::new(setup.clone())), at_ms, false, Vec::new());
@@ -238,6 +250,8 @@ impl Kept {
         self.setup = Setup { settings: self.session.settings().clone(), ..setup };
         self.pending = None;
         self.last_answer = None;
+        // Another model is another cache.
+        self.lifetimes = Lifetimes::default();
         if due == Due::Request
             && let Ok(outgoing) = self.request(at_ms)
         {
@@ -246,12 +260,12 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether a request waits for an answer.
+    /// Whether a request has no answer yet.
     pub fn is_unanswered(&self) -> bool {
         self.pending.is_some() || self.asked.is_some()
     }
 
-    /// Takes over a conversation that was had elsewhere. Where it goes on with what tools gave back, a request is due.
+    /// Imports a conversation. A request is due if it ends with tool results.
     pub fn import(&mut self, lines: Vec<chronicle::Line>, at_ms: i64) -> Result<(), InputError> {
         let told = Told::Imported(lines);
         if let Some(input) = told.clone().input() {
@@ -263,7 +277,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The model answered. What it used is stored with it.
+    /// Applies a reply and stores it with its usage.
     pub(super) fn replied(&mut self, input: Input, at_ms: i64, cut_off: bool, used: Option<Usage>) -> Result<Due, InputError> {
         let usage = used.zip(self.sent.as_ref().map(|sent| sent.number)).map(|(used, number)| Write::Usage(number, used));
         self.session.check(&input)?;
@@ -276,7 +290,7 @@ impl Kept {
         Ok(due)
     }
 
-    /// A part of a reply came in.
+    /// Stores a part of a reply.
     pub(super) fn part(&mut self, text: &str) {
         // Where the store does not take anything just now, it is not asked for every word.
         let asks = self.backlog.is_empty() || self.part_every > Duration::ZERO;
@@ -321,7 +335,7 @@ impl Kept {
         self.backlog.extend(outputs);
     }
 
-    /// Stores all of it, and what could not be stored before.
+    /// Stores new writes and those that failed before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.backlog.extend(writes);
         if self.is_stored() || self.waits {
@@ -332,14 +346,12 @@ impl Kept {
             Ok(counts) => self.counts = counts,
             Err(error) => {
                 self.failing = Health::of(&error).unwrap_or_else(|| Health::Failing { full: false, why: error.to_string() });
-                self.fail(format!(
-                    "{error}. The conversation goes on; what is not stored yet is tried again with the next message"
-                ));
+                self.fail(format!("{error}. The conversation continues; the next message retries the write"));
             }
         }
     }
 
-    /// Puts the session's beginning into the store, where that was not possible when it began.
+    /// Stores the session's first record if that failed before.
     fn begin_again(&mut self) -> Result<(), StoreError> {
         if let Some(new) = &self.unbegun {
             self.lease = self.store.begin(new)?;
@@ -355,9 +367,13 @@ impl Kept {
         }
     }
 
-    /// What a request used, for the ledger.
+    /// The usage of a request, for the ledger.
     pub(super) fn usage(&mut self, outgoing: &Outgoing, reply: &Reply, first_ms: Option<u64>, total_ms: u64) -> Usage {
         self.last_answer.clone_from(&reply.id);
+        self.answered_ms = Some(outgoing.at_ms.saturating_add(i64::try_from(total_ms).unwrap_or(0)));
+        if let (Some(terms), Some(sent), Some(spent)) = (Terms::of(&self.model), &self.sent, reply.spent) {
+            self.lifetimes.sent(&terms, &sent.asked, sent.ttl, &spent.prompt);
+        }
         let read = reply.spent.unwrap_or_default().prompt.read;
         let model = &self.model;
         let broke = self.before_last.as_ref().and_then(|(at_ms, cut, prompt)| {
@@ -368,10 +384,49 @@ impl Kept {
             diagnose(&before, &outgoing.envelope, head, &outgoing.body.prompt, model, read)
         });
         let broke = on_record(broke.as_ref(), reply.missed.as_ref());
-        Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) }
+        let usage = Usage { broke, ..self.priced(outgoing, reply.spent, first_ms, total_ms) };
+        tracing::info!(
+            session = self.id(),
+            request = outgoing.number,
+            read = usage.read,
+            write = usage.write,
+            uncached = usage.uncached,
+            output = usage.output,
+            cost = usage.cost,
+            cache_break = usage.broke.is_some(),
+            ms = total_ms,
+            "answered"
+        );
+        if reply.spent.is_some() {
+            self.warn_of_dead_cache(&usage);
+        }
+        usage
     }
 
-    /// What a request used, at the model's prices.
+    /// Tells the user, once in a session, that the provider's cache serves nothing although each prompt begins with the one before it.
+    fn warn_of_dead_cache(&mut self, last: &Usage) {
+        let prices = self.model.cache_prices();
+        let is_cheaper = prices.read < prices.input;
+        if !is_cheaper || !is_unserved(last, &self.model) {
+            return;
+        }
+        let Ok(ledger) = self.store.ledger(&self.row.id) else { return };
+        // The first request of a session has nothing before it.
+        let unserved = ledger.iter().skip(1).map(|(_, usage)| is_unserved(usage, &self.model)).chain([true]);
+        let unserved: Vec<bool> = unserved.collect();
+        let is_row = |row: &[bool]| row.iter().all(|unserved| *unserved);
+        let rows = unserved.windows(DEAD_CACHE).filter(|row| is_row(row)).count();
+        if ledger.is_empty() || rows != 1 || !unserved.windows(DEAD_CACHE).last().is_some_and(is_row) {
+            return;
+        }
+        let (name, total) = (&self.model.name, last.uncached + last.write);
+        self.fail(format!(
+            "{name} reported 0 tokens from its cache for {DEAD_CACHE} requests in a row, the last of {total} tokens, although each of them began \
+             with the whole prompt before it. You pay the full price each time: ask the provider, or whoever runs the server in between"
+        ));
+    }
+
+    /// The usage of a request with the model's prices.
     pub(super) fn priced(&self, outgoing: &Outgoing, spent: Option<Spent>, first_ms: Option<u64>, total_ms: u64) -> Usage {
         let used = spent.unwrap_or_default();
         let model = &self.model;
@@ -390,7 +445,7 @@ impl Kept {
         }
     }
 
-    /// Stores a shortcut for opening, now and then.
+    /// Stores a checkpoint from time to time.
     fn checkpoint(&mut self, at_ms: i64) {
         let turns = self.session.turns();
         if turns < self.checkpoint_turns + CHECKPOINT_TURNS.max(turns / 8) || !self.backlog.is_empty() {
@@ -405,7 +460,7 @@ impl Kept {
         }
     }
 
-    /// Brings the session's file in the vault up to date.
+    /// Updates the session's file in the vault.
     pub fn save_transcript(&mut self, at_ms: i64) {
         let Some(chats) = self.chats.clone() else { return };
         if self.entries.is_none() {
@@ -415,7 +470,9 @@ impl Kept {
             }
         }
         let messages = self.entries.take().unwrap_or_default();
-        let ours = chronicle::head(&self.row, self.saved.as_ref(), messages);
+        let dialect = <&str>::from(self.setup.dialect);
+        let answered = (self.counts.requests > 0).then(|| chronicle::model_key(&self.setup.model.name, dialect));
+        let ours = chronicle::head(&self.row, self.saved.as_ref(), answered, messages);
         if ours.messages.is_empty() {
             self.entries = Some(ours.messages);
             return;
@@ -431,7 +488,7 @@ impl Kept {
                     Edit::Merged(merged) => self.take_over(ours.messages, merged, at_ms),
                     Edit::KeptBeside(path) => {
                         self.entries = Some(ours.messages);
-                        self.fail(format!("{path} was changed by hand in a way that cannot be taken over; it was left as it is, and the session has a new file"));
+                        self.fail(format!("{path} was edited in a way that cannot be imported; the file is unchanged, and the session now writes to a new file"));
                     }
                 }
                 if let Ok(saved) = serde_json::to_value(&outcome.saved)
@@ -445,7 +502,7 @@ impl Kept {
         }
     }
 
-    /// A person changed the file: what it says now is what the transcript says from here on.
+    /// Applies the user's edits of the file to the transcript.
     fn take_over(&mut self, ours: Vec<transcript::Entry>, merged: transcript::Transcript, at_ms: i64) {
         if merged.topic != self.row.title
             && let Some(topic) = merged.topic

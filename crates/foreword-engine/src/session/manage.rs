@@ -1,4 +1,4 @@
-//! A turn of a session whose history is managed: the summary that is due is asked for beside the conversation, stored, and told.
+//! Managed histories: requests a due summary beside the conversation and applies it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,27 +22,27 @@ use super::told::Told;
 use super::turn::{Mode, Party, TurnError};
 use crate::manager::{Answered, Call, Ground, Manager, View, has_outgrown, is_due, manage};
 
-/// A summary is at most so long.
+/// The longest summary.
 const MOST_REPLY: Tokens = Tokens(1_024);
 
-/// So many earlier views are looked at.
+/// The number of earlier views to read.
 const MOST_PRIOR: usize = 32;
 
-/// What a model that has only the question is told.
+/// The system prompt of a model that does not see the conversation.
 const ALONE: &str = "You keep the record of a conversation.";
 
 impl Kept {
-    /// Lets a manager look after the history, or nobody.
+    /// Sets or removes the manager.
     pub fn set_manager(&mut self, manager: Option<Manager>) {
         self.manager = manager;
     }
 
-    /// What came of the last try to manage the history, where there was one since the session was opened.
+    /// The result of the last summary since the session was opened.
     pub fn view(&self) -> Option<&View> {
         self.view.as_ref()
     }
 
-    /// Brings the view of the history up to date before a turn, where it is time. Whatever fails, the turn goes on.
+    /// Writes a summary before a turn if one is due. Failures do not stop the turn.
     pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<(), TurnError> {
         let Some(mut manager) = self.manager.take() else { return Ok(()) };
         // In `log` a changed view costs the cache: it changes where the cache breaks anyway, and where it has become worth a fold.
@@ -51,10 +51,21 @@ impl Kept {
                 || has_outgrown(&self.session)
                 || self.session.would_fold(Input::Turn(turn.clone())).is_some()
         };
-        let written =
-            if is_due(&manager, &self.session) && breaks() { self.write_view(turn, &mut manager, party) } else { Ok(()) };
+        let due = is_due(&manager, &self.session) && !self.waits_after_failure(&manager) && breaks();
+        let written = if due { self.write_view(turn, &mut manager, party) } else { Ok(()) };
         self.manager = Some(manager);
         written
+    }
+
+    /// Whether the last summary that was paid for came to nothing and the history has hardly grown since. Who asks for a fold with a focus does
+    /// not wait.
+    fn waits_after_failure(&self, manager: &Manager) -> bool {
+        if manager.focus.is_some() {
+            return false;
+        }
+        let last = self.store.summaries(&self.row.id, 1).ok().and_then(|rows| View::of(rows.last()?).ok());
+        let failed = last.filter(|view| view.why.is_some() && view.sections.iter().any(|section| section.by_model));
+        failed.is_some_and(|view| self.session.history_tokens() < try_again_at(view.figures.history))
     }
 
     fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) -> Result<(), TurnError> {
@@ -92,14 +103,23 @@ impl Kept {
             (None, why) => {
                 self.write([]);
                 let why = why.as_ref().map(ToString::to_string).unwrap_or_default();
-                self.fail(format!("the history is not summarised this time: {why}. The turn goes on with the history as it is"));
+                let again = if view.figures.history > Tokens::ZERO {
+                    format!(
+                        "; it is tried again from {} tokens of history on, which has {} now",
+                        try_again_at(view.figures.history).0,
+                        view.figures.history.0
+                    )
+                } else {
+                    String::new()
+                };
+                self.fail(format!("there is no new summary of the history: {why}{again}. The turn goes on without one"));
             }
         }
         self.view = Some(view);
         Ok(())
     }
 
-    /// Asks beside the conversation: behind the live prompt where that fits, so that it is read from the provider's cache.
+    /// Sends the side request, after the current prompt if it fits, so that the prompt is read from the provider's cache.
     fn ask(
         &self,
         manager: &Manager,
@@ -114,7 +134,7 @@ impl Kept {
         let fits = |aside: &Aside| aside.envelope.tokens + reply_tokens <= model.window;
         let aside = live.filter(fits).unwrap_or_else(|| self.session.alone(ALONE, &call.alone));
         if !fits(&aside) {
-            return Err(SpeakError(format!("what it would be asked with has {} tokens", aside.envelope.tokens)));
+            return Err(SpeakError(format!("the request for it has {} tokens", aside.envelope.tokens)));
         }
         let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
         let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));
@@ -145,7 +165,7 @@ impl Kept {
         let options = if own {
             BodyOptions { stream: true, ..BodyOptions::default() }
         } else {
-            self.options(&envelope, self.sent.as_ref(), &messages)
+            self.options(&self.session, &envelope, &self.next_at(at_ms, &envelope, self.sent.as_ref(), &messages))
         };
         let dialect = if own { model.dialect } else { self.setup.dialect };
         let body = body(dialect, model, &prompt, &options);
@@ -160,6 +180,11 @@ impl Kept {
             envelope,
         }
     }
+}
+
+/// After a summary that came to nothing, the history grows by a quarter before another one is paid for.
+fn try_again_at(history: Tokens) -> Tokens {
+    Tokens(history.0 + history.0 / 4)
 }
 
 /// Ends an answer that takes too long, where somebody can.

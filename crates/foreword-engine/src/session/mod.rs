@@ -1,8 +1,7 @@
-//! A session on record: steps 2 to 8 of a turn, with everything stored the moment it exists.
+//! Recorded sessions: steps 2 to 8 of a turn, with every step stored.
 //!
-//! The log of what a session was told is the truth, and all else follows from it: [`Kept`] stores each input before it takes effect, each
-//! request before it is sent, each part of a reply as it comes. Opening a session is telling it its log again, from the last
-//! checkpoint on.
+//! The log of a session's inputs is the source of truth. [`Kept`] stores each input before applying it, each request before sending
+//! it, and each part of a reply as it arrives. Opening a session replays its log from the last checkpoint.
 
 mod aside;
 mod breaks;
@@ -11,6 +10,7 @@ mod change;
 mod checkpoint;
 mod chronicle;
 mod cite;
+mod cold;
 mod diff;
 mod ending;
 mod found;
@@ -21,6 +21,7 @@ mod inspect;
 mod kept;
 mod manage;
 mod models;
+mod money;
 mod open;
 mod own;
 mod paid;
@@ -28,10 +29,12 @@ mod picture;
 mod planner;
 mod point;
 mod preview;
+mod refresh;
 mod relay;
 mod request;
 mod script;
 mod setup;
+mod side;
 mod speak;
 pub(crate) mod told;
 mod turn;
@@ -45,30 +48,35 @@ pub use called::Called;
 pub use change::ChangeError;
 pub use chronicle::{Line, NamedMessage, export, named_messages, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
+pub use cold::ColdCache;
 pub use diff::{DiffError, Difference, diff};
 pub use ending::Ending;
 pub use foreword_provider::client::{Client, ClientConfig};
 pub use foreword_provider::model::Model;
 pub use foreword_store::Fork;
 pub use found::{FoundNote, found_by_turn};
-pub use hand::{PinError, Pinned};
+pub use hand::{FoldError, PinError, Pinned};
 pub use history::{fork, replace_turn, rewind, turn_of, turns};
-pub use import::{TakenIn, library_of, take_in};
+pub use import::{TakenIn, library_of, not_brought_back, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use kept::{Failure, Kept};
 pub use models::{Embedded, Remote, RemoteError, Stop, Talk, unless_stopped};
+pub use money::{dollars, saved, usd};
 pub use open::OpenSessionError;
 pub use own::Own;
 pub use paid::{PaidFor, Payment, all_payments, is_fold, payments};
 pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
+pub use refresh::{changed_agent, refresh_notes};
 pub use relay::{Exchange, Manner, Relayed, Step};
 pub use request::Outgoing;
+pub(crate) use request::in_common;
 pub use script::{Outputs, Script, ScriptError, Whole};
 pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, usual_budget};
 pub use setup::{Setup, SetupError};
 pub use setup::{embedded_file, is_embedded};
+pub use side::{SideRequest, TurnCost, side_requests, turn_cost};
 pub use speak::{Call, Hands, NoHands, Reply, Scores, Size, Sources, SpeakError, Speaker, Spent};
 pub use told::Aside;
 pub(crate) use told::{Change, is_input};
@@ -82,6 +90,7 @@ pub use foreword_core::hash::Hash;
 pub use foreword_core::history::MessageId;
 pub use foreword_core::item::ItemId;
 pub use foreword_core::message::Role as Speaking;
+pub use foreword_core::prompt::Prompt;
 pub use foreword_core::session::{FoldPreview, Input, InputError, Spoken, TurnInput, TurnResult};
 pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
@@ -91,5 +100,5 @@ pub use foreword_store::{
 };
 pub use foreword_tools::Output;
 
-/// Where the store of a vault is.
+/// The path of a vault's store.
 pub const STORE: &str = ".foreword/foreword.db";

@@ -1,4 +1,4 @@
-//! Models as speakers: the one that runs in this process, and those that are spoken to over the network.
+//! The models: the embedded one, and those reached over the network.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,23 @@ use super::ending::Ending;
 use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker, Spent};
 
-/// Set when the user wants no more of an answer.
+/// A flag that stops an answer.
 pub type Stop = Arc<AtomicBool>;
+
+/// What stands in a prompt between the notes and the question. A small model that writes it has answered and goes on with a prompt.
+const PROMPT_MARKS: &[&str] = &[
+    "---\n\n[User query]",
+    "[User query]",
+    "<note_context",
+    "</note_context",
+    "<active_note",
+    "</active_note",
+    "<selected_text",
+    "<localSearch",
+    "</localSearch",
+    "<tool_result",
+    "<conversation_summary",
+];
 
 /// The model that comes with Foreword. It remembers the last prompt and evaluates only what is new in the next one.
 pub struct Embedded {
@@ -34,20 +49,20 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens its file.
+    /// Opens the model file.
     pub fn open(file: &Path, stop: Stop) -> Result<Self, ChatModelError> {
         let model = Arc::new(ChatModel::open(file)?);
         Ok(Self { chat: Chat::new(Arc::clone(&model)), model, stop })
     }
 
-    /// Another speaker with the same weights and a memory of its own.
+    /// A second model with the same weights and its own cache.
     #[must_use]
     pub fn beside(&self, stop: Stop) -> Self {
         Self { chat: Chat::new(Arc::clone(&self.model)), model: Arc::clone(&self.model), stop }
     }
 }
 
-/// What the model in use reads of a message. It knows no tools: a call is told in words, and a result is something the user says.
+/// The role and text of a message for the embedded model, which does not support tools: calls and results become plain text.
 fn told(message: &Message) -> (Role, String) {
     let role = if message.role == Role::Tool { Role::User } else { message.role };
     let calls = message.calls.iter().map(|call| format!("[{}({})]", call.name, call.arguments));
@@ -61,10 +76,11 @@ impl Speaker for Embedded {
         let messages: Vec<_> = told.iter().map(|(role, text)| (*role, text.as_str())).collect();
         let prompt = self.model.prompt(&messages);
         let room = usize::try_from(request.reply_tokens.0).unwrap_or(usize::MAX);
-        let sampling = Sampling { max_tokens: room.min(Sampling::default().max_tokens), ..Sampling::default() };
+        let usual = Sampling::default();
+        let sampling = Sampling { max_tokens: room.min(usual.max_tokens), endings: PROMPT_MARKS, ..usual };
         let answer = self.chat.answer(&prompt, &sampling, &self.stop, part);
         if answer.end == End::Context && answer.text.is_empty() {
-            return Err(SpeakError(format!("the prompt of {} tokens fills the model's context", prompt.tokens())));
+            return Err(SpeakError(format!("the prompt of {} tokens fills the context window", prompt.tokens())));
         }
         let prompt = CacheUse { read: answer.cached_tokens, uncached: answer.new_tokens, ..CacheUse::default() };
         Ok(Reply {
@@ -82,17 +98,17 @@ impl Speaker for Embedded {
     }
 }
 
-/// A model behind a provider's API.
+/// A model of a provider.
 pub struct Remote {
     client: Arc<Client>,
     dialect: Dialect,
-    /// None only while it is dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     stop: Stop,
     caches: Option<Caches>,
 }
 
-/// Where its requests run.
+/// The async runtime for its requests.
 enum Runtime {
     Own(tokio::runtime::Runtime),
     Shared(tokio::runtime::Handle),
@@ -107,46 +123,46 @@ impl Runtime {
     }
 }
 
-/// A prefix that is kept at the provider as a resource of its own.
+/// A prompt prefix that the provider stores as a cache resource.
 struct Caches {
     all: Arc<ExplicitCaches>,
     lifetime: Duration,
-    /// What is cached now, and under which name.
+    /// The current cache: the hash of its content and its name.
     now: Option<(Hash, Option<String>)>,
 }
 
-/// Why a provider cannot be spoken to at all.
+/// Why a provider cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// Its settings.
+    /// The client configuration is invalid.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// The system.
-    #[error("cannot speak to a provider: {0}")]
+    /// The async runtime cannot be started.
+    #[error("cannot connect to the provider: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
-/// How often a wait looks whether the user wants no more.
+/// How often to check whether the user has stopped the answer.
 const LOOK: Duration = Duration::from_millis(50);
-/// A cache that is not made or deleted by then is done without.
+/// The time limit for creating or deleting a cache.
 const CACHE_LIMIT: Duration = Duration::from_secs(20);
 
 impl Remote {
-    /// Gets ready; nothing is sent yet.
+    /// Creates the client. Nothing is sent yet.
     pub fn new(config: ClientConfig, stop: Stop) -> Result<Self, RemoteError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let client = Arc::new(Client::new(config)?);
         Ok(Self { dialect: client.dialect(), client, runtime: Some(Runtime::Own(runtime)), stop, caches: None })
     }
 
-    /// One of many that share a client, its connections and its knowledge of which prompts are on their way. To be used on a thread
-    /// that is none of the runtime's.
+    /// Creates one of many models that share a client, its connections and its pending requests. Must be used on a thread outside
+    /// of the runtime.
     pub fn shared(client: Arc<Client>, runtime: tokio::runtime::Handle, stop: Stop) -> Self {
         Self { dialect: client.dialect(), client, runtime: Some(Runtime::Shared(runtime)), stop, caches: None }
     }
 
-    /// Lets it keep the tools and the system of a session in a cache of its own at the provider, where that is large enough and the model's
-    /// provider has such caches. Each lives for `lifetime` after its last use, and costs for as long; what is left is deleted with `self`.
+    /// Allows provider-side caches for the session's tools and system message, if they are large enough and the provider supports
+    /// it. Each cache lives (and costs) for `lifetime` after its last use; remaining ones are deleted when the model is dropped.
     #[must_use]
     pub fn with_caches(mut self, lifetime: Duration) -> Self {
         let all = Arc::new(ExplicitCaches::new(Arc::clone(&self.client), lifetime));
@@ -198,7 +214,7 @@ impl Speaker for Remote {
             let gone = error.refusal().is_some_and(|refusal| refusal.fault == Fault::CacheGone);
             (gone, SpeakError(error.to_string()))
         };
-        let Some(runtime) = &self.runtime else { return Err(SpeakError("it was closed".to_owned())) };
+        let Some(runtime) = &self.runtime else { return Err(SpeakError("the connection was closed".to_owned())) };
         let mut talk = Talk::new(Arc::clone(&self.client));
         // Whoever hears a part may wait, so it is told outside of the runtime.
         let talked = loop {
@@ -222,7 +238,7 @@ impl Speaker for Remote {
     }
 }
 
-/// A provider's answer while it comes.
+/// A streaming answer.
 #[derive(Debug)]
 pub struct Talk {
     client: Arc<Client>,
@@ -231,13 +247,13 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// One that has not begun.
+    /// An answer that has not begun.
     pub fn new(client: Arc<Client>) -> Self {
         Self { client, events: None, answer: Answer::default() }
     }
 
-    /// Waits for more of the answer, which is asked for the first time: the words that have come in, which may be none; nothing after
-    /// its end.
+    /// Waits for the next part of the answer and sends the request on the first call. Returns new text, which may be empty, or
+    /// `None` at the end.
     pub async fn next(&mut self, request: &Outgoing) -> Result<Option<String>, SendError> {
         let events = if let Some(events) = &mut self.events {
             events
@@ -260,14 +276,14 @@ impl Talk {
         Ok(Some(words))
     }
 
-    /// The answer, as far as it has come.
+    /// The reply received so far.
     pub fn reply(self, request: &Outgoing, cut_off: bool) -> Reply {
         let id = self.events.as_ref().and_then(|events| events.id()).map(str::to_owned);
         Reply { id, ..reply(self.answer, request, self.client.dialect(), cut_off) }
     }
 }
 
-/// What comes of it, unless the user wants no more of it before.
+/// Returns the result of `work`, or `None` if the user stops it first.
 pub async fn unless_stopped<F: Future>(stop: &Stop, work: F) -> Option<F::Output> {
     let stopped = async {
         while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! Beginning a session and going on with one.
+//! Creates and opens sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +8,11 @@ use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
+use foreword_provider::lifetime::{Asked, Lifetimes, Terms};
 use foreword_provider::render::Renderer;
+use foreword_provider::stream::Ttl;
 use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Store, StoreError};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::checkpoint;
@@ -27,22 +30,22 @@ use crate::chats::Chats;
 /// Why a session cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenSessionError {
-    /// The store.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its settings.
+    /// The setup is invalid.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// An input is refused.
-    #[error("session {0} cannot be told again what it was told: {1}")]
+    /// A stored input is invalid.
+    #[error("cannot replay session {0}: {1}")]
     Input(String, InputError),
-    /// An entry that nobody understands.
-    #[error("entry {1} of session {0} cannot be read: {2}; a newer Foreword may have written it")]
+    /// A log entry cannot be read.
+    #[error("cannot read entry {1} of session {0}: {2}; a newer version of Foreword may have written it")]
     Entry(String, u64, String),
 }
 
 impl Kept {
-    /// Begins a session. Where the store takes nothing just now, there is none.
+    /// Creates a session. Fails if the store does not accept writes.
     pub fn begin(
         store: Box<dyn Store>,
         id: &str,
@@ -55,7 +58,7 @@ impl Kept {
         Self::begin_if(store, id, agent, setup, models, chats, now_ms, |_| false)
     }
 
-    /// Begins a session also where the store takes nothing just now: it is held in memory and stored with the first write that succeeds.
+    /// Creates a session even if the store does not accept writes: it is held in memory until a write succeeds.
     pub fn begin_held(
         store: Box<dyn Store>,
         id: &str,
@@ -111,8 +114,8 @@ impl Kept {
         Ok(kept)
     }
 
-    /// Goes on with a session: it is told again what it was told, from its last checkpoint on. What was coming in of a reply when it was
-    /// left becomes a message that is marked as cut off.
+    /// Opens a session by replaying its log from the last checkpoint. An unfinished reply becomes a message that is marked as
+    /// incomplete.
     pub fn open(store: Box<dyn Store>, id: &str, models: Option<&Path>, chats: Option<Chats>) -> Result<Self, OpenSessionError> {
         let row = store.session(id)?;
         let lease = store.lease(id)?;
@@ -140,7 +143,7 @@ impl Kept {
         Ok(kept)
     }
 
-    /// The session as its past left it.
+    /// The session after its log was replayed.
     fn after(
         mut past: Past,
         store: Box<dyn Store>,
@@ -152,13 +155,16 @@ impl Kept {
         let checkpoint_turns = past.checkpoint_turns;
         let stored = row.counts.requests.checked_sub(1).filter(|_| past.requests <= row.counts.requests);
         let pending = past.last.take().map(|envelope| Pending { envelope, stored });
+        let (sent, lifetimes) = past.sent(&*store, &row)?.map_or((None, None), |(sent, lifetimes)| (Some(sent), lifetimes));
         Ok(Self {
             lease,
             model: Arc::new(setup.model.clone()),
             renderer: Renderer::new(setup.dialect),
-            sent: past.sent(&*store, &row)?,
+            sent,
             before_last: None,
             last_answer: None,
+            answered_ms: None,
+            lifetimes: lifetimes.unwrap_or_default(),
             manner: None,
             session: past.session,
             saved: saved(&row),
@@ -187,7 +193,7 @@ impl Kept {
         })
     }
 
-    /// What had come in of a reply becomes a message.
+    /// Turns an unfinished reply into a message.
     fn finish_reply(&mut self) -> Result<(), OpenSessionError> {
         let parts = self.store.parts(&self.row.id)?;
         if parts.is_empty() {
@@ -202,7 +208,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The prompt of the last request, rendered again where the session was just opened.
+    /// Restores the prompt of the last request by rendering it again.
     pub fn recall_prompt(&mut self) -> Result<(), StoreError> {
         let Some(sent) = self.sent.as_mut().filter(|sent| sent.prompt.is_none()) else { return Ok(()) };
         sent.prompt = Some(inspect::body(&*self.store, &self.row.id, sent.number)?.prompt);
@@ -210,19 +216,19 @@ impl Kept {
     }
 }
 
-/// A session that is told its past.
+/// A session while its log is replayed.
 struct Past {
     session: Session,
     setup: Setup,
     from: Counts,
     requests: u64,
-    /// The envelope of the last request, where nothing was told after it.
+    /// The envelope of the last request, if no input follows it.
     last: Option<Envelope>,
-    /// The messages after the last request that is stored. What is told behind it may lay them out anew.
+    /// The messages of the last stored request. Later inputs may lay them out again.
     messages: Vec<Arc<Message>>,
     checkpoint_turns: usize,
     mode: Mode,
-    /// Words behind which nothing was told.
+    /// The words of an unfinished turn.
     asked: Option<TurnInput>,
 }
 
@@ -305,7 +311,7 @@ impl Past {
     }
 
     /// The last request that is stored, with its messages where they are in this session's own branch.
-    fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<Sent>, StoreError> {
+    fn sent(&self, store: &dyn Store, row: &SessionRow) -> Result<Option<(Sent, Option<Lifetimes>)>, StoreError> {
         let Some(number) = row.counts.requests.checked_sub(1) else { return Ok(None) };
         let request = store.request(&row.id, number)?;
         let own = number >= row.taken.requests;
@@ -316,11 +322,19 @@ impl Past {
         let same = unchanged(store, row, number, &messages)?;
         let messages = if same { messages } else { Vec::new() };
         let context = (!own).then(Vec::new);
-        Ok(Some(Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context }))
+        let ttl = request.record.pointer("/options/message_ttl").and_then(|ttl| Ttl::deserialize(ttl).ok()).unwrap_or_default();
+        let chosen_by = request.record.get("lifetimes").and_then(|value| <(Lifetimes, Asked)>::deserialize(value).ok());
+        let asked = chosen_by.map(|(_, asked)| asked).unwrap_or_default();
+        let lifetimes = chosen_by.zip(Terms::of(&self.setup.model)).map(|((mut lifetimes, asked), terms)| {
+            lifetimes.foretold(&terms, &asked, ttl);
+            lifetimes
+        });
+        let sent = Sent { number, at_ms: request.at_ms, messages, cut, epoch: request.epoch, prompt: None, context, asked, ttl };
+        Ok(Some((sent, lifetimes)))
     }
 }
 
-/// Whether the messages are the stored ones. Another version of Foreword may write some of them otherwise; then all are stored again.
+/// Whether the messages match the stored ones. Another version may render some differently; then all are stored again.
 fn unchanged(store: &dyn Store, row: &SessionRow, number: u64, messages: &[Arc<Message>]) -> Result<bool, StoreError> {
     let hashes = store.message_hashes(&row.id, number)?;
     // Hashing all of them would cost more than it is worth: the newest ones tell.

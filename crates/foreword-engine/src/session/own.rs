@@ -1,4 +1,4 @@
-//! The engine's own two tools, with which an agent plans its work and says that a step of it is done.
+//! The engine's own tools `plan` and `task_complete`, with which an agent plans its work and completes steps.
 
 use foreword_core::catalog::{Agent, Include, Permission, Tool};
 use foreword_core::item::ItemId;
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::kept::Kept;
 use super::turn::TurnError;
 
-/// One of them.
+/// A tool of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
-    /// Hands over the steps of a plan.
+    /// Submits a plan.
     Plan,
-    /// Ends a step, or the whole task.
+    /// Completes a step, or the whole task.
     TaskComplete,
 }
 
@@ -29,17 +29,17 @@ impl Own {
         }
     }
 
-    /// Its id in a catalog.
+    /// The tool's ID.
     pub fn id(self) -> ItemId {
         ItemId::tool(OWN_SERVER, self.name())
     }
 
-    /// Which one a tool is, if any.
+    /// The engine's tool with this ID, if any.
     pub fn of(tool: &ItemId) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.id() == *tool)
     }
 
-    /// As a catalog has it.
+    /// The tool's definition.
     pub fn tool(self) -> Tool {
         let (description, schema) = match self {
             Self::Plan => (
@@ -72,25 +72,25 @@ impl Own {
         }
     }
 
-    /// Both, for an agent that does not have them.
+    /// The tools that an agent lacks.
     pub fn missing(agent: &Agent) -> Vec<Tool> {
         Self::ALL.into_iter().filter(|own| agent.find(&own.id()).is_none()).map(Self::tool).collect()
     }
 }
 
-/// The steps by which they join a session.
+/// The steps to add the tools to a session.
 #[derive(Clone, Copy)]
 pub(super) enum Joining {
-    /// The agent has them.
+    /// Add them to the agent.
     Agent,
-    /// One of them is a member.
+    /// Add one to the session.
     Member(Own),
 }
 
 impl Joining {
     pub(super) const ALL: [Self; 3] = [Self::Agent, Self::Member(Own::Plan), Self::Member(Own::TaskComplete)];
 
-    /// What the session has to be told for it, where the step is not taken yet.
+    /// The input for this step, or `None` if it was already done.
     pub(super) fn input(self, session: &Session) -> Option<Input> {
         match self {
             Self::Agent => {
@@ -106,15 +106,15 @@ impl Joining {
     }
 }
 
-/// What came of calling one of them.
+/// The result of a call.
 pub(super) struct Done {
     pub(super) output: Output,
-    /// What the user is told, where the whole task is done.
+    /// The final message to the user, if the task is done.
     pub(super) finished: Option<String>,
 }
 
 impl Kept {
-    /// Lets the tools that an agent works with join the session.
+    /// Adds the engine's tools to the session.
     pub(super) fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
         for step in Joining::ALL {
             if let Some(input) = step.input(self.session()) {
@@ -124,7 +124,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Does what the model asked of the engine itself.
+    /// Executes a call of an engine tool.
     pub(super) fn own_tool(&mut self, own: Own, arguments: &Value, at_ms: i64) -> Result<Done, TurnError> {
         Ok(match own {
             Own::Plan => Done { output: self.take_plan(arguments, at_ms)?, finished: None },

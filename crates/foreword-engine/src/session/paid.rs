@@ -1,5 +1,4 @@
-//! What sessions paid for: the requests of the conversation, and what a model was asked beside it (a plan, a summary). A turn that was said
-//! otherwise or answered anew was paid for all the same.
+//! The costs of sessions: requests of the conversation and side requests (plans, summaries), including replaced and repeated turns.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +8,42 @@ use serde_json::Value;
 
 use super::told::ASIDE;
 
-/// Something that was paid for.
+/// A cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payment {
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     pub at_ms: i64,
-    /// What for.
+    /// The purpose.
     pub what: PaidFor,
-    /// What it used and cost.
+    /// The usage and cost.
     pub usage: Usage,
 }
 
-/// What something was paid for.
+/// The purpose of a cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaidFor {
     /// A request of the conversation.
     Request {
-        /// Its place in the session, from 0.
+        /// The request's number in the session, from 0.
         number: u64,
-        /// What began the epoch, on its first request.
+        /// Why the epoch began, on its first request.
         began: Option<String>,
     },
-    /// Something beside it.
+    /// A side request.
     Aside {
-        /// How often a model was asked.
+        /// The number of questions.
         questions: u64,
     },
+}
+
+impl PaidFor {
+    /// How often a model was asked beside the conversation.
+    pub fn questions(&self) -> u64 {
+        match self {
+            Self::Request { .. } => 0,
+            Self::Aside { questions } => *questions,
+        }
+    }
 }
 
 /// Whether what began an epoch was a fold.
@@ -42,12 +51,12 @@ pub fn is_fold(began: &str) -> bool {
     FoldReason::named(began).is_some_and(FoldReason::is_for_room)
 }
 
-/// What a session itself paid for.
+/// The costs of a session, without those of a fork's source.
 pub fn payments(store: &dyn Store, session: &str) -> Result<Vec<Payment>, StoreError> {
     Ok(store.own(Some(session), ASIDE)?.remove(session).map(of).unwrap_or_default())
 }
 
-/// What each session itself paid for, by session.
+/// The costs of all sessions.
 pub fn all_payments(store: &dyn Store) -> Result<BTreeMap<String, Vec<Payment>>, StoreError> {
     Ok(store.own(None, ASIDE)?.into_iter().map(|(session, own)| (session, of(own))).collect())
 }
@@ -65,7 +74,7 @@ fn of(own: Own) -> Vec<Payment> {
     requests.chain(asides).chain(own.summaries.iter().filter_map(summary)).collect()
 }
 
-/// What a summary cost, where a model was asked for it. Its texts are elsewhere, so only its figures are read.
+/// The cost of a summary, if a model wrote it.
 fn summary(row: &Summary) -> Option<Payment> {
     let figures = row.record.get("figures")?;
     let tokens = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! The requests of a session at a glance: how large each layer was, what the cache served, what broke it; and what a layer says.
+//! Overviews of a session's requests: size by layer, cache hits and breaks; and the text of each layer.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +11,32 @@ use serde_json::Value;
 use super::inspect::{Stored, is_summary, name, segment_name};
 use super::paid::is_fold;
 
-/// One request.
+/// A summary of a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct Bar {
-    /// Its place in the session, from 0.
+    /// The request's number in the session, from 0.
     pub request: u64,
-    /// Which turn, from 1.
+    /// The turn, from 1.
     pub turn: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Which epoch, from 0.
+    /// The epoch, from 0.
     pub epoch: u64,
-    /// What began it, on its first request.
+    /// Why the epoch began, on its first request.
     pub began: Option<String>,
-    /// Whether that was a fold.
+    /// Whether it began with a fold.
     pub folded: bool,
-    /// Its size.
+    /// The size in tokens.
     pub tokens: u64,
-    /// The room it had.
+    /// The budget in tokens.
     pub budget: u64,
     /// Tokens of the tools and of L1 to L5.
     pub layers: [u64; 6],
-    /// What it used; none where no reply came.
+    /// The usage; `None` if there was no reply.
     pub usage: Option<Usage>,
 }
 
-/// All requests of a session, without their texts.
+/// All requests of a session, without texts.
 pub fn bars(store: &dyn Store, session: &str) -> Result<Vec<Bar>, StoreError> {
     let mut ledger: BTreeMap<u64, Usage> = store.ledger(session)?.into_iter().collect();
     let bars = store.requests(session)?.into_iter().map(|request| {
@@ -61,27 +61,27 @@ pub fn bars(store: &dyn Store, session: &str) -> Result<Vec<Bar>, StoreError> {
     Ok(bars.collect())
 }
 
-/// A layer as it was sent.
+/// A layer with its text.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayerText {
     /// `TOOLS`, `L1_SYSTEM` …
     pub id: &'static str,
-    /// What it is made of, in order.
+    /// The segments, in order.
     pub segments: Vec<SegmentText>,
 }
 
-/// A stretch of a layer with one origin.
+/// A part of a layer with one origin.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentText {
-    /// The item, or what else it is.
+    /// The ID of the item, message or engine text.
     pub id: String,
-    /// Its size.
+    /// The size in tokens.
     pub tokens: u64,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// What each layer of a request says.
+/// The text of each layer of a request.
 pub fn layer_texts(store: &dyn Store, session: &str, number: u64) -> Result<Vec<LayerText>, StoreError> {
     let stored = Stored::read(store, session, number)?;
     let mut layers: BTreeMap<LayerId, Vec<SegmentText>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The `plan` runner's one question: which tools, with what, before the answer. What comes back is text from a model: it is read as
-//! data, checked against the tools' schemas, and may be repaired once.
+//! Plan mode: asks the model which tools to run before the answer. The reply is treated as data, checked against the tools'
+//! schemas, and may be corrected once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use super::own::Own;
 use super::speak::{Call, Hands};
 use super::turn::{Event, Party, TurnError};
 
-/// More calls than this are no plan.
+/// The largest number of calls in a plan.
 const MOST_CALLS: usize = 8;
-/// How much of an attached text the planner sees.
+/// The part of an attachment that the planner sees, in characters.
 const GLANCE: usize = 200;
 
 const INSTRUCTIONS: &str = "\
@@ -41,7 +41,8 @@ struct Step {
 }
 
 impl Kept {
-    /// Asks for a plan, runs it, and gives back what the tools said. A plan that cannot be had leaves the turn without tools, and says why.
+    /// Requests a plan, runs it and returns the tool outputs. If that fails, the turn continues without them and the reason is
+    /// reported.
     pub(super) fn planned(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Vec<TurnResult> {
         match self.plan_calls(turn, party) {
             Ok(calls) => calls.into_iter().map(|(name, called)| run(&name, called, party)).collect(),
@@ -121,7 +122,7 @@ fn run(name: &str, called: Called, party: &mut Party<'_>) -> TurnResult {
     TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output, found }
 }
 
-/// The planner's agent: its instructions, and the tools as material that it cannot take for instructions.
+/// The planner's agent: its instructions, and the tools as data.
 fn planner(agent: &Agent, tools: &ToolPlan) -> Agent {
     let names = agent.wire_names();
     let allowed: BTreeSet<&String> = tools.allowed.iter().collect();
@@ -139,7 +140,7 @@ fn planner(agent: &Agent, tools: &ToolPlan) -> Agent {
     Agent { system_prompt: INSTRUCTIONS.to_owned(), references: entries.collect(), ..Agent::default() }
 }
 
-/// The words, and a glance at what is attached to them.
+/// The user's text, with the beginning of each attachment.
 fn question(turn: &TurnInput) -> TurnInput {
     let glance = |version: &Version| {
         let glance: String = version.content.chars().take(GLANCE).collect();
@@ -148,7 +149,7 @@ fn question(turn: &TurnInput) -> TurnInput {
     TurnInput { words: turn.words.clone(), attached: turn.attached.iter().map(glance).collect(), ..TurnInput::default() }
 }
 
-/// The array in a reply, whatever stands around it.
+/// The JSON array in a reply, ignoring text around it.
 fn steps(answer: &str) -> Result<Vec<Step>, String> {
     let mut last = "there is no JSON array in it.".to_owned();
     for (at, _) in answer.match_indices('[').take(16) {

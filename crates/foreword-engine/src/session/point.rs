@@ -1,23 +1,25 @@
-//! How a person names a session and a request of it: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`.
+//! How a person names a session and a request of it: `SESSION`, `SESSION@TURN`, `SESSION@TURN.STEP`. Without a session, `@TURN` is one of
+//! the last session.
 
+use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use foreword_store::{Store, StoreError};
 
-/// A session, and a turn and a step of it where they are named. Both are counted from 1.
+/// A session, and optionally a turn and a step, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The session's name, the start of it, or `last`.
+    /// The session's ID, a prefix of it, or `last`.
     pub session: String,
     /// The turn.
     pub turn: Option<u64>,
-    /// Which request of the turn, where a tool loop made several; the last where it is left out.
+    /// The request within the turn. Default: the last one.
     pub step: Option<u64>,
 }
 
-/// Text that names no session.
+/// An invalid reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} names no session: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
+#[error("invalid session {0:?}: expected SESSION, SESSION@TURN or SESSION@TURN.STEP, with turns and steps from 1")]
 pub struct NotAPoint(String);
 
 impl FromStr for Point {
@@ -27,6 +29,7 @@ impl FromStr for Point {
         let not = || NotAPoint(text.to_owned());
         let number = |text: &str| text.parse().ok().filter(|number: &u64| *number > 0).ok_or_else(not);
         let (session, rest) = text.split_once('@').map_or((text, None), |(session, rest)| (session, Some(rest)));
+        let session = if session.is_empty() && rest.is_some() { "last" } else { session };
         if session.is_empty() {
             return Err(not());
         }
@@ -38,16 +41,24 @@ impl FromStr for Point {
     }
 }
 
+impl Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.session)?;
+        self.turn.map_or(Ok(()), |turn| write!(f, "@{turn}"))?;
+        self.step.map_or(Ok(()), |step| write!(f, ".{step}"))
+    }
+}
+
 impl Point {
-    /// The session's full name, where a whole session is meant.
+    /// The session's ID. It is an error if a turn is given.
     pub fn session(&self, store: &dyn Store) -> Result<String, StoreError> {
         match self.turn {
-            Some(turn) => Err(StoreError::Refused(format!("a whole session is meant here; leave @{turn} out"))),
+            Some(turn) => Err(StoreError::Refused(format!("expected a session without a turn; remove @{turn}"))),
             None => self.name(store),
         }
     }
 
-    /// The session's full name, whatever turn is named.
+    /// The session's ID, ignoring the turn.
     pub fn name(&self, store: &dyn Store) -> Result<String, StoreError> {
         let sessions = store.sessions()?;
         if self.session == "last" {
@@ -65,7 +76,7 @@ impl Point {
         }
     }
 
-    /// The session and the request it names; the last request where it names no turn.
+    /// The session and the request. Default: the last request.
     pub fn request(&self, store: &dyn Store) -> Result<(String, u64), StoreError> {
         let session = self.name(store)?;
         let requests = store.requests(&session)?;
@@ -92,11 +103,14 @@ mod tests {
         let check = |text: &str, expect: Option<(&str, Option<u64>, Option<u64>)>| {
             let point = text.parse::<Point>().ok();
             assert_eq!(point.as_ref().map(|point| (point.session.as_str(), point.turn, point.step)), expect, "{text}");
+            let named = text.strip_prefix('@').map_or(text.to_owned(), |rest| format!("last@{rest}"));
+            assert_eq!(point.map(|point| point.to_string()), expect.map(|_| named));
         };
         check("abc", Some(("abc", None, None)));
         check("abc@3", Some(("abc", Some(3), None)));
         check("last@3.2", Some(("last", Some(3), Some(2))));
-        for bad in ["", "@1", "a@", "a@0", "a@x", "a@1.", "a@1.0", "a@-1"] {
+        check("@1.2", Some(("last", Some(1), Some(2))));
+        for bad in ["", "@", "@0", "a@", "a@0", "a@x", "a@1.", "a@1.0", "a@-1"] {
             check(bad, None);
         }
     }

@@ -1,4 +1,4 @@
-//! What would be sent, before it is: the next request of a session, built on a copy of it. Nothing is sent and nothing is stored.
+//! Previews the next request of a session on a copy. Nothing is sent or stored.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
 use super::kept::Kept;
+use super::money::usd;
 use super::own::Joining;
 use super::speak::Hands;
 use super::turn::{Mode, Question, TurnError, images_not_taken, once};
@@ -23,42 +24,42 @@ use crate::simulate::report::BreakReport;
 /// A request that was not sent.
 #[derive(Debug, Serialize)]
 pub struct Preview {
-    /// What it would hold; its cached tokens are those that the cache's rules lead one to expect.
+    /// The request; its cached tokens are estimated from the cache's rules.
     #[serde(flatten)]
     pub request: Inspection,
-    /// What the provider's cache is expected to make of it.
+    /// The expected cache hits and cost.
     pub expected: Expected,
-    /// The tools that could be called, by the names the model would see.
+    /// The tools that the model could call, by their names in the request.
     pub tools: Vec<String>,
-    /// What could not be found out, and what is missing for that.
+    /// Failed searches and missing data.
     pub problems: Vec<String>,
-    /// Size of the body.
+    /// The size of the body in bytes.
     pub bytes: usize,
     /// The body.
     #[serde(skip)]
     pub body: Vec<u8>,
 }
 
-/// What a provider's cache is expected to make of a request, by its published rules and the last request.
+/// The expected effect of the provider's cache, from its published rules and the last request.
 #[derive(Debug, Serialize)]
 pub struct Expected {
-    /// Tokens read from it.
+    /// Tokens read from the cache.
     pub read: Tokens,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     pub write: Tokens,
-    /// Tokens of the prompt that are neither.
+    /// Other tokens of the prompt.
     pub uncached: Tokens,
-    /// The price of the prompt, in USD. What the reply costs is not known yet.
+    /// The cost of the prompt in USD, without the reply.
     pub cost: f64,
-    /// The price without a cache.
+    /// The cost without a cache.
     pub cost_uncached: f64,
-    /// Where and why the prompt is no continuation of the last one.
+    /// Where and why the prompt does not continue the last one.
     pub broke: Option<BreakReport>,
 }
 
 impl Kept {
-    /// The request that a question would lead to at `now_ms`: the very bytes that [`Kept::send`] would send. Where the model would first be asked
-    /// for a plan, what its tools would give back is missing.
+    /// The request for a question at `now_ms`, with exactly the bytes that [`Kept::send`] would send. In plan mode, tool outputs
+    /// are missing.
     pub fn preview(&self, question: Question, hands: &mut dyn Hands, now_ms: i64) -> Result<Preview, TurnError> {
         let Question { mut turn, library } = question;
         let mut session = self.session.clone();
@@ -73,12 +74,13 @@ impl Kept {
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             tell(&mut session, Input::Idle(idle_s))?;
         }
+        turn.plan_suspended = self.suspends_plan();
         let mut problems = self.look_for(&mut turn, session.agent(), hands);
         tell(&mut session, Input::Turn(turn))?;
         let envelope = session.request()?;
         problems.extend(images_not_taken(&self.setup.model.name, &envelope));
         let messages = session.messages().to_vec();
-        let options = self.options(&envelope, self.sent.as_ref(), &messages);
+        let options = self.options(&session, &envelope, &self.next_at(now_ms, &envelope, self.sent.as_ref(), &messages));
         let record = Record::new(&self.setup, &self.model, &session, &envelope, &options);
         let mut stored = Stored {
             request: Request {
@@ -117,8 +119,8 @@ impl Kept {
             read: used.read,
             write: used.write,
             uncached: used.uncached,
-            cost: cost(&self.model, &used),
-            cost_uncached: uncached_cost(&self.model, used.total()),
+            cost: usd(cost(&self.model, &used)),
+            cost_uncached: usd(uncached_cost(&self.model, used.total())),
             broke,
         };
         let tools = stored.tools.list.iter().map(|tool| tool.name.clone()).collect();
@@ -127,13 +129,13 @@ impl Kept {
         Ok(Preview { request, expected, tools, problems, bytes: body.bytes.len(), body: body.bytes })
     }
 
-    /// Finds what a question needs, as a turn would; what could not be had.
+    /// Runs the searches of a turn. Returns the failures.
     fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn Hands) -> Vec<String> {
         let mut problems = Vec::new();
         if turn.scores.is_empty() {
             match hands.scores(&turn.words, agent, self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
-                Err(why) => problems.push(format!("nothing was chosen from the agent's items: {why}")),
+                Err(why) => problems.push(format!("no items of the agent were selected: {why}")),
             }
         }
         match self.mode {
@@ -143,7 +145,7 @@ impl Kept {
                 Err(why) => problems.push(format!("the notes were not searched: {why}")),
             },
             Mode::Plan => {
-                problems.push("the model is asked for a plan first; what its tools give back comes with this request".to_owned());
+                problems.push("the model is first asked for a plan; tool outputs will be added to this request".to_owned());
             }
         }
         once(&self.session, turn);
@@ -151,7 +153,7 @@ impl Kept {
         problems
     }
 
-    /// The prompt of the last request, rendered again where the session was just opened; none where that cannot be done.
+    /// The prompt of the last request, rendered again if needed; `None` if that fails.
     fn prompt_of_last(&self) -> Option<PromptStream> {
         let sent = self.sent.as_ref()?;
         sent.prompt.clone().or_else(|| Some(inspect::body(&*self.store, &self.row.id, sent.number).ok()?.prompt))

@@ -1,4 +1,4 @@
-//! A turn whose tools someone else runs: what came in is told, one reply is taken, and its calls are left open.
+//! Turns of clients that run their own tools: the client's messages are applied, one reply is received, and its calls stay open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,81 +12,82 @@ use foreword_tools::Output;
 use serde_json::{Map, Value};
 
 use super::called::called;
+use super::ending::Ending;
 use super::kept::Kept;
 use super::request::Outgoing;
 use super::speak::{Reply, SpeakError, Speaker};
 use super::told::Told;
 use super::turn::{Event, Hearing, MAX_CALLS_PER_REPLY, TurnError, surplus};
-use crate::tools::read_output;
+use crate::tools::{outputs_of, read_output};
 
-/// How often what came in of a reply is stored while it goes on. The client has it too: where the process ends, it is the client that is
-/// left with half an answer.
+/// How often parts of a reply are stored while it streams. The client has them too; a crash leaves it with half an answer anyway.
 const PART_EVERY: Duration = Duration::from_millis(250);
 
-/// How often a model reads on in outputs before it must answer.
+/// How often a model may read outputs again before it must answer.
 const MOST_READ: usize = 12;
 
-/// Between the words before it read on and those after.
+/// The separator between the text before and after reading an output.
 const GAP: &str = "\n\n";
 
-/// How a client wants its answer.
+/// The client's options for its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Manner {
-    /// Fields that go along with the request, in its provider's words.
+    /// Extra fields of the request, in the provider's format.
     pub extra: Map<String, Value>,
-    /// Whether it wants the answer as it comes; else the provider is asked for it whole.
+    /// Whether the client wants a stream; otherwise the provider is asked for the whole answer.
     pub stream: bool,
-    /// Cache marks that it set.
+    /// The client's cache marks.
     pub marks: Vec<ClientMark>,
-    /// What it says of its tools in its provider's words, by the tool's name.
+    /// Extra fields of its tools in the provider's format, by tool name.
     pub tool_fields: BTreeMap<String, Map<String, Value>>,
 }
 
-/// A reply, handed on.
+/// A reply for the client.
 #[derive(Clone, Debug, Default)]
 pub struct Relayed {
-    /// Its words.
+    /// The reply's text.
     pub text: String,
-    /// Calls whose results are to come from outside.
+    /// Calls that the client runs.
     pub calls: Vec<ToolCall>,
-    /// Whether it ended before the model had said all.
+    /// Whether the reply is incomplete.
     pub cut_off: bool,
+    /// Why it ended early, where it did and that is known.
+    pub ending: Option<Ending>,
     /// What it used, with what it took to read on in outputs.
     pub usage: Usage,
 }
 
-/// A request on its way, and what has come back of its reply.
+/// A pending request and the reply received so far.
 #[derive(Debug)]
 pub struct Exchange {
     /// The request.
     pub outgoing: Outgoing,
     hearing: Hearing,
     manner: Manner,
-    /// What came of those before it that the client does not know of, and how many they were.
+    /// The combined result and the number of earlier requests that the client did not see.
     before: Relayed,
     read: usize,
 }
 
 impl Exchange {
-    /// What a client is told before the words of this reply, so that they do not run into those before it.
+    /// The separator to send before the text of this reply, if text was sent before.
     pub fn gap(&self) -> &'static str {
         if self.before.text.is_empty() { "" } else { GAP }
     }
 }
 
-/// What becomes of a reply.
+/// What to do after a reply.
 #[derive(Debug)]
 pub enum Step {
-    /// It goes to the client.
-    Done(Relayed),
-    /// The model wants to read on in an output that it was shown a part of, and nothing else: that is no matter of the client's. It was
-    /// told, and is asked again.
+    /// Send it to the client.
+    Done(Box<Relayed>),
+    /// Send another request: the model only read an output again, which does not concern the client.
     Again(Box<Exchange>),
 }
 
 impl Kept {
-    /// Tells what a client sent and takes one reply; none where nothing is due. Where the last request has no answer yet, nothing need
-    /// be told: it is sent again.
+    /// Applies a client's messages and receives one reply; `None` if no request is due. If the last request has no answer, it can
+    /// be sent again without new messages.
     pub fn relay(
         &mut self,
         told: Vec<Input>,
@@ -110,13 +111,13 @@ impl Kept {
                 }
             });
             match self.end_relay(exchange, answer, now)? {
-                Step::Done(relayed) => return Ok(Some(relayed)),
+                Step::Done(relayed) => return Ok(Some(*relayed)),
                 Step::Again(next) => exchange = *next,
             }
         }
     }
 
-    /// The first half of it, for whoever carries the request itself.
+    /// The first half of [`Kept::relay`], for callers that send the request themselves.
     pub fn begin_relay(
         &mut self,
         told: Vec<Input>,
@@ -152,12 +153,12 @@ impl Kept {
         Ok(Exchange { outgoing: requested?, hearing: self.listen(), manner, before: Relayed::default(), read: 0 })
     }
 
-    /// A part of the reply came in.
+    /// Adds a part of the reply.
     pub fn relay_part(&mut self, exchange: &mut Exchange, part: &str) {
         self.heard(&mut exchange.hearing, part);
     }
 
-    /// The other half: the reply is whole, or there will be no more of it.
+    /// The second half of [`Kept::relay`]: completes the reply, which may be incomplete.
     pub fn end_relay(
         &mut self,
         exchange: Exchange,
@@ -173,7 +174,7 @@ impl Kept {
             relayed.text = relayed.text + gap + &reply.text;
         }
         relayed.usage = sum(&relayed.usage, usage);
-        relayed.cut_off = reply.cut_off;
+        (relayed.cut_off, relayed.ending) = (reply.cut_off, reply.ending);
         let mut due = Due::Nothing;
         self.waits = true;
         let mut reads = 0;
@@ -198,10 +199,10 @@ impl Kept {
             relayed.cut_off = true;
         }
         self.write([]);
-        Ok(Step::Done(relayed))
+        Ok(Step::Done(Box::new(relayed)))
     }
 
-    /// What a call of `readOutput` gives back, after so many of them in one reply; none where it is a call of something else.
+    /// The result of a `readOutput` call; `None` for other tools.
     fn read_on(&self, outgoing: &Outgoing, call: &ToolCall, reads: usize) -> Option<Output> {
         // The names are looked at first: a reply may make very many calls.
         if !call.name.contains(read_output::tool().name.as_str()) && call.name != USE_TOOL {
@@ -215,11 +216,11 @@ impl Kept {
             return Some(surplus(call));
         }
         let page = self.setup().settings.budget.output_cap(&call.name) * 3 / 4;
-        Some(read_output::read(&called.arguments, page, &|hash| self.store().text(hash).ok()))
+        Some(read_output::read(&called.arguments, page, &|digits| outputs_of(self.store(), self.id(), digits)))
     }
 }
 
-/// What two requests used together.
+/// The combined usage of two requests.
 fn sum(before: &Usage, last: Usage) -> Usage {
     Usage {
         read: before.read + last.read,

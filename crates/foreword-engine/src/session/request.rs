@@ -1,38 +1,40 @@
-//! A request that is made: laid out, put into a provider's words, and stored before it is sent.
+//! Builds a request: the layout, the provider's format, and storing it before it is sent.
 
 use std::sync::Arc;
 
 use foreword_core::budget::OverBudget;
-use foreword_core::envelope::{ContextEntry, Envelope, Note};
+use foreword_core::envelope::{ContextEntry, Envelope, FoldReason, Note};
 use foreword_core::json::canonical;
 use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
+use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
+use foreword_provider::lifetime::{Asked, Terms};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
-use foreword_provider::stream::PromptStream;
+use foreword_provider::stream::{PromptStream, Ttl};
 use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
 use super::inspect::{Record, Stored};
 use super::kept::Kept;
 
-/// A request on its way to a model.
+/// A request that is ready to send.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Its place in the session, from 0.
+    /// The number of the request in the session, from 0.
     pub number: u64,
-    /// When.
+    /// When it was built, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The bytes.
+    /// The exact bytes.
     pub body: Body,
-    /// Whether they ask for the reply as it comes.
+    /// Whether the reply is requested as a stream.
     pub stream: bool,
     /// The model.
     pub model: Arc<Model>,
-    /// The messages in no provider's words.
+    /// The provider-neutral messages.
     pub messages: Vec<Arc<Message>>,
-    /// Room for the reply.
+    /// The limit for the reply.
     pub reply_tokens: Tokens,
     /// The record.
     pub envelope: Envelope,
@@ -46,27 +48,39 @@ pub(super) struct Sent {
     pub(super) messages: Vec<Arc<Message>>,
     pub(super) cut: usize,
     pub(super) epoch: u64,
-    /// None where the session was just opened and nobody asked yet.
+    /// `None` if the session was just opened and the prompt was not needed yet.
     pub(super) prompt: Option<PromptStream>,
-    /// Its items, likewise; empty where they are in another branch.
+    /// The request's items, under the same condition; empty if they are in another branch.
     pub(super) context: Option<Vec<ContextEntry>>,
+    /// What its marks were chosen by.
+    pub(super) asked: Asked,
+    /// For how long its marks on messages are remembered.
+    pub(super) ttl: Ttl,
 }
 
-/// A request that has no answer yet.
+/// What is known of a request before its cache marks are chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct NextRequest {
+    pub(super) asked: Asked,
+    /// How many messages it has in common with the one before it.
+    same: usize,
+}
+
+/// A request without an answer.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) envelope: Envelope,
-    /// Its number, where it is stored.
+    /// Its number, if it is stored.
     pub(super) stored: Option<u64>,
 }
 
 impl Kept {
-    /// Builds the request that is due and stores its envelope. On an error nothing is lost: the turn is still there.
+    /// Builds the request that is due and stores its envelope. After an error the turn is still pending.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
         self.request_with(at_ms, &mut |_, _| None)
     }
 
-    /// The same, where `cache` may name a cache at the provider that holds the prompt's tools and system.
+    /// The same; `cache` may name a cache at the provider with the prompt's tools and system message.
     pub(super) fn request_with(
         &mut self,
         at_ms: i64,
@@ -95,13 +109,19 @@ impl Kept {
             envelope.notes.push(Note { kind: "prefix_changed".into(), item: None, text: text.clone() });
             self.fail(text);
         }
-        let mut options = self.options(&envelope, before.as_ref(), &messages);
+        let next = self.next_at(at_ms, &envelope, before.as_ref(), &messages);
+        let asked = next.asked;
+        let mut options = self.options(&self.session, &envelope, &next);
         options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
+        let began = envelope.began.map(FoldReason::as_str);
+        let (tokens, epoch, bytes) = (envelope.tokens.0, envelope.epoch, body.bytes.len());
+        tracing::debug!(session = self.id(), request = number, tokens, epoch, began, bytes, "request laid out");
         let context = self.session.context(&envelope);
         let stood = self.items_of(before.as_ref());
-        let record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        let mut record = Record::new(&self.setup, &self.model, &self.session, &envelope, &options);
+        record.lifetimes = Terms::of(&self.model).map(|_| (self.lifetimes, asked));
         let written = Document::of(&record).and_then(|record| {
             let changed = changed(before.as_ref(), &messages)?;
             let moved = context.iter().enumerate().filter(|(at, entry)| stood.get(*at) != Some(*entry));
@@ -140,11 +160,12 @@ impl Kept {
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
         let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
-        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context) });
+        let ttl = options.message_ttl;
+        self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context), asked, ttl });
         Ok(outgoing)
     }
 
-    /// The items of a request, which are in the store where the session was just opened.
+    /// The items of a request, read from the store if needed.
     fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
         let Some(sent) = sent else { return Vec::new() };
         let stored = || {
@@ -155,7 +176,7 @@ impl Kept {
         sent.context.clone().or_else(stored).unwrap_or_default()
     }
 
-    /// A request that is stored, to be sent once more: the same bytes. None where they need a cache that may be gone by now.
+    /// A stored request to be sent again with the same bytes. `None` if it needs a cache that may have expired.
     fn again(&mut self, envelope: &Envelope, number: u64) -> Result<Option<Outgoing>, StoreError> {
         let stored = Stored::read(&*self.store, &self.row.id, number)?;
         if stored.needs_cache() {
@@ -177,15 +198,39 @@ impl Kept {
         }))
     }
 
-    pub(super) fn options(&self, envelope: &Envelope, before: Option<&Sent>, messages: &[Arc<Message>]) -> BodyOptions {
-        let same = |before: &&Sent| {
-            let pairs = before.messages.iter().zip(messages);
-            before.messages.len() <= messages.len() && pairs.into_iter().all(|(before, now)| before.says_the_same(now))
+    /// What is known of a request before its marks are chosen.
+    pub(super) fn next_at(
+        &self,
+        at_ms: i64,
+        envelope: &Envelope,
+        before: Option<&Sent>,
+        messages: &[Arc<Message>],
+    ) -> NextRequest {
+        let last_ms = self.answered_ms.or(before.map(|before| before.at_ms)).unwrap_or(at_ms);
+        let same = before.map_or(0, |before| in_common(&before.messages, messages));
+        let new: Tokens = messages[same..].iter().map(|message| message.tokens()).sum();
+        let asked = Asked {
+            idle_s: u64::try_from(at_ms.saturating_sub(last_ms) / 1000).unwrap_or(0),
+            total: envelope.tokens,
+            kept: if same == 0 { Tokens::ZERO } else { envelope.tokens - new },
         };
+        NextRequest { asked, same }
+    }
+
+    /// For how long the marks on messages are to be remembered: what the user set, else what has paid in this session.
+    fn message_ttl(&self, asked: &Asked) -> Ttl {
+        let of_client = self.manner.as_ref().is_some_and(|manner| !manner.marks.is_empty());
+        let terms = Terms::of(&self.model).filter(|_| self.setup.wanted.cache_ttl.is_none() && !of_client);
+        terms.map_or(Ttl::Short, |terms| self.lifetimes.choose(&terms, asked))
+    }
+
+    pub(super) fn options(&self, session: &Session, envelope: &Envelope, next: &NextRequest) -> BodyOptions {
         let manner = self.manner.as_ref();
         BodyOptions {
             ttl: self.setup.ttl,
-            previous_len: before.filter(same).map(|before| before.messages.len()).filter(|len| *len > 0),
+            message_ttl: self.message_ttl(&next.asked),
+            previous_len: Some(next.same).filter(|len| *len > 0),
+            fold_len: session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
@@ -196,6 +241,11 @@ impl Kept {
             tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
         }
     }
+}
+
+/// How many messages two requests begin with in common.
+pub(crate) fn in_common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
+    before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || before.says_the_same(now)).count()
 }
 
 /// The messages that do not stand at the same place in the request before.

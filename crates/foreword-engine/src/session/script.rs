@@ -1,4 +1,4 @@
-//! A model that says what a file tells it to: for trying things out and for tests. Its cache follows the rules of the model it stands for.
+//! A scripted model for tests and experiments: its replies come from a file, and its cache follows the rules of the real model.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use super::models::Stop;
 use super::request::Outgoing;
 use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
 
-/// Replies in order, and what tools give back.
+/// Replies in order, and tool outputs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -32,7 +32,7 @@ pub struct Script {
     next: usize,
     #[serde(skip)]
     cache: CacheSim,
-    /// Ends a reply, where somebody can.
+    /// Stops a reply.
     #[serde(skip)]
     stop: Option<Stop>,
 }
@@ -44,13 +44,13 @@ struct Line {
     text: String,
     #[serde(default)]
     calls: Vec<Call>,
-    /// Between two words.
+    /// The delay between two words in milliseconds.
     #[serde(default)]
     delay_ms: u64,
-    /// It gives no answer, for this reason; or breaks off behind its words.
+    /// An error instead of an answer, or after its text.
     #[serde(default)]
     error: Option<String>,
-    /// Whether the room for the reply is used up behind its words.
+    /// Whether the reply reaches its token limit after the text.
     #[serde(default)]
     length: bool,
 }
@@ -64,9 +64,9 @@ struct Call {
     arguments: Value,
 }
 
-/// A script that cannot be used.
+/// An invalid script.
 #[derive(Debug, thiserror::Error)]
-#[error("the script {file} cannot be used: {why}. It is JSON like {{\"replies\": [{{\"text\": \"Hello.\"}}]}}")]
+#[error("cannot use the script {file}: {why}. Expected JSON like {{\"replies\": [{{\"text\": \"Hello.\"}}]}}")]
 pub struct ScriptError {
     file: String,
     why: String,
@@ -79,27 +79,27 @@ impl Script {
         let text = fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
         let script: Self = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         if script.replies.is_empty() {
-            return Err(wrong("it has no replies".to_owned()));
+            return Err(wrong("no replies".to_owned()));
         }
         Ok(script)
     }
 
-    /// The same speaker, whose replies come all at once, in no parts.
+    /// The same model with replies that are not streamed.
     pub fn whole(&mut self) -> Whole<'_> {
         Whole(self)
     }
 
-    /// Ends a reply between two words when it is told to.
+    /// Sets the flag that stops a reply.
     pub fn heed(&mut self, stop: Stop) {
         self.stop = Some(stop);
     }
 
-    /// Begins with a later reply; behind the last comes the first again.
+    /// Skips replies; after the last one follows the first.
     pub fn skip(&mut self, replies: usize) {
         self.next += replies;
     }
 
-    /// Lets its cache remember an earlier request.
+    /// Adds an earlier request to the simulated cache.
     pub fn remember(&mut self, at_ms: i64, prompt: &PromptStream, model: &foreword_provider::model::Model) {
         self.cache.request(seconds(at_ms), prompt, model);
     }
@@ -109,7 +109,7 @@ fn seconds(at_ms: i64) -> u64 {
     u64::try_from(at_ms / 1000).unwrap_or(0)
 }
 
-/// A script whose replies come all at once.
+/// A scripted model with replies that are not streamed.
 #[derive(Debug)]
 pub struct Whole<'a>(&'a mut Script);
 
@@ -152,19 +152,19 @@ impl Speaker for Script {
     }
 }
 
-/// The tools of a script.
+/// The tool outputs of a script.
 #[derive(Clone, Debug)]
 pub struct Outputs(BTreeMap<String, String>);
 
 impl Script {
-    /// What its tools give back.
+    /// The tool outputs of this script.
     pub fn hands(&self) -> Outputs {
         Outputs(self.tools.clone())
     }
 }
 
 impl Outputs {
-    /// Whether it has an output for a tool.
+    /// Whether there is an output for a tool.
     pub fn has(&self, tool: &str) -> bool {
         self.0.contains_key(tool)
     }

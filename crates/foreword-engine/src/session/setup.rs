@@ -1,4 +1,4 @@
-//! What a session runs with: its settings and its model, as they are stored with it.
+//! The setup of a session: its settings and its model, stored with it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,66 +20,72 @@ use super::speak::Size;
 use crate::settings::{SessionSettings, ToolSetting, is_default};
 use crate::tools::find::NOTES;
 
-/// Room for a reply where nothing else is said.
+/// The default room for a reply.
 pub(crate) const DEFAULT_REPLY: u64 = 4096;
 
-/// The embedded model, the word for its tokenizer in settings, and the file that holds it.
+/// The embedded model: its name, the name of its tokenizer in settings, and its file.
 pub(crate) const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
 
-/// Settings, model and dialect of a session.
+/// The settings, model and dialect of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setup {
-    /// What the core needs.
+    /// The settings of the core.
     pub settings: Settings,
-    /// The model, as the table had it then.
+    /// The model, as it was in the model table at that time.
     pub model: Model,
-    /// How it is spoken to.
+    /// The provider's dialect.
     pub dialect: Dialect,
-    /// How its text is counted.
+    /// The name of the tokenizer.
     pub tokenizer: String,
-    /// How long marks are remembered.
+    /// The lifetime of cache marks.
     pub ttl: Ttl,
-    /// The agent it began with, by name: its tool servers are started anew whenever the session goes on.
+    /// The name of the agent that the session began with. Its tool servers are started each time the session is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The project it began with, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    /// The base URL that its requests go to; none where its model runs in this process, or where nothing was sent yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<String>,
     /// The template by which its history is managed, by name: it is read anew whenever the session goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
-    /// The settings that it was given, for when another model answers.
+    /// The requested settings, which are applied again if the model changes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wanted: SessionSettings,
-    /// Whether it is the conversation of a client of the gateway.
+    /// Whether a client of the gateway owns the conversation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub client: bool,
 }
 
-/// Why a session cannot run as asked.
+/// Why a setup is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The table.
+    /// The model table is invalid.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// No such model.
+    /// There is no such model.
     #[error(transparent)]
     Model(#[from] UnknownModel),
-    /// No such tokenizer.
-    #[error("this session counts with the tokenizer {0:?}: {1}")]
+    /// The tokenizer cannot be loaded.
+    #[error("cannot load the tokenizer {0:?} of this session: {1}")]
     Tokenizer(String, String),
 }
 
 impl Setup {
-    /// Whether the model is the one that runs in this process.
+    /// Whether the model is the embedded one.
     pub fn is_embedded(&self) -> bool {
         is_embedded(&self.model.name)
     }
 
-    /// How much the model can take in.
+    /// The model's size.
     pub fn size(&self) -> Size {
         if self.is_embedded() { Size::Small } else { Size::Large }
     }
 
-    /// A session with a model of the table; without a name, the one that comes with Foreword.
-    /// The embedded model is counted exactly where its file is there, and estimated where it is not.
+    /// The setup for a model of the table, or for the embedded one. The embedded model's tokens are counted exactly if its file is
+    /// present, and estimated otherwise.
     pub fn new(
         session: &str,
         model: Option<&str>,
@@ -91,7 +97,7 @@ impl Setup {
         Ok(Self::of(session, model, layout, tools, models))
     }
 
-    /// A session with a model that was chosen already.
+    /// The setup for a model that was already chosen.
     pub fn of(session: &str, model: Model, layout: Layout, tools: usize, models: Option<&Path>) -> Self {
         let budget = usual_budget(&model);
         let dialect = model.dialect;
@@ -112,23 +118,25 @@ impl Setup {
             tokenizer,
             ttl: Ttl::default(),
             agent: None,
+            project: None,
+            destination: None,
             template: None,
             wanted: SessionSettings::default(),
             client: false,
         }
     }
 
-    /// The part of a window that what is found in the notes is measured by: a small budget is a small window.
+    /// The room for search results, as a part of the budget.
     pub fn room_for_sources(&self) -> Tokens {
         self.model.window.min(Tokens(self.settings.budget.prompt.0.saturating_mul(2)))
     }
 
-    /// How notes are found, for `qa` and `localSearch`.
+    /// The selection settings for searching notes, for `qa` and `localSearch`.
     pub fn select_notes(&self) -> Select {
         self.wanted.search.notes.select(NOTES)
     }
 
-    /// Decides how the choice of tools is told. Where every tool is always in there is no choice to tell, and the list is sent as it is.
+    /// Decides how the choice of tools is sent. If all tools are always included, the list is sent unchanged.
     pub fn choose_tool_style(&mut self, agent: &Agent) {
         let native = self.wanted.tools == Some(ToolSetting::Native);
         let listed = agent.tools.len() <= MAX_LISTED_TOOLS && !native;
@@ -140,12 +148,12 @@ impl Setup {
         };
     }
 
-    /// The tokenizer; the embedded model's own needs its file among the models.
+    /// Opens the tokenizer; the embedded model's tokenizer needs its file.
     pub fn open_tokenizer(&self, models: Option<&Path>) -> Result<Arc<dyn Tokenizer>, SetupError> {
         let (_, embedded, file) = EMBEDDED;
         if self.tokenizer == embedded {
             let wrong = |why: String| SetupError::Tokenizer(embedded.to_owned(), why);
-            let path = embedded_file(models).ok_or_else(|| wrong(format!("it needs the file {file} among the models")))?;
+            let path = embedded_file(models).ok_or_else(|| wrong(format!("the model file {file} is missing")))?;
             let opened = foreword_models::open(&path).map_err(|error| wrong(error.to_string()))?;
             return Ok(Arc::new(opened.named(embedded)));
         }
@@ -155,18 +163,18 @@ impl Setup {
     }
 }
 
-/// Whether a model of that name is the one that runs in this process.
+/// Whether the embedded model has this name.
 pub fn is_embedded(model: &str) -> bool {
     model == EMBEDDED.0
 }
 
-/// The budget of a session with that model where nothing is said: all of its window.
+/// The default budget for a model: its whole context window.
 pub(crate) fn usual_budget(model: &Model) -> Budget {
     let reply = model.reply_limit.min(Tokens(DEFAULT_REPLY));
     Budget { prompt: model.window - reply, reply, ..Budget::default() }
 }
 
-/// The file of the embedded model, where it is there.
+/// The path of the embedded model's file, if it exists.
 pub fn embedded_file(models: Option<&Path>) -> Option<std::path::PathBuf> {
     let (_, _, file) = EMBEDDED;
     let places = models.iter().flat_map(|folder| [folder.join(file), folder.join(SMOLLM2.name).join(file)]);

@@ -1,4 +1,4 @@
-//! Who answers: a model behind one trait, and the hands that run its tools.
+//! The traits for models and for the tools of a session.
 
 use std::collections::BTreeMap;
 
@@ -19,114 +19,115 @@ use super::cite::Citable;
 use super::ending::Ending;
 use super::request::Outgoing;
 
-/// Something that answers requests.
+/// A model that answers requests.
 pub trait Speaker {
-    /// The name of a cache at its provider that holds the tools and the system of a prompt that is about to be sent, where it keeps one.
+    /// The name of a provider-side cache with the prompt's tools and system message, if the provider has one.
     fn cache(&mut self, _model: &Model, _prompt: &Prompt<'_>) -> Option<String> {
         None
     }
 
-    /// Answers. Each part of the text is handed over as it comes.
+    /// Answers a request. `part` receives the text as it streams.
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError>;
 }
 
-/// What came back.
+/// A model's reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reply {
-    /// All of the text.
+    /// The whole text.
     pub text: String,
-    /// Calls.
+    /// The tool calls.
     pub calls: Vec<ToolCall>,
-    /// What its provider wants back with it.
+    /// Provider-specific blocks to send back with the reply.
     pub opaque: Vec<Opaque>,
-    /// What it used, where that is known.
+    /// The usage, if known.
     pub spent: Option<Spent>,
-    /// The provider's name for it.
+    /// The provider's ID of the reply.
     pub id: Option<String>,
-    /// Why the provider's cache was missed, where it was and the provider says so.
+    /// Why the provider's cache was missed, if the provider says so.
     pub missed: Option<CacheMiss>,
-    /// Whether it ended before the model had said all.
+    /// Whether the reply is incomplete.
     pub cut_off: bool,
-    /// Why it ended early, where it did and that is known.
+    /// Why the reply ended early, if known.
     pub ending: Option<Ending>,
 }
 
-/// What a request used.
+/// The token usage of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// The prompt.
+    /// The prompt tokens.
     pub prompt: CacheUse,
-    /// Tokens of the reply.
+    /// The reply tokens.
     pub output: u64,
 }
 
-/// The model gave no answer.
+/// The model failed to answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the model gave no answer: {0}")]
+#[error("no answer from the model: {0}")]
 pub struct SpeakError(pub String);
 
-/// A call of the model, and the tool it means.
+/// A tool call and the tool that it names.
 #[derive(Debug)]
 pub struct Call<'a> {
-    /// As the model made it.
+    /// The call as the model made it.
     pub call: &'a ToolCall,
-    /// The tool, or why there is none, in words for the model.
+    /// The tool, or an error message for the model.
     pub tool: Result<Called, String>,
 }
 
-/// What a session reaches beyond itself while a turn runs.
+/// The tools and the search of a session.
 pub trait Hands {
-    /// The output of a call. There always is one: what went wrong is said in it.
+    /// Runs a call and returns its output. Failures are described in the output.
     fn run(&mut self, call: &Call<'_>) -> Output;
 
-    /// Whether the arguments are what the tool takes; else what is wrong, in words for the model.
+    /// Checks the arguments against the tool's schema; the error is worded for the model.
     fn check(&mut self, _called: &Called) -> Result<(), String> {
         Ok(())
     }
 
-    /// What the notes have on a question, as a block for a model of that size, and what of it can be cited. A request has `room` for it at most.
+    /// Searches the notes for a question. Returns a block for a model of the given size, limited to `room`, and the sources that
+    /// can be cited.
     fn sources(&mut self, _words: &str, _size: Size, _room: Tokens) -> Result<Sources, String> {
         Err("there is nothing to search in".to_owned())
     }
 
-    /// What the user should know of what ran since the last call.
+    /// Warnings for the user since the last call.
     fn take_warnings(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How well the agent's items fit a question, by chunk, for who chooses by these settings.
+    /// Scores the agent's items for a question, per chunk.
     fn scores(&mut self, _words: &str, _agent: &Agent, _settings: &Settings) -> Result<Scores, String> {
         Ok(BTreeMap::new())
     }
 
-    /// Whether the user wants no more.
+    /// Whether the user has stopped the turn.
     fn stopped(&self) -> bool {
         false
     }
 }
 
-/// How well items fit, by chunk.
+/// Search scores per chunk.
 pub type Scores = BTreeMap<ItemId, Vec<f64>>;
 
-/// How much a model can take in: a small one loses its way in long instructions.
+/// A model's size: small models cannot follow long instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// The model that runs in this process.
+    /// The embedded model.
     Small,
-    /// Any other.
+    /// Any other model.
     Large,
 }
 
-/// What was found for a question.
+/// The search results for a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sources {
-    /// As a tool's output that comes with the turn.
+    /// The results as a tool output of the turn.
     pub result: TurnResult,
-    /// What can be cited.
+    /// The sources that can be cited.
     pub citable: Vec<Citable>,
 }
 
-/// No tools at all.
+/// A session without tools.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHands;
 

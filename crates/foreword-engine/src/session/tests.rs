@@ -472,7 +472,7 @@ fn a_full_disk_does_not_stop_the_turn() {
             checkpoint(session: &str) -> Option<foreword_store::Checkpoint>; search(words: &str, limit: usize) -> Vec<Found>;
             check() -> Vec<Fault>; backup(file: &Path) -> (); dump(session: &str) -> Dump; lease(session: &str) -> foreword_store::Lease;
             forwarded() -> Vec<foreword_store::Forwarded>; forwarded_before(before: Option<u64>, most: usize) -> Vec<foreword_store::Forwarded>;
-            forwarded_body(number: u64) -> String;
+            forwarded_of(session: &str) -> Vec<foreword_store::Forwarded>; forwarded_body(number: u64) -> String;
         }
     }
     let place = Place::new();
@@ -620,4 +620,29 @@ fn a_session_that_could_not_begin_is_stored_when_that_works() {
     let said = transcript(&store, &store.session("held").unwrap()).unwrap().messages;
     assert_eq!(said.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>(), ["one", "Yes.", "two", "No."]);
     clean(&store);
+}
+
+/// A provider whose cache serves nothing.
+struct Uncached;
+
+impl Speaker for Uncached {
+    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        let prompt = foreword_provider::cache::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
+        Ok(Reply { text: "Yes.".to_owned(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })
+    }
+}
+
+#[test]
+fn a_cache_that_never_serves_anything_is_told_once() {
+    let place = Place::new();
+    let mut kept = place.begin(Layout::Log);
+    let warnings: Vec<usize> = (0..6)
+        .map(|turn| {
+            let turn = TurnInput { words: format!("Turn {turn}: {}", "prune in March ".repeat(500)), ..TurnInput::default() };
+            let question = Question { turn, ..Question::default() };
+            kept.send(question, &mut Uncached, &mut NoHands, &|| place.tick(), &mut |_| {}).unwrap();
+            kept.take_failures().iter().filter(|failure| failure.0.contains("reported 0 tokens from its cache")).count()
+        })
+        .collect();
+    assert_eq!(warnings, [0, 0, 0, 1, 0, 0]);
 }

@@ -1,4 +1,4 @@
-//! What stands in the log: what a session was told, and what only its transcript needs.
+//! The entries of a session's log: inputs of the core, and data for the transcript.
 
 use foreword_core::message::ToolCall;
 use foreword_core::pairing::CallOutput;
@@ -14,54 +14,54 @@ use super::ending::Ending;
 use super::setup::Setup;
 use super::turn::Mode;
 
-/// An entry of the log.
+/// A log entry.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Told {
-    /// The session was told it.
+    /// An input of the core.
     Input(Input),
-    /// A conversation that was had elsewhere.
+    /// An imported conversation.
     Imported(Vec<Line>),
-    /// A person changed the transcript: this is what it says now.
+    /// The transcript after the user edited its file.
     Edited(Vec<Line>),
-    /// Another model answers from here on.
+    /// The model changed.
     Model(Box<Setup>),
-    /// The user's words, while what they need is still being gathered; the turn itself follows.
+    /// The user's message while its searches run; the turn follows.
     Asked(Box<TurnInput>),
-    /// The model was asked something beside the conversation.
+    /// A side request, beside the conversation.
     Aside(Box<Aside>),
-    /// How turns are carried from here on.
+    /// The mode changed.
     Mode(Mode),
-    /// What is sent of older messages from here on. Newer versions say it with the other settings.
+    /// The history policy changed. Newer versions store it with the other settings.
     History(History),
-    /// Other settings hold from here on.
+    /// The settings changed.
     Settings(Box<Setup>),
-    /// The turn ended although a request was due: the task is done, or the user wants no more.
+    /// The turn ended although a request was due: the task is done, or the user stopped it.
     Ended,
-    /// The engine put this list of sources under the last answer.
+    /// The engine put this under the last answer: a list of its sources, or the result of a task that the model handed over in a call.
     Cited(String),
-    /// Why the last answer ended early, or why there is none.
+    /// Why the last answer ended early or is missing.
     Ending(Ending),
 }
 
-/// What is sent of older messages.
+/// A history policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct History {
     pub(super) policy: HistoryPolicy,
-    /// By which it is managed.
+    /// The template of a managed history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) template: Option<String>,
 }
 
-/// What the model was asked beside the conversation, and what came of it.
+/// A side request to the model and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aside {
-    /// What for.
+    /// Its purpose.
     pub purpose: String,
     /// The bytes that were sent.
     pub body: String,
-    /// The answer, or why there was none.
+    /// The answer or the error.
     pub answer: Result<String, String>,
-    /// What it used and cost.
+    /// The usage and cost.
     pub usage: Usage,
 }
 
@@ -69,46 +69,46 @@ const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
 /// The kind of [`Told::Asked`].
 pub(super) const ASKED: &str = "asked";
-/// The kind of a summary that the core is told.
+/// The kind of a summary.
 pub(super) const MANAGED: &str = "managed";
-/// The kind of [`Told::Aside`], which is looked for in logs that are not read.
+/// The kind of [`Told::Aside`], for searching logs without reading them.
 pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const HISTORY: &str = "history";
 const SETTINGS: &str = "settings";
 const CITED: &str = "cited";
-/// The kind of [`Told::Ending`], which is looked for in logs that are not read.
+/// The kind of [`Told::Ending`], for searching logs without reading them.
 pub(super) const ENDING: &str = "ending";
-/// The kind of [`Told::Ended`], which is asked for before it is read.
+/// The kind of [`Told::Ended`].
 pub(super) const ENDED: &str = "ended";
 const MODEL: &str = "model";
 
-/// Whether the core is told of an entry of this kind: those are the inputs that messages are named after.
+/// Whether an entry of this kind is an input of the core. Message IDs count these inputs.
 pub(crate) fn is_input(kind: &str) -> bool {
     ![EDITED, ASKED, ASIDE, MODE, HISTORY, SETTINGS, ENDED, CITED, ENDING, MODEL].contains(&kind)
 }
 
-/// What an entry of the log changes in a session.
+/// The effect of a log entry on a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// The core is told something.
+    /// An input of the core.
     Input(Input),
-    /// Another model answers.
+    /// The model changes.
     Model(Box<Setup>),
-    /// Other settings hold.
+    /// The settings change.
     Settings(Box<Setup>),
-    /// Older messages are sent in another way.
+    /// The history policy changes.
     History(HistoryPolicy),
-    /// Nothing that a request depends on.
+    /// No effect on requests.
     None,
 }
 
-/// Whether an entry of this kind says that the turn ended although a request was due.
+/// Whether an entry of this kind ends a turn although a request was due.
 pub(crate) fn is_end(kind: &str) -> bool {
     kind == ENDED
 }
 
-/// What an entry of the log changes.
+/// The effect of a log entry.
 pub(crate) fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
     Ok(match Told::read(kind, body)? {
         Told::Model(setup) => Change::Model(setup),
@@ -119,7 +119,7 @@ pub(crate) fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
 }
 
 impl Told {
-    /// The kind and the body it is stored with.
+    /// The kind and body for storing the entry.
     pub(super) fn parts(&self) -> serde_json::Result<(String, Document)> {
         let (kind, body) = match self {
             Self::Input(input) => return Ok(Document::of(input)?.tagged()),
@@ -138,7 +138,7 @@ impl Told {
         Ok((kind.to_owned(), body))
     }
 
-    /// Reads an entry back.
+    /// Reads a stored entry.
     pub(super) fn read(kind: &str, body: Value) -> serde_json::Result<Self> {
         Ok(match kind {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
@@ -157,7 +157,7 @@ impl Told {
         })
     }
 
-    /// What the core is told of it.
+    /// The core's input, if the entry has one.
     pub(super) fn input(self) -> Option<Input> {
         match self {
             Self::Input(input) => Some(input),
@@ -195,7 +195,7 @@ impl Told {
     }
 }
 
-/// A text without the blocks of a tag; one that is never closed goes to the end.
+/// The text without the blocks of a tag. An unclosed block extends to the end.
 fn without(text: &str, tag: &str) -> String {
     let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
     let mut out = String::new();

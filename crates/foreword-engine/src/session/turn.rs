@@ -1,5 +1,5 @@
-//! One turn, start to end: the user's message is stored, the request is built and stored, the reply is stored as it comes, tools run,
-//! and the transcript follows every message.
+//! One turn: the user's message is stored, the request is built and stored, the reply is stored as it arrives, tools run, and the
+//! transcript is updated after every message.
 
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::called::called;
 use super::cite::{Citable, cited, source_list};
+use super::cold::{ColdCache, lifetime_s};
 use super::ending::Ending;
 use super::found::{FoundNote, found_notes, sent_once};
 use super::kept::Kept;
@@ -25,10 +26,11 @@ use super::request::{Outgoing, Pending};
 use super::speak::{Call, Hands, Reply, SpeakError, Speaker};
 use super::told::Told;
 
-/// More requests than this one turn may not make.
+/// The largest number of requests in one turn.
 const MOST_STEPS: usize = 20;
 
-/// More calls than this of one reply are not run. Each of them still gets a result, because providers want one for every call.
+/// The largest number of calls of one reply that are run. Further calls get an error result, because providers require a result for
+/// every call.
 pub(super) const MAX_CALLS_PER_REPLY: usize = 128;
 
 /// The result of a call beyond [`MAX_CALLS_PER_REPLY`].
@@ -39,26 +41,26 @@ pub(super) fn surplus(call: &ToolCall) -> Output {
     ))
 }
 
-/// How a turn is carried.
+/// The mode of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Plain conversation; the model may call the session's tools.
+    /// Conversation; the model may call tools.
     #[default]
     Chat,
-    /// The notes are searched first, and the answer cites what was found.
+    /// The notes are searched first, and the answer cites its sources.
     Qa,
-    /// The model is asked once which tools to run; then it answers.
+    /// The model chooses all tools at once; then it answers.
     Plan,
-    /// The model works with its tools until it says that the task is done.
+    /// The model works with tools until the task is done.
     Agent,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 4] = [Self::Chat, Self::Qa, Self::Plan, Self::Agent];
 
-    /// The word in settings.
+    /// The name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
@@ -74,76 +76,78 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.as_str() == text);
-        found.ok_or_else(|| format!("{text:?} is not a mode: expected chat, qa, plan or agent"))
+        found.ok_or_else(|| format!("unknown mode {text:?}: expected chat, qa, plan or agent"))
     }
 }
 
-/// What a person sends.
+/// A message of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// The words, and what is attached.
+    /// The text and the attachments.
     pub turn: TurnInput,
-    /// The current texts of what was attached in a conversation that was had elsewhere; for its first turn here.
+    /// The current texts of an imported conversation's attachments, for the first turn.
     pub library: Vec<Version>,
 }
 
-/// Who takes part in a turn beside the session.
+/// The model, the tools and the callbacks of a turn.
 pub(super) struct Party<'a> {
     pub(super) speaker: &'a mut dyn Speaker,
     pub(super) hands: &'a mut dyn Hands,
     pub(super) now: &'a dyn Fn() -> i64,
     pub(super) each: &'a mut dyn FnMut(Event<'_>),
-    /// Whether it was told that the words are stored.
+    /// Whether the caller was notified that the message is stored.
     pub(super) told: bool,
 }
 
-/// What happens while a turn runs.
+/// Progress of a turn.
 #[derive(Debug)]
 pub enum Event<'a> {
+    /// The provider's cache has expired: what the request that comes costs for that.
+    ColdCache(&'a ColdCache),
     /// The user's words are stored: the end of the process does not lose them any more. Where they cannot be, it is not told.
     Stored,
-    /// A request is stored and goes out.
+    /// A request is stored and is being sent.
     Request(&'a Outgoing),
-    /// A part of the reply.
+    /// A part of the reply's text.
     Part(&'a str),
-    /// The model calls a tool.
+    /// A tool call.
     Call(&'a ToolCall),
-    /// The tool answers.
+    /// A tool result.
     Result(&'a ToolCall, &'a Output),
-    /// The notes were searched: what was found, the best first.
+    /// The passages that the search found, the best first.
     Found(&'a [FoundNote]),
 }
 
-/// How a turn ended.
+/// The result of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
-    /// The last words.
+    /// The text of the last reply.
     pub text: String,
-    /// How many requests it took.
+    /// The number of requests.
     pub requests: usize,
-    /// Whether the model wanted to go on and was not asked any more.
+    /// Whether the turn ended at its limit of requests.
     pub out_of_steps: bool,
 }
 
-/// Why a turn has no answer. What was said is kept.
+/// Why a turn has no answer. Messages so far are kept.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// It contradicts the session.
+    /// An input is invalid.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// It does not fit.
+    /// The request does not fit the budget.
     #[error(transparent)]
     OverBudget(#[from] OverBudget),
     /// The user's message could not be stored, so it was not sent. It is not part of the session.
-    #[error("the message was not stored, so it was not sent: {}", .0.why())]
+    #[error("storing the message failed, so it was not sent: {}", .0.why())]
     NotStored(Health),
-    /// The model.
+    /// The model failed.
     #[error(transparent)]
     Speak(#[from] SpeakError),
 }
 
 impl Kept {
-    /// Carries a turn from the user's words to the model's last ones. `now` tells the time in milliseconds since 1970.
+    /// Runs a turn from the user's message to the last reply. `now` returns the time in milliseconds since 1970.
     pub fn send(
         &mut self,
         question: Question,
@@ -161,7 +165,11 @@ impl Kept {
         if self.mode == Mode::Agent {
             self.join_own_tools(now())?;
         }
+        if let Some(cold) = self.cold_cache(now()) {
+            (party.each)(Event::ColdCache(&cold));
+        }
         self.tell_idle(now())?;
+        turn.plan_suspended = self.suspends_plan();
         self.check_fits(&turn)?;
         let citable = self.gather(&mut turn, &mut party)?;
         self.manage(&turn, &mut party)?;
@@ -174,6 +182,11 @@ impl Kept {
         Ok(self.cite(said, &citable, &mut party))
     }
 
+    /// Whether a turn leaves the current plan alone: only a turn in `agent` mode works on it.
+    pub(super) fn suspends_plan(&self) -> bool {
+        self.mode != Mode::Agent && self.session.current_plan().is_some()
+    }
+
     /// Refuses words that no request has room for, before they are put on record.
     fn check_fits(&self, turn: &TurnInput) -> Result<(), TurnError> {
         let mut session = self.session.clone();
@@ -183,7 +196,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Goes on with a turn that has no answer yet: the process ended, or the model gave none.
+    /// Continues a turn without an answer, after a crash or a failed request.
     pub fn go_on(
         &mut self,
         speaker: &mut dyn Speaker,
@@ -202,7 +215,7 @@ impl Kept {
         self.explained(said, now)
     }
 
-    /// Puts on record why a turn has no answer, or no whole one, so that whoever reads the session later is told too.
+    /// Stores why a turn has no complete answer, so that it can be shown later.
     fn explained(&mut self, said: Result<Said, TurnError>, now: &dyn Fn() -> i64) -> Result<Said, TurnError> {
         if let Err(error) = &said {
             self.store_ending(Ending::Failed(error.to_string()), now());
@@ -216,7 +229,7 @@ impl Kept {
         self.store_told(&Told::Ending(ending), at_ms, false, Vec::new());
     }
 
-    /// Tells that the words are stored, once, or that they are not said because they cannot be.
+    /// Notifies the caller once that the message is stored, or rejects it if it must be stored and cannot be.
     pub(super) fn tell_stored(&mut self, party: &mut Party<'_>) -> Result<(), TurnError> {
         match self.health() {
             Health::Well if !party.told => {
@@ -229,7 +242,8 @@ impl Kept {
         }
     }
 
-    /// Finds what a question needs before it becomes a turn. The words are stored first; whatever cannot be had is said and done without.
+    /// Stores the message and runs the searches that the turn needs. Failures are reported, and the turn continues without the
+    /// results.
     fn gather(&mut self, turn: &mut TurnInput, party: &mut Party<'_>) -> Result<Vec<Citable>, TurnError> {
         if matches!(self.mode, Mode::Qa | Mode::Plan) {
             self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
@@ -238,7 +252,7 @@ impl Kept {
         if turn.scores.is_empty() {
             match party.hands.scores(&turn.words, self.session.agent(), self.session.settings()) {
                 Ok(scores) => turn.scores = scores,
-                Err(why) => self.fail(format!("nothing was chosen from the agent's items: {why}")),
+                Err(why) => self.fail(format!("no items of the agent were selected: {why}")),
             }
         }
         let mut citable = Vec::new();
@@ -259,18 +273,18 @@ impl Kept {
         Ok(citable)
     }
 
-    /// Tells the user what the tools and the search want them to know.
+    /// Reports warnings of the tools and the search.
     fn warn(&mut self, party: &mut Party<'_>) {
         for warning in party.hands.take_warnings() {
             self.fail(warning);
         }
     }
 
-    /// Puts the sources under an answer that cites them.
+    /// Adds the list of sources to an answer that cites them.
     fn cite(&mut self, mut said: Said, citable: &[Citable], party: &mut Party<'_>) -> Said {
         let unknown = cited(&said.text, citable).unknown;
         if let Some(number) = unknown.first().filter(|_| !citable.is_empty()) {
-            self.fail(format!("the answer cites [^{number}], which is none of its {} sources", citable.len()));
+            self.fail(format!("the answer cites [^{number}], but it has only {} sources", citable.len()));
         }
         if let Some(list) = source_list(&said.text, citable) {
             (party.each)(Event::Part(&list));
@@ -281,7 +295,7 @@ impl Kept {
         said
     }
 
-    /// A provider that was not asked for longer than it remembers has forgotten the prompt.
+    /// Records idle time if the provider's cache has expired since the last request.
     pub(super) fn tell_idle(&mut self, now_ms: i64) -> Result<(), InputError> {
         if let Some(idle_s) = self.forgotten_after(now_ms) {
             self.tell(Input::Idle(idle_s), now_ms)?;
@@ -289,10 +303,13 @@ impl Kept {
         Ok(())
     }
 
-    /// For how many seconds the provider was not asked, where that is longer than it remembers.
+    /// The idle time in seconds, if the provider's cache has expired.
     pub(super) fn forgotten_after(&self, now_ms: i64) -> Option<u64> {
-        let idle_s = u64::try_from(now_ms.saturating_sub(self.last_request_ms()?) / 1000).unwrap_or(0);
-        self.setup().model.cache.lifetime_s().filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
+        let sent = self.sent.as_ref()?;
+        // Lifetimes count from the end of the last answer; where the session was just opened, that is not known.
+        let last_ms = self.answered_ms.unwrap_or(sent.at_ms);
+        let idle_s = u64::try_from(now_ms.saturating_sub(last_ms) / 1000).unwrap_or(0);
+        lifetime_s(&self.model, sent.ttl).filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
     }
 
     fn run(&mut self, mut due: Due, party: &mut Party<'_>) -> Result<Said, TurnError> {
@@ -310,6 +327,7 @@ impl Kept {
                 said.text.clone_from(&reply.text);
             }
             due = Due::Nothing;
+            let mut handed_over = None;
             for (place, call) in reply.calls.iter().enumerate() {
                 let done = match place {
                     0..MAX_CALLS_PER_REPLY => self.carry_out(call, &outgoing, party)?,
@@ -317,14 +335,15 @@ impl Kept {
                 };
                 if let Some(result) = done.finished {
                     finished = true;
-                    if said.text.is_empty() {
-                        said.text = result;
-                    }
+                    handed_over = Some(result).filter(|result| !result.trim().is_empty() && !reply.text.contains(result.trim()));
                 }
                 let Output { text: output, failed, found } = done.output;
                 let (output, found) = sent_once(self.session(), &[], &output, found);
                 let result = Input::ToolResult { id: call.id.clone(), output, failed, found };
                 due = self.tell(result, (party.now)())?;
+            }
+            if let Some(result) = handed_over {
+                self.answer_with(result, &reply.text, &mut said, party);
             }
             let words_alone = reply.calls.is_empty() && spoke && !reply.cut_off;
             if self.mode == Mode::Agent && words_alone && !finished {
@@ -363,6 +382,14 @@ impl Kept {
         Ok(done)
     }
 
+    /// Puts the result of a task under the last words as the answer: the model hands it over in a call, which no user reads.
+    fn answer_with(&mut self, result: String, words: &str, said: &mut Said, party: &mut Party<'_>) {
+        let answer = if words.is_empty() { result } else { format!("\n\n{result}") };
+        (party.each)(Event::Part(&answer));
+        said.text = format!("{words}{answer}");
+        self.store_told(&Told::Cited(answer), (party.now)(), false, Vec::new());
+    }
+
     /// Takes in one reply, part by part.
     pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
         let mut hearing = self.listen();
@@ -374,14 +401,14 @@ impl Kept {
         self.take_reply(hearing, outgoing, answer, party.now)
     }
 
-    /// A reply is about to come.
+    /// Begins a pending reply.
     pub(super) fn listen(&mut self) -> Hearing {
         let start = Instant::now();
         self.part_at = start;
         Hearing { start, first_ms: None, shown: String::new() }
     }
 
-    /// A part of it came in.
+    /// Adds a part to the pending reply.
     pub(super) fn heard(&mut self, hearing: &mut Hearing, part: &str) {
         let now = hearing.elapsed_ms();
         hearing.first_ms.get_or_insert(now);
@@ -389,7 +416,7 @@ impl Kept {
         hearing.shown.push_str(part);
     }
 
-    /// It is whole, or there will be no more of it.
+    /// Completes the pending reply, which may be incomplete.
     pub(super) fn take_reply(
         &mut self,
         hearing: Hearing,
@@ -423,16 +450,17 @@ impl Kept {
     }
 }
 
-/// What the user is told where the model takes no images.
+/// The warning for a model that does not support images.
 pub(super) fn images_not_taken(model: &str, envelope: &Envelope) -> Option<String> {
     let left_out = envelope.left_out.iter().filter(|left_out| left_out.reason == Reason::ImagesNotTaken);
     let names: Vec<&str> = left_out.map(|left_out| left_out.item.name()).collect();
     let names = names.join(", ");
-    (!names.is_empty())
-        .then(|| format!("the model {model} takes no images, so these were not sent: {names}. Choose another model for them"))
+    (!names.is_empty()).then(|| {
+        format!("the model {model} does not support images, so these were not sent: {names}. Choose another model to send them")
+    })
 }
 
-/// Leaves out of what was found for a turn what the prompt holds anyway.
+/// Removes passages that the prompt already contains.
 pub(super) fn once(session: &Session, turn: &mut TurnInput) {
     let TurnInput { attached, results, .. } = turn;
     for result in results {
@@ -441,7 +469,7 @@ pub(super) fn once(session: &Session, turn: &mut TurnInput) {
     }
 }
 
-/// A reply that is coming.
+/// A reply that is still arriving.
 #[derive(Debug)]
 pub(super) struct Hearing {
     start: Instant,

@@ -1,4 +1,4 @@
-//! Everything the store can tell about itself, and what only the engine can: pairs, and whether each request still renders to its bytes.
+//! Verifies the store, the pairing of tool calls, and that each request still renders to its bytes.
 
 use foreword_core::hash::Hash;
 use foreword_core::pairing;
@@ -9,20 +9,20 @@ use super::inspect::Stored;
 use super::setup::Setup;
 use super::told::Told;
 
-/// What was looked at, and what is broken.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verified {
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: usize,
-    /// Inputs in their logs.
+    /// The number of inputs.
     pub inputs: u64,
-    /// Requests, each rendered again.
+    /// The number of requests, each rendered again.
     pub requests: u64,
-    /// What is broken.
+    /// The errors.
     pub faults: Vec<Fault>,
 }
 
-/// Looks at everything. `each` is told how many requests were looked at, of how many.
+/// Verifies everything. `each` receives the number of verified requests and of all requests.
 pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verified, StoreError> {
     let mut verified = Verified { faults: store.check()?, ..Verified::default() };
     let sessions = store.sessions()?;
@@ -34,14 +34,14 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
             verified.faults.push(Fault { session: Some(session.id.clone()), place, what });
         };
         if let Err(error) = serde_json::from_value::<Setup>(session.setup.clone()) {
-            fault("sessions".to_owned(), format!("its settings cannot be read: {error}"));
+            fault("sessions".to_owned(), format!("cannot read its settings: {error}"));
         }
         match store.log(&session.id, 0) {
             Err(error) => fault("log".to_owned(), error.to_string()),
             Ok(entries) => {
                 for entry in entries {
                     if let Err(error) = Told::read(&entry.kind, entry.body) {
-                        fault(format!("log {}", entry.number), format!("it cannot be told: {error}"));
+                        fault(format!("log {}", entry.number), format!("cannot replay it: {error}"));
                     }
                 }
             }
@@ -58,7 +58,7 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
                         fault(unpaired.to_string());
                     }
                     if Hash::of(&stored.body().bytes) != stored.request.wire {
-                        fault("rendered again, it is not what was sent".to_owned());
+                        fault("rendered again, it does not match the bytes that were sent".to_owned());
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! From what is wanted to the values that a session runs with.
+//! Converts settings to the values of a session.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use crate::manager::{TOKEN_THRESHOLD, policy};
 use crate::session::Setup;
 use crate::templates::Template;
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {what}")]
 pub struct SettingError {
-    /// Which, like `budget.low_water`.
+    /// Its path, like `budget.low_water`.
     pub path: String,
-    /// What was found and what was expected.
+    /// The value and what is expected.
     pub what: String,
 }
 
@@ -29,13 +29,13 @@ fn wrong(path: impl Into<String>, what: impl ToString) -> SettingError {
 }
 
 impl SessionSettings {
-    /// Checks what can be checked without knowing the model.
+    /// Checks everything that does not depend on the model.
     pub fn check(&self) -> Result<(), SettingError> {
         check_history(&self.history)?;
         self.check_values()
     }
 
-    /// The same for a part of them: whether it fits the history's strategy is known once it has been joined with the others.
+    /// The same for partial settings, which may be incomplete.
     pub(super) fn check_values(&self) -> Result<(), SettingError> {
         budget(&self.budget, &Budget::default(), Tokens(u64::MAX))?;
         let search = &self.search;
@@ -53,7 +53,7 @@ impl SessionSettings {
 }
 
 impl Setup {
-    /// Takes settings over. What they leave out stays as it is. `template` is the one that they name, where the history is managed.
+    /// Applies settings; missing ones are unchanged. `template` is the template of a managed history.
     pub fn set(&mut self, wanted: &SessionSettings, template: Option<&Template>) -> Result<(), SettingError> {
         wanted.check()?;
         let settings = &mut self.settings;
@@ -89,19 +89,19 @@ impl Setup {
     }
 }
 
-/// The budget that is meant, where `usual` holds for what is not said and a model has that window.
+/// The budget for a model with a context window, with `usual` as the default.
 pub fn budget(given: &BudgetSettings, usual: &Budget, window: Tokens) -> Result<Budget, SettingError> {
     let mut layers: BTreeMap<LayerId, Tokens> = usual.layers.clone();
     for (name, tokens) in &given.layer_tokens {
         let capped = [LayerId::L2, LayerId::L3, LayerId::L4].into_iter().find(|layer| layer.as_str() == name);
-        let expected = "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 are never cut";
+        let expected = "expected L2_LIBRARY, L3_TURN or L4_HISTORY; L1 and L5 cannot be limited";
         let layer = capped.ok_or_else(|| wrong(format!("budget.layer_tokens.{name}"), expected))?;
         layers.insert(layer, Tokens(*tokens));
     }
     if let Some(share) = given.low_water
         && !(0.0..=1.0).contains(&share)
     {
-        return Err(wrong("budget.low_water", format!("{share}; expected a share from 0 to 1")));
+        return Err(wrong("budget.low_water", format!("{share}; expected a number from 0 to 1")));
     }
     let reply = given.reply_tokens.map_or(usual.reply, Tokens);
     let most = window - reply;
@@ -118,7 +118,7 @@ pub fn budget(given: &BudgetSettings, usual: &Budget, window: Tokens) -> Result<
     })
 }
 
-/// Refuses fields that do not belong to the strategy.
+/// Rejects fields of other history strategies.
 fn check_history(given: &HistorySettings) -> Result<(), SettingError> {
     let strategy = given.strategy.unwrap_or_default();
     let fields = [
@@ -135,14 +135,14 @@ fn check_history(given: &HistorySettings) -> Result<(), SettingError> {
     ];
     for (name, is_given, owner) in fields {
         if is_given && owner != strategy {
-            let what = format!("belongs to the strategy {}, not to {}", owner.as_str(), strategy.as_str());
+            let what = format!("only for the strategy {}, not for {}", owner.as_str(), strategy.as_str());
             return Err(wrong(format!("history.{name}"), what));
         }
     }
     Ok(())
 }
 
-/// The history policy that is meant, where nobody writes summaries.
+/// The history policy, if no model writes summaries.
 pub fn history(given: &HistorySettings) -> Result<HistoryPolicy, SettingError> {
     check_history(given)?;
     Ok(match given.strategy.unwrap_or_default() {
@@ -165,7 +165,7 @@ pub fn history(given: &HistorySettings) -> Result<HistoryPolicy, SettingError> {
     })
 }
 
-/// A managed history by a template; what is said beside it counts more than what the template says.
+/// A managed history with a template; explicit settings override the template's.
 fn managed(given: &HistorySettings, template: Option<&Template>, prompt: Tokens) -> HistoryPolicy {
     let by_template = policy(template, prompt);
     let HistoryPolicy::Managed { passthrough_runs, token_threshold, .. } = by_template else { return by_template };

@@ -1,8 +1,7 @@
-//! The settings of a session: one type, whether they come from flags, an agent's `agent.toml`, the user's `config.toml`, the API or a
-//! scenario file.
+//! The settings of a session: one type for flags, an agent's `agent.toml`, the user's `config.toml`, the API and scenario files.
 //!
-//! Each place says what it wants to ([`SessionSettings`]; what it leaves out is `None`), [`Layers`] decides between them, and
-//! [`Setup::set`](crate::session::Setup::set) puts the outcome into the values that a session runs with.
+//! Each source sets some fields of [`SessionSettings`] (others are `None`), [`Layers`] merges them, and
+//! [`Setup::set`](crate::session::Setup::set) applies the result to a session.
 
 mod apply;
 mod read;
@@ -21,151 +20,152 @@ pub use read::{ReadError, agent_file, assignment, from_json};
 pub(crate) use read::{checked, explained, joined, line_of, line_of_key};
 pub use search::{DomainSettings, Preset, SearchSettings};
 
-/// What one place says about a session. What it leaves out is decided elsewhere.
+/// The settings of one source. Missing fields are decided elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionSettings {
-    /// How a session's prompt is laid out: `log` or `library`.
+    /// The prompt layout: `log` or `library`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layout: Option<Layout>,
-    /// Room, in tokens unless it says otherwise.
+    /// Token budgets.
     #[serde(skip_serializing_if = "is_default")]
     pub budget: BudgetSettings,
-    /// What is sent of older messages.
+    /// How older messages are sent.
     #[serde(skip_serializing_if = "is_default")]
     pub history: HistorySettings,
-    /// How notes, items of the agent and tools are chosen.
+    /// How notes, items of the agent and tools are selected.
     #[serde(skip_serializing_if = "is_default")]
     pub search: SearchSettings,
-    /// How the choice of tools is told: `stable` (one list, the choice beside it) or `native` (the choice is the list).
+    /// How selected tools are sent: `stable` (a constant list with a separate choice) or `native` (only the selected tools are
+    /// listed).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolSetting>,
-    /// How many tool outputs stay whole through a fold.
+    /// The number of tool outputs that a fold keeps in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_outputs: Option<usize>,
-    /// How many runs a fold that was asked for keeps word for word.
+    /// The number of turns that a requested fold keeps unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_runs: Option<usize>,
-    /// Whether attached lines of a note join the library.
+    /// Whether attached lines of a note move to the library.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promote_selections: Option<bool>,
-    /// Limits of a plan.
+    /// Limits of plans.
     #[serde(skip_serializing_if = "is_default")]
     pub plan: PlanSettings,
-    /// How long the provider is asked to remember a prompt: `5m` or `1h`.
+    /// How long the provider is asked to cache a prompt: `5m` or `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_ttl: Option<CacheTtl>,
 }
 
-/// How the choice of tools is told.
+/// How selected tools are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolSetting {
-    /// One list for an epoch, the choice beside it.
+    /// A constant list per epoch with a separate choice.
     #[default]
     Stable,
-    /// The choice is the list.
+    /// Only the selected tools are listed.
     Native,
 }
 
-/// How long marks in a prompt are remembered by the provider.
+/// The lifetime of cache marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CacheTtl {
     /// Five minutes.
     #[default]
     #[serde(rename = "5m")]
     Short,
-    /// An hour, where the provider offers that.
+    /// One hour, if the provider supports it.
     #[serde(rename = "1h")]
     Long,
 }
 
-/// Room, in tokens unless it says otherwise. What is left out comes from the model.
+/// Token budgets. Missing fields come from the model.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetSettings {
-    /// For the whole request.
+    /// The limit for the whole prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_tokens: Option<u64>,
-    /// Kept free for the reply.
+    /// Reserved for the reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_tokens: Option<u64>,
-    /// Characters of one tool output.
+    /// The limit for one tool output in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_output_chars: Option<usize>,
-    /// Characters of one output of single tools.
+    /// Limits for the outputs of single tools in characters.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_output_chars_by_tool: BTreeMap<String, usize>,
-    /// For one item.
+    /// The limit for one item.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_tokens: Option<u64>,
-    /// For single layers, by id: `L2_LIBRARY`, `L3_TURN`, `L4_HISTORY`.
+    /// Limits for single layers, by ID: `L2_LIBRARY`, `L3_TURN`, `L4_HISTORY`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub layer_tokens: BTreeMap<String, u64>,
-    /// How far a fold goes down, as a share of the prompt.
+    /// The target size of a fold, as a share of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_water: Option<f64>,
 }
 
-/// What is sent of older messages. Fields that do not belong to the strategy are refused.
+/// How older messages are sent. Fields of other strategies are rejected.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HistorySettings {
     /// `full`, `window`, `strip` or `managed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<HistoryStrategy>,
-    /// `window`: most messages.
+    /// `window`: the largest number of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<usize>,
-    /// `window`: most characters.
+    /// `window`: the largest number of characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chars: Option<usize>,
-    /// `window`: most characters of one message.
+    /// `window`: the largest number of characters of one message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_chars: Option<usize>,
-    /// `strip`: runs that stay word for word.
+    /// `strip`: the number of turns that stay unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_runs: Option<usize>,
-    /// `strip`: room for the summary.
+    /// `strip`: the room for the summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary_tokens: Option<u64>,
-    /// `managed`: the template, by name.
+    /// `managed`: the template's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// `managed`, in scenario files: the summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// `managed`: runs that whoever writes the summary reads; 0 switches it off. The template's own number where it is left out.
+    /// `managed`: the number of turns that the summarizing model reads; 0 disables summaries. Default: the template's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recent_runs: Option<usize>,
-    /// `managed`: runs that stay word for word. The template's own number where it is left out.
+    /// `managed`: the number of turns that stay unchanged. Default: the template's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passthrough_runs: Option<usize>,
-    /// `managed`: below this size of the history nothing is managed. The template's own number where it is left out.
+    /// `managed`: the smallest history size for summaries. Default: the template's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_threshold: Option<u64>,
 }
 
-/// The four ways to send older messages.
+/// A strategy for older messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryStrategy {
-    /// Everything.
+    /// All messages.
     #[default]
     Full,
     /// The newest messages.
     Window,
-    /// A summary of the engine's and the last runs.
+    /// A summary by the engine and the last turns.
     Strip,
-    /// A summary by a template and the last runs.
+    /// A summary made from a template and the last turns.
     Managed,
 }
 
 impl HistoryStrategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 4] = [Self::Full, Self::Window, Self::Strip, Self::Managed];
 
-    /// The word in settings.
+    /// The name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -176,25 +176,25 @@ impl HistoryStrategy {
     }
 }
 
-/// Limits of a plan.
+/// Limits of plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanSettings {
-    /// Most steps.
+    /// The largest number of steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<usize>,
-    /// Most characters of a step.
+    /// The largest size of a step in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step_chars: Option<usize>,
 }
 
-/// Whether nothing is said.
+/// Whether all fields are unset.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl SessionSettings {
-    /// These settings, and `lower` where they say nothing. Of two histories with different strategies the upper one counts alone.
+    /// Fills in missing fields from `lower`. If both have a history strategy and they differ, the upper history is used alone.
     #[must_use]
     pub fn over(self, lower: Self) -> Self {
         Self {
@@ -214,7 +214,7 @@ impl SessionSettings {
         }
     }
 
-    /// The template of a managed history, by name; none where the history is not managed.
+    /// The template's name for a managed history; `None` otherwise.
     pub fn template(&self) -> Option<&str> {
         let managed = self.history.strategy == Some(HistoryStrategy::Managed);
         managed.then(|| self.history.template.as_deref().unwrap_or(crate::manager::DEFAULT_TEMPLATE))
@@ -260,29 +260,29 @@ impl HistorySettings {
     }
 }
 
-/// What is said about a new session, by place.
+/// The settings of a new session by source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
-    /// By flags, or by who asks the API for the session. Counts most.
+    /// From flags or an API request. These take precedence.
     pub flags: SessionSettings,
-    /// By the agent's file, which is in the vault and may come from anywhere.
+    /// From the agent's file, which is in the vault and may be untrusted.
     pub agent: SessionSettings,
-    /// By the user's configuration.
+    /// From the user's configuration.
     pub config: SessionSettings,
 }
 
-/// What holds for a tool output where nobody says.
+/// The default limit of a tool output.
 const OUTPUT_CHARS: usize = 8_000;
 
 impl Layers {
-    /// What holds, and what the agent's file asks for beyond its limits, in words for the user.
+    /// The merged settings, and remarks about values of the agent's file that exceed limits.
     pub fn merged(self) -> (SessionSettings, Vec<String>) {
         let (agent, refused) = limited(self.agent, &self.config);
         (self.flags.over(agent.over(self.config)), refused)
     }
 }
 
-/// An agent's settings without what loosens a limit: its file may lower one that the user's configuration or the program sets, not raise it.
+/// The agent's settings without values that relax a limit: its file may lower a limit of the user or the program, but not raise it.
 fn limited(mut agent: SessionSettings, user: &SessionSettings) -> (SessionSettings, Vec<String>) {
     let mut refused = Vec::new();
     let defaults = foreword_core::plan::PlanLimits::default();
@@ -291,7 +291,7 @@ fn limited(mut agent: SessionSettings, user: &SessionSettings) -> (SessionSettin
         let (Some(asked), Some(most)) = (asked, most) else { return asked };
         if asked > most {
             refused.push(format!(
-                "{name} = {asked} is more than {most}, which only you can allow (in config.toml or with --set); {most} is used"
+                "{name} = {asked} exceeds {most}, which only you can allow (in config.toml or with --set); using {most}"
             ));
         }
         Some(asked.min(most))

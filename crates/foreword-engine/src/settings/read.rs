@@ -1,4 +1,4 @@
-//! Reading settings: what is wrong is told with its line, and a key that is not known with the one that is nearest.
+//! Reads settings. Errors have line numbers and suggest the nearest valid key.
 
 use foreword_core::text::nearest::nearest;
 use serde::Deserialize;
@@ -6,24 +6,24 @@ use serde::de::IgnoredAny;
 
 use super::{SearchSettings, SessionSettings, SettingError};
 
-/// Settings that cannot be used.
+/// Invalid settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}{}: {what}; docs/settings.md lists the settings", line.map(|line| format!(", line {line}")).unwrap_or_default())]
+#[error("{file}{}: {what}; see docs/settings.md", line.map(|line| format!(", line {line}")).unwrap_or_default())]
 pub struct ReadError {
-    /// The file, or the flag.
+    /// The file or flag.
     pub file: String,
-    /// Where in it, from 1.
+    /// The line, from 1.
     pub line: Option<usize>,
-    /// What is wrong there.
+    /// The error.
     pub what: String,
 }
 
-/// The line that a byte of a text is on, from 1.
+/// The line of a byte offset, from 1.
 pub(crate) fn line_of(text: &str, at: usize) -> Option<usize> {
     text.get(..at).map(|before| before.matches('\n').count() + 1)
 }
 
-/// What a parser says, with the nearest known key where it met an unknown one.
+/// A parser's message, with the nearest valid key for an unknown one.
 pub(crate) fn explained(message: &str) -> String {
     let message = message.trim().replace('\n', ": ");
     let Some(rest) = message.strip_prefix("unknown field `") else { return message };
@@ -32,10 +32,10 @@ pub(crate) fn explained(message: &str) -> String {
     // Behind it come `, expected one of `, a word in backticks, a comma, and so on.
     let known: Vec<&str> = quoted.skip(1).step_by(2).collect();
     let meant = nearest(unknown, known.iter().copied()).map(|known| format!(" (did you mean `{known}`?)")).unwrap_or_default();
-    format!("unknown key `{unknown}`{meant}; the keys here are {}", known.join(", "))
+    format!("unknown key `{unknown}`{meant}; valid keys: {}", known.join(", "))
 }
 
-/// An `agent.toml`: what of it are settings. The rest is read by who loads the agent; it is listed so that a wrong key is found.
+/// The settings in an `agent.toml`. Its other keys are listed so that invalid keys are found.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct AgentFile {
@@ -71,17 +71,17 @@ pub fn agent_file(file: &str, text: &str) -> Result<SessionSettings, ReadError> 
     })
 }
 
-/// The line on which the last part of a setting's path is written first.
+/// The first line with the last part of a setting's path.
 pub(crate) fn line_of_key(text: &str, path: &str) -> Option<usize> {
     let key = path.rsplit('.').next()?;
     text.lines().position(|line| line.split('#').next().is_some_and(|line| line.contains(key))).map(|at| at + 1)
 }
 
-/// Settings and a table `[search]` beside them.
+/// Merges settings with a separate table `[search]`.
 pub(crate) fn joined(mut settings: SessionSettings, search: Option<SearchSettings>) -> Result<SessionSettings, String> {
     match search {
         Some(_) if settings.search != SearchSettings::default() => {
-            Err("[search] and [settings.search] are both there; say it in one of them".to_owned())
+            Err("both [search] and [settings.search] are set; use one of them".to_owned())
         }
         Some(search) => {
             settings.search = search;
@@ -96,7 +96,7 @@ pub(crate) fn checked(settings: SessionSettings) -> Result<SessionSettings, Sett
     Ok(settings)
 }
 
-/// Settings as JSON has them.
+/// Settings in JSON.
 pub fn from_json(value: serde_json::Value) -> Result<SessionSettings, ReadError> {
     let wrong = |what: String| ReadError { file: "settings".to_owned(), line: None, what };
     let settings = serde_path_to_error::deserialize(value).map_err(|error: serde_path_to_error::Error<serde_json::Error>| {
@@ -108,7 +108,7 @@ pub fn from_json(value: serde_json::Value) -> Result<SessionSettings, ReadError>
     Ok(settings)
 }
 
-/// One setting as a flag has it: `budget.prompt_tokens=2000`. A value that is no TOML is a text.
+/// One setting of a flag, like `budget.prompt_tokens=2000`. A value that is not valid TOML is a string.
 pub fn assignment(flag: &str, written: &str) -> Result<SessionSettings, ReadError> {
     let file = format!("{flag} {written}");
     let wrong = |what: String| ReadError { file: file.clone(), line: None, what };
@@ -117,10 +117,27 @@ pub fn assignment(flag: &str, written: &str) -> Result<SessionSettings, ReadErro
     let (key, value) = (key.trim(), value.trim());
     let is_value = toml::from_str::<toml::Table>(&format!("value = {value}")).is_ok();
     let value = if is_value { value.to_owned() } else { serde_json::Value::from(value).to_string() };
-    let settings: SessionSettings =
-        parsed(&file, &format!("{key} = {value}")).map_err(|error| ReadError { line: None, ..error })?;
+    let settings: SessionSettings = parsed(&file, &format!("{key} = {value}")).map_err(|error| {
+        let is_table = error.what.contains("expected struct");
+        let what = if is_table {
+            format!("{key} is a group of settings, not one of them: name one in it, like {key}.{}", first_key(key))
+        } else {
+            format!("{key}: {}", error.what)
+        };
+        ReadError { line: None, what, ..error }
+    })?;
     settings.check_values().map_err(|error| wrong(error.to_string()))?;
     Ok(settings)
+}
+
+/// A setting that is in a group.
+fn first_key(group: &str) -> &'static str {
+    match group {
+        "budget" => "prompt_tokens=2000",
+        "history" => "strategy=strip",
+        "plan" => "steps=5",
+        _ => "top_n=5",
+    }
 }
 
 fn parsed<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, ReadError> {

@@ -1,25 +1,25 @@
-//! How the search chooses: for notes, for rules and references, for tools.
+//! How search results are selected: notes, rules and references, and tools.
 
 use foreword_core::select::{Select, Strategy};
 use serde::{Deserialize, Serialize};
 
-/// How much the search brings in, in one word.
+/// A preset for the amount of search results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preset {
-    /// More of it, and weaker matches too.
+    /// More results, including weaker matches.
     Aggressive,
-    /// What holds where nothing is said.
+    /// The default.
     Normal,
-    /// Little of it, and only what fits well.
+    /// Few results, only good matches.
     Conservative,
 }
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Self; 3] = [Self::Aggressive, Self::Normal, Self::Conservative];
 
-    /// The word in settings.
+    /// The name in settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Aggressive => "aggressive",
@@ -28,7 +28,7 @@ impl Preset {
         }
     }
 
-    /// What it stands for.
+    /// The preset's settings.
     fn settings(self) -> DomainSettings {
         let (top_k, top_n, include_score, floor) = match self {
             Self::Aggressive => (40, 10, 0.5, 0.1),
@@ -45,50 +45,50 @@ impl Preset {
     }
 }
 
-/// How one kind of thing is chosen.
+/// Selection settings for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DomainSettings {
-    /// Stands for the other numbers; what is said beside it counts more.
+    /// A preset for the other fields, which override it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `hybrid` (by meaning and by words) or `semantic` (by meaning alone).
+    /// `hybrid` (by meaning and by words), `semantic` (by meaning alone) or `keyword` (by words alone).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// How many matches are looked at.
+    /// The number of matches to consider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// How many are wanted.
+    /// The number of results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_n: Option<usize>,
-    /// What has at least this score comes in even beyond `top_n`.
+    /// Items with at least this score are selected even beyond `top_n`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_score: Option<f64>,
-    /// What has less never comes in.
+    /// Items below this score are never selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<f64>,
 }
 
-/// How things are chosen: for all of them, and apart for notes, for items (rules and references) and for tools.
+/// Selection settings for all kinds, with overrides for notes, items (rules and references) and tools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SearchSettings {
-    /// Stands for the other numbers; what is said beside it counts more.
+    /// A preset for the other fields, which override it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// `hybrid` (by meaning and by words) or `semantic` (by meaning alone).
+    /// `hybrid` (by meaning and by words), `semantic` (by meaning alone) or `keyword` (by words alone).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// How many matches are looked at.
+    /// The number of matches to consider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// How many are wanted.
+    /// The number of results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_n: Option<usize>,
-    /// What has at least this score comes in even beyond `top_n`.
+    /// Items with at least this score are selected even beyond `top_n`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_score: Option<f64>,
-    /// What has less never comes in.
+    /// Items below this score are never selected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<f64>,
     /// For notes: in `qa` mode and in the tool `localSearch`.
@@ -114,12 +114,12 @@ impl DomainSettings {
         }
     }
 
-    /// With the numbers that its preset stands for.
+    /// The settings with the preset applied.
     fn spelled_out(self) -> Self {
         self.over(self.preset.map(Preset::settings).unwrap_or_default())
     }
 
-    /// What is chosen by, where `usual` holds for what is not said.
+    /// The selection, with defaults from `usual`.
     pub fn select(self, usual: Select) -> Select {
         let said = self.spelled_out();
         Select {
@@ -142,13 +142,13 @@ impl DomainSettings {
 }
 
 impl SearchSettings {
-    /// What it says for all kinds alike.
+    /// The settings for all kinds.
     pub(super) fn general(&self) -> DomainSettings {
         let Self { preset, strategy, top_k, top_n, include_score, floor, .. } = *self;
         DomainSettings { preset, strategy, top_k, top_n, include_score, floor }
     }
 
-    /// By kind: what is said for one counts more than what is said for all.
+    /// The settings per kind, which override those for all kinds.
     #[must_use]
     pub fn by_kind(self) -> Self {
         let general = self.general().spelled_out();

@@ -27,17 +27,17 @@ fn what_is_wrong_in_an_agent_file_is_told_with_its_line_and_the_nearest_key() {
     check("[settings]\nlayuot = \"log\"", Some(2), "unknown key `layuot` (did you mean `layout`?)");
     check("[settings.budget]\n\nprompt_token = 3", Some(3), "(did you mean `prompt_tokens`?)");
     check("[settings]\nhistory = { stategy = \"full\" }", Some(2), "(did you mean `strategy`?)");
-    check("[search]\ntop_m = 3", Some(2), "the keys here are preset, strategy, top_k, top_n");
+    check("[search]\ntop_m = 3", Some(2), "valid keys: preset, strategy, top_k, top_n");
     check("[search.note]\ntop_n = 3", Some(1), "(did you mean `notes`?)");
     check("name = \"a\"\n[setings]\nlayout = \"log\"", Some(2), "(did you mean `settings`?)");
     check("[settings]\nlayout = \"book\"", Some(2), "unknown variant `book`");
     check("[search]\ntop_n = \"many\"", Some(2), "invalid type");
     check("[search]\npreset = \"greedy\"", Some(2), "expected one of `aggressive`, `normal`, `conservative`");
-    check("[settings.budget]\nlow_water = 3", Some(2), "expected a share from 0 to 1");
-    check("[settings.history]\nstrategy = \"strip\"\nmessages = 3", Some(3), "belongs to the strategy window, not to strip");
-    check("[settings.budget.layer_tokens]\nL1_SYSTEM = 3", Some(2), "L1 and L5 are never cut");
+    check("[settings.budget]\nlow_water = 3", Some(2), "expected a number from 0 to 1");
+    check("[settings.history]\nstrategy = \"strip\"\nmessages = 3", Some(3), "only for the strategy window, not for strip");
+    check("[settings.budget.layer_tokens]\nL1_SYSTEM = 3", Some(2), "L1 and L5 cannot be limited");
     check("\n[search.tools]\nfloor = 2", Some(3), "search.tools.floor: 2; expected a score from 0 to 1");
-    check("[settings.search]\ntop_n = 3\n[search]\ntop_n = 4", Some(1), "say it in one of them");
+    check("[settings.search]\ntop_n = 3\n[search]\ntop_n = 4", Some(1), "use one of them");
 }
 
 #[test]
@@ -103,15 +103,15 @@ fn a_vault_cannot_loosen_a_limit() {
         "[settings.budget]\nprompt_tokens = 9000\nreply_tokens = 9000\nitem_tokens = 10",
         "[settings.budget]\nprompt_tokens = 5000",
         r#"{"budget":{"prompt_tokens":5000,"reply_tokens":4096,"item_tokens":10}}"#,
-        &["budget.prompt_tokens = 9000 is more than 5000", "budget.reply_tokens = 9000 is more than 4096"],
+        &["budget.prompt_tokens = 9000 exceeds 5000", "budget.reply_tokens = 9000 exceeds 4096"],
     );
     check(
         "[settings.budget]\ntool_output_chars = 90000\ntool_output_chars_by_tool = { readNote = 20000, grep = 20 }",
         "[settings.budget]\ntool_output_chars_by_tool = { readNote = 30000 }",
         r#"{"budget":{"tool_output_chars":8000,"tool_output_chars_by_tool":{"grep":20,"readNote":20000}}}"#,
-        &["budget.tool_output_chars = 90000 is more than 8000"],
+        &["budget.tool_output_chars = 90000 exceeds 8000"],
     );
-    check("[settings.plan]\nsteps = 90", "", r#"{"plan":{"steps":10}}"#, &["plan.steps = 90 is more than 10"]);
+    check("[settings.plan]\nsteps = 90", "", r#"{"plan":{"steps":10}}"#, &["plan.steps = 90 exceeds 10"]);
 }
 
 #[test]
@@ -168,5 +168,5 @@ fn one_setting_in_a_flag() {
     check("budget.tool_output_chars_by_tool.grep=9", Ok(r#"{"budget":{"tool_output_chars_by_tool":{"grep":9}}}"#));
     check("budgt.prompt_tokens=2000", Err("--set budgt.prompt_tokens=2000: unknown key `budgt` (did you mean `budget`?)"));
     check("layout", Err("expected KEY=VALUE"));
-    check("budget.low_water=2", Err("expected a share"));
+    check("budget.low_water=2", Err("expected a number"));
 }

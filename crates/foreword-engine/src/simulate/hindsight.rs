@@ -101,7 +101,15 @@ impl Hindsight {
         if !self.complete {
             return None;
         }
-        let CachePrices { read, write, .. } = self.prices;
+        // What the provider's rules would read of a prefix, and what a request then costs.
+        let price = |kept: u64, total: u64| {
+            let total = Tokens(total);
+            let read = self.prices.served(Tokens(kept));
+            if read == Tokens::ZERO && total.0 < self.prices.minimum {
+                return total * self.prices.input * self.prices.factor(total);
+            }
+            self.prices.prompt(read, total)
+        };
         let fits = |tokens: u64| tokens <= self.budget.prompt.0;
         let appended = |at: usize| match at {
             0 => self.requests[0].log.total(),
@@ -115,7 +123,7 @@ impl Hindsight {
                 .map(|state| {
                     let (cost, size) = (*state)?;
                     let grown = size + appended(at);
-                    let paid = if request.cold { grown as f64 * write } else { size as f64 * read + appended(at) as f64 * write };
+                    let paid = price(if request.cold { 0 } else { size }, grown);
                     fits(grown).then_some((cost + paid, grown))
                 })
                 .collect();
@@ -129,7 +137,7 @@ impl Hindsight {
                     };
                     let kept = before.map_or(0, |before| folded.tokens[before.common(folded)]);
                     let kept = if request.cold || at == 0 { 0 } else { kept };
-                    Some(cost + kept as f64 * read + (folded.total() - kept) as f64 * write)
+                    Some(cost + price(kept, folded.total()))
                 });
                 costs.min_by(f64::total_cmp).map(|cost| (cost, folded.total()))
             });

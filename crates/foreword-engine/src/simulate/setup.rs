@@ -137,7 +137,8 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
         found: Vec::new(),
     });
     let scores = event.scores.iter().map(|(id, scores)| (id.clone(), scores.clone().into_chunks()));
-    Ok(TurnInput { words: event.user.clone(), attached, active_note, results: results.collect(), scores: scores.collect() })
+    let (results, scores) = (results.collect(), scores.collect());
+    Ok(TurnInput { words: event.user.clone(), attached, active_note, results, scores, ..TurnInput::default() })
 }
 
 /// A note's text as it was last attached before event `at`.

@@ -22,7 +22,7 @@ use super::hindsight::Hindsight;
 use super::report::{BreakReport, CacheReport, EnvelopeReport, MessageReport, Report, RequestReport, TokensReport, Totals};
 use super::reuse::Earlier;
 use super::setup::Setup;
-use crate::session::{Before, diagnose};
+use crate::session::{Before, diagnose, in_common};
 
 pub(super) struct Simulation {
     pub(super) setup: Setup,
@@ -90,6 +90,11 @@ impl Simulation {
         self.unfolded.change_model(&never_folding(&setup.settings), Arc::clone(&setup.tokenizer));
         self.renderer = Renderer::new(setup.dialect);
         self.cache = CacheSim::new();
+        let model = setup.model.name.as_str();
+        // The header names all that answered, so that nobody takes the price for that of the first.
+        if self.report.model.rsplit(", then ").next() != Some(model) {
+            self.report.model = format!("{}, then {model}", self.report.model);
+        }
         self.setup = setup;
         due
     }
@@ -109,11 +114,10 @@ impl Simulation {
         if self.unfolded.request().is_ok() {
             self.hindsight.push(&self.unfolded, envelope.tools.tokens, cold);
         }
-        let same = self.last_messages.len() <= self.session.messages().len()
-            && self.last_messages.iter().zip(self.session.messages()).all(|(before, now)| before.says_the_same(now));
         let options = BodyOptions {
             ttl: self.setup.ttl,
-            previous_len: same.then_some(self.last_messages.len()).filter(|len| *len > 0),
+            previous_len: Some(in_common(&self.last_messages, self.session.messages())).filter(|len| *len > 0),
+            fold_len: self.session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             ..BodyOptions::default()
@@ -187,6 +191,6 @@ fn never_folding(settings: &Settings) -> Settings {
     settings.budget.item = Some(settings.budget.item_cap());
     settings.budget.prompt = Tokens(u64::MAX / 4);
     settings.history = HistoryPolicy::Full;
-    settings.prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None };
+    settings.prices = CachePrices { input: 0.0, read: 0.0, write: 0.0, lifetime_s: None, ..CachePrices::default() };
     settings
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::report::{Report, RequestReport};
 use super::setup::{Overrides, Setup as SimulationSetup};
 use super::simulation::Simulation;
-use crate::session::{Change, Setup, SetupError, is_fold, told};
+use crate::session::{Change, Setup, SetupError, is_fold, told, usd};
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
 
 /// What is different from what happened.
@@ -335,6 +335,7 @@ impl Account {
     }
 
     fn shared(mut self) -> Self {
+        self.cost = usd(self.cost);
         if self.prompt_tokens > 0 {
             self.cached_share = self.cached_tokens as f64 / self.prompt_tokens as f64;
         }

@@ -1,6 +1,6 @@
-//! Context templates: markdown files that say what a managed history is to keep, so that a person can read and edit it.
+//! Context templates: markdown files that define the summary of a managed history.
 //!
-//! `resolve` finds one by name, `parse` reads it into plain values and says what is wrong with it, `render` fills its placeholders in.
+//! `resolve` finds a template by name, `parse` reads it and reports errors, `render` fills in its placeholders.
 
 mod parse;
 mod render;
@@ -18,7 +18,7 @@ pub use parse::{Parsed, parse};
 pub use render::{Rendered, render};
 pub use resolve::{BUILTIN, Listed, NoTemplate, Shelf, TEMPLATE_FOLDERS, new_text};
 
-/// Where a template came from.
+/// The origin of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -26,12 +26,12 @@ pub enum Origin {
     Vault,
     /// A file in the user's configuration folder.
     User,
-    /// It comes with Foreword.
+    /// Built in.
     Builtin,
 }
 
 impl Origin {
-    /// The word on the record.
+    /// The name in stored data.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Vault => "vault",
@@ -41,17 +41,17 @@ impl Origin {
     }
 }
 
-/// How many runs, or all of them.
+/// A number of turns, or all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runs {
-    /// The last ones.
+    /// The last turns.
     Last(usize),
-    /// Every one.
+    /// All turns.
     All,
 }
 
 impl Runs {
-    /// As a number.
+    /// The number of turns.
     pub fn count(self) -> usize {
         match self {
             Self::Last(runs) => runs,
@@ -80,13 +80,13 @@ impl Serialize for Runs {
     }
 }
 
-/// Which model writes.
+/// The model of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Writer {
-    /// None: what comes in is what comes out.
+    /// No model: the input is the output.
     None,
-    /// One by its name.
+    /// A model by name.
     Named(String),
 }
 
@@ -99,16 +99,16 @@ impl From<&str> for Writer {
     }
 }
 
-/// What a step is given besides the conversation.
+/// An additional input of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Given {
-    /// What.
+    /// The input.
     pub what: Named,
-    /// Without it the step is left out.
+    /// Whether the step is skipped without it.
     pub required: bool,
 }
 
-/// A file of the vault, or what an earlier step put out.
+/// A file, or the output of an earlier step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Named {
@@ -127,17 +127,17 @@ impl fmt::Display for Named {
     }
 }
 
-/// How long a step's output holds.
+/// How long a step's output is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hold {
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(u64),
-    /// Until the day is over.
+    /// Until the end of the day.
     Daily,
-    /// Until the week is over.
+    /// Until the end of the week.
     Weekly,
-    /// As long as the session lasts.
+    /// For the whole session.
     Session,
 }
 
@@ -145,7 +145,7 @@ impl FromStr for Hold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is not how long to keep something: write 30s, 10m, 2h, 1d, daily, weekly or session");
+        let wrong = || format!("invalid duration {text:?}: write 30s, 10m, 2h, 1d, daily, weekly or session");
         match text.trim() {
             "daily" => Ok(Self::Daily),
             "weekly" => Ok(Self::Weekly),
@@ -166,56 +166,56 @@ impl FromStr for Hold {
     }
 }
 
-/// One `##` of a template: something to be written.
+/// A step of a template: a section (`##`) to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Its heading.
     pub name: String,
-    /// What is to be written, with placeholders.
+    /// Its instructions, with placeholders.
     pub text: String,
-    /// How many runs it looks at, where it says.
+    /// The number of turns to read, if set.
     pub recent_runs: Option<Runs>,
-    /// How many earlier summaries it looks at, where it says.
+    /// The number of earlier summaries to read, if set.
     pub recent_summaries: Option<Runs>,
-    /// Who writes, where it says.
+    /// The model, if set.
     pub model: Option<Writer>,
-    /// What it is given.
+    /// Additional inputs.
     pub input: Vec<Given>,
-    /// The variable its output goes to; it then is no part of the summary.
+    /// The variable for its output, which is then not part of the summary.
     pub output: Option<String>,
-    /// What stands above its output.
+    /// The heading of its output.
     pub header: Option<String>,
-    /// How long its output holds.
+    /// How long its output is valid.
     pub cache: Option<Hold>,
 }
 
-/// Something that a template asks for and does not get.
+/// An error in a template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Flaw {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what to do.
+    /// The error and what to do.
     pub what: String,
 }
 
-/// A template as it is used.
+/// A template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Template {
     /// Its name, without `.md`.
     pub name: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// Its file, in the vault or in the user's folder.
     pub path: Option<String>,
     /// The sha256 of its text.
     pub hash: Hash,
-    /// What it says.
+    /// The parsed content.
     #[serde(flatten)]
     pub parsed: Parsed,
 }
 
 impl Template {
-    /// Tells an agent what the template says about the conversation.
+    /// Adds the template's chat instructions to an agent.
     pub fn instruct(&self, agent: &mut Agent) {
         if let Some(instructions) = &self.parsed.chat_instructions {
             let both = [agent.system_prompt.trim(), instructions.trim()].join("\n\n");
@@ -224,7 +224,7 @@ impl Template {
     }
 }
 
-/// The day a week begins with where nobody says.
+/// The default first day of the week.
 pub const WEEK_START: Weekday = Weekday::Monday;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From the text of a template to plain values. Nothing is fatal: what cannot be understood is left out and named.
+//! Parses templates. Errors are never fatal: invalid parts are ignored and reported.
 
 use foreword_vault::frontmatter;
 use jiff::civil::Weekday;
@@ -7,29 +7,29 @@ use serde_json::Value;
 
 use super::{Flaw, Given, Named, Runs, Step, WEEK_START, Writer};
 
-/// What a template says.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Parsed {
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// How many runs stay word for word, where it says.
+    /// The number of turns that stay unchanged, if set.
     pub passthrough_runs: Option<Runs>,
-    /// Below this size of the history nothing is managed, where it says.
+    /// The smallest history size for summaries, if set.
     pub token_threshold: Option<u64>,
-    /// How many runs are looked at, where it says.
+    /// The number of turns to read, if set.
     pub recent_runs: Option<Runs>,
-    /// Who writes, where it says.
+    /// The model, if set.
     pub model: Option<Writer>,
-    /// For placeholders and for what holds a week.
+    /// The first day of the week, for placeholders and weekly outputs.
     #[serde(serialize_with = "weekday")]
     pub week_start_day: Weekday,
-    /// What the chat model is told.
+    /// Instructions for the chat model.
     pub chat_instructions: Option<String>,
-    /// What whoever writes a step is told.
+    /// Instructions for the summarizing model.
     pub context_instructions: Option<String>,
-    /// What is to be written.
+    /// The steps.
     pub steps: Vec<Step>,
-    /// What it asks for and does not get.
+    /// The errors.
     pub flaws: Vec<Flaw>,
 }
 
@@ -43,10 +43,10 @@ const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday",
 const CHAT: &str = "chat instructions";
 const CONTEXT: &str = "context instructions";
 
-/// More steps than this are not looked at: each may be a call of a model.
+/// The largest number of steps: each may be a model call.
 const MOST_STEPS: usize = 16;
 
-/// Reads a template.
+/// Parses a template.
 pub fn parse(text: &str) -> Parsed {
     let head = frontmatter::read(text);
     let mut parsed = Parsed {
@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Parsed {
         flaws: Vec::new(),
     };
     if let Some(fault) = &head.fault {
-        parsed.flaw(1, format!("the frontmatter is not quite YAML: {fault}"));
+        parsed.flaw(1, format!("invalid YAML in the frontmatter: {fault}"));
     }
     for (key, value) in &head.fields {
         if let Err(what) = parsed.setting(&plain(key), value) {
@@ -77,20 +77,16 @@ pub fn parse(text: &str) -> Parsed {
         for section in sections {
             parsed.step("Summary", &section);
         }
-        return parsed;
+    } else {
+        parsed.steps_of(&sections);
     }
-    for section in &sections {
-        let Some(name) = section.name else { continue };
-        match plain(name).replace('_', " ").as_str() {
-            CHAT => parsed.chat_instructions = said(&section.lines),
-            CONTEXT => parsed.context_instructions = said(&section.lines),
-            _ => parsed.step(name, section),
-        }
+    if parsed.steps.is_empty() {
+        parsed.flaw(first_line, "there is no step, so nothing is kept by it: write what a summary is to say, under a heading");
     }
     parsed
 }
 
-/// `-` and `_` are alike, and so is case.
+/// Normalizes a name: case is ignored, and `-` equals `_`.
 fn plain(name: &str) -> String {
     name.trim().to_lowercase().replace('-', "_")
 }
@@ -101,6 +97,17 @@ fn said(lines: &[&str]) -> Option<String> {
 }
 
 impl Parsed {
+    fn steps_of(&mut self, sections: &[Section<'_>]) {
+        for section in sections {
+            let Some(name) = section.name else { continue };
+            match plain(name).replace('_', " ").as_str() {
+                CHAT => self.chat_instructions = said(&section.lines),
+                CONTEXT => self.context_instructions = said(&section.lines),
+                _ => self.step(name, section),
+            }
+        }
+    }
+
     fn flaw(&mut self, line: usize, what: impl Into<String>) {
         self.flaws.push(Flaw { line, what: what.into() });
     }
@@ -134,7 +141,7 @@ impl Parsed {
     fn step(&mut self, name: &str, section: &Section<'_>) {
         if self.steps.len() == MOST_STEPS {
             if !self.flaws.iter().any(|flaw| flaw.what.starts_with("more than")) {
-                self.flaw(section.line, format!("more than {MOST_STEPS} steps; this one and those behind it are left out"));
+                self.flaw(section.line, format!("more than {MOST_STEPS} steps; this step and the following ones are ignored"));
             }
             return;
         }
@@ -160,7 +167,7 @@ impl Parsed {
             && language == "json"
             && let Err(error) = serde_json::from_str::<Value>(shape)
         {
-            self.flaw(section.line, format!("the wished shape of {name:?} is not JSON ({error}); it is passed on as it is"));
+            self.flaw(section.line, format!("the schema of {name:?} is not valid JSON ({error}); it is used as text"));
         }
         self.steps.push(step);
     }
@@ -168,7 +175,7 @@ impl Parsed {
 
 fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
     if value.is_empty() {
-        return Err("it says nothing; write a value behind it".to_owned());
+        return Err("the value is missing".to_owned());
     }
     match name {
         "recent_runs" => step.recent_runs = Some(value.parse()?),
@@ -184,16 +191,16 @@ fn direct(step: &mut Step, name: &str, value: &str) -> Result<(), String> {
             Named::Variable(name) => step.output = Some(name),
             Named::File(name) if name == "context" => step.output = None,
             Named::File(name) => {
-                return Err(format!("{name:?}: Foreword writes no files here; write `variable: NAME` or leave it out"));
+                return Err(format!("{name:?}: templates cannot write files; use `variable: NAME` or remove it"));
             }
         },
-        "tools" | "write_mode" => return Err("it is not used here".to_owned()),
-        _ => return Err("there is no such directive".to_owned()),
+        "tools" | "write_mode" => return Err("not supported; it is ignored".to_owned()),
+        _ => return Err("unknown directive".to_owned()),
     }
     Ok(())
 }
 
-/// `file: a.md`, `variable: x`, `a.md` or `[[a]]`.
+/// Parses `file: a.md`, `variable: x`, `a.md` or `[[a]]`.
 fn named(value: &str) -> Result<Named, String> {
     let after = |word: &str| value.strip_prefix(word).map(|rest| rest.trim_start().trim_start_matches(':').trim());
     let what = match (after("variable"), after("file")) {
@@ -202,7 +209,7 @@ fn named(value: &str) -> Result<Named, String> {
         _ => Named::File(link(value).to_owned()),
     };
     match &what {
-        Named::File(name) | Named::Variable(name) if name.is_empty() => Err("it names nothing".to_owned()),
+        Named::File(name) | Named::Variable(name) if name.is_empty() => Err("the name is missing".to_owned()),
         _ => Ok(what),
     }
 }
@@ -211,7 +218,7 @@ fn link(path: &str) -> &str {
     path.strip_prefix("[[").and_then(|path| path.strip_suffix("]]")).unwrap_or(path).trim_matches('"')
 }
 
-/// The first fenced block that is JSON or YAML: the shape that is wished for.
+/// The first JSON or YAML code block: the requested schema.
 fn shape(text: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(open) = text[from..].find("```").map(|at| at + from) {
@@ -235,7 +242,7 @@ struct Section<'a> {
     lines: Vec<&'a str>,
 }
 
-/// What stands under each `##`; code is not looked at for headings.
+/// The sections (`##`), ignoring headings in code blocks.
 fn sections(body: &str, first_line: usize) -> Vec<Section<'_>> {
     let mut found = vec![Section { name: None, line: first_line.saturating_sub(1), lines: Vec::new() }];
     let mut fenced = false;

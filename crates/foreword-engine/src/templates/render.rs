@@ -1,29 +1,29 @@
-//! Filling in the placeholders of a template. A missing one renders empty and is noted; a template that cannot be read stays as it is.
+//! Fills in the placeholders of a template. A missing value is empty and reported; an invalid template is unchanged.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// A text with its placeholders filled in.
+/// A rendered text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// The text.
     pub text: String,
-    /// Placeholders that nothing was there for.
+    /// Placeholders without a value.
     pub missing: Vec<String>,
-    /// Why it is as it was.
+    /// Why rendering failed.
     pub failed: Option<String>,
 }
 
-/// So many steps of a template's own logic, and so many bytes, are enough for any text.
+/// The step and size limits of a template's own logic.
 const FUEL: u64 = 20_000;
 const MOST_BYTES: usize = 1 << 20;
 
-/// Stands for a value while the template runs, so that no value is copied by it and none is read as a template.
+/// Marks a value during rendering, so that values are not copied and not interpreted.
 const MARK: char = '\u{fdd0}';
 
-/// Fills in.
+/// Renders a template.
 pub fn render(template: &str, values: &BTreeMap<String, String>) -> Rendered {
     if !template.contains("{{") && !template.contains("{%") && !template.contains("{#") {
         return Rendered { text: template.to_owned(), ..Rendered::default() };
@@ -55,7 +55,7 @@ fn try_render(template: &str, values: &BTreeMap<String, String>) -> Result<Rende
     let context: BTreeMap<String, Value> = marked.collect();
     let mut out = Bounded(Vec::new());
     read.render_captured_to(context, &mut out).map_err(|error| wrong(&error))?;
-    let out = String::from_utf8(out.0).map_err(|_| "it does not render to text".to_owned())?;
+    let out = String::from_utf8(out.0).map_err(|_| "the result is not text".to_owned())?;
     let mut text = String::with_capacity(out.len());
     for (at, part) in out.split(MARK).enumerate() {
         if at % 2 == 0 {
@@ -70,12 +70,12 @@ fn try_render(template: &str, values: &BTreeMap<String, String>) -> Result<Rende
     Ok(Rendered { text, missing, failed: None })
 }
 
-const TOO_LONG: &str = "it renders to more than a megabyte";
+const TOO_LONG: &str = "the result is larger than 1 MB";
 
 fn wrong(error: &minijinja::Error) -> String {
     let place = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
     let what: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-    format!("its placeholders cannot be read{place}: {what}")
+    format!("invalid placeholders{place}: {what}")
 }
 
 struct Bounded(Vec<u8>);

@@ -1,4 +1,4 @@
-//! Finding a template by its name: the vault first, then the user's folder, then those that come with Foreword.
+//! Finds templates by name: in the vault, in the user's folder, then among the built-in ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use super::{Origin, Template, parse};
 
-/// Where templates are in a vault, the first wins.
+/// The template folders of a vault, in order of precedence.
 pub const TEMPLATE_FOLDERS: [&str; 2] = ["Foreword/ContextTemplates", "AssistantMD/ContextTemplates"];
 
-/// Those that come with Foreword.
+/// The built-in templates.
 pub const BUILTIN: [(&str, &str); 4] = [
     ("coding", include_str!("builtin/coding.md")),
     ("freeform-chat", include_str!("builtin/freeform-chat.md")),
@@ -21,36 +21,34 @@ pub const BUILTIN: [(&str, &str); 4] = [
     ("research-notes", include_str!("builtin/research-notes.md")),
 ];
 
-/// Longer files are no templates.
+/// The largest template file.
 const MOST_BYTES: u64 = 256 << 10;
 
-/// More files than this are not listed.
+/// The largest number of files to list.
 const MOST_FILES: usize = 1_000;
 
-/// Why there is no template.
+/// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTemplate {
-    /// It is nowhere.
-    #[error("there is no template {0:?}: `foreword templates list` shows those there are{1}")]
+    /// There is no such template.
+    #[error("no template {0:?}; list templates with `foreword templates list`{1}")]
     NotFound(String, String),
-    /// It cannot be one.
-    #[error(
-        "{0:?} cannot be the name of a template: it is a file name, or a folder and a file name, that does not begin with `_`"
-    )]
+    /// The name is invalid.
+    #[error("invalid template name {0:?}: use a file name, or a folder and a file name, that does not begin with `_`")]
     NotAName(String),
-    /// The vault has it, and the user has not allowed it.
-    #[error("the template {0} of this folder is not trusted as it is now: `foreword trust` shows it and asks")]
+    /// The vault's template is not trusted.
+    #[error("template {0} of this folder is not trusted; review it with `foreword trust`")]
     NotTrusted(String),
-    /// It is there and cannot be read.
-    #[error("the template {0} cannot be read: {1}")]
+    /// The file cannot be read.
+    #[error("cannot read the template {0}: {1}")]
     Unreadable(String, String),
 }
 
-/// Where templates are looked for.
+/// The places where templates are found.
 #[derive(Clone, Debug, Default)]
 pub struct Shelf {
     vault: Option<PathBuf>,
-    /// The vault's templates that may be used: the file, and the hash of its text.
+    /// The trusted templates of the vault: file and hash of the text.
     trusted: BTreeSet<(String, Hash)>,
     user: Option<PathBuf>,
 }
@@ -60,21 +58,21 @@ pub struct Shelf {
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// Its file.
     pub path: Option<String>,
-    /// What it is for.
+    /// Its description.
     pub description: Option<String>,
-    /// Whether another of its name comes first.
+    /// Whether another template with this name takes precedence.
     pub hidden: bool,
-    /// How many things in it are wrong.
+    /// The number of errors.
     pub flaws: usize,
-    /// Whether it may be used: a vault's own template has to be allowed by the user.
+    /// Whether it can be used: the user must allow templates of a vault.
     pub trusted: bool,
 }
 
-/// A folder that is searched.
+/// A template folder.
 struct Place {
     origin: Origin,
     root: PathBuf,
@@ -82,13 +80,12 @@ struct Place {
 }
 
 impl Shelf {
-    /// Looks in a vault and in a folder of the user's own, where these are given. Of the vault's templates only the
-    /// `trusted` ones can be used: the file, and the hash of its text.
+    /// Uses the templates of a vault and of a user's folder. Of the vault's templates, only `trusted` ones can be used.
     pub fn new(vault: Option<&Path>, trusted: BTreeSet<(String, Hash)>, user: Option<&Path>) -> Self {
         Self { vault: vault.map(Path::to_owned), trusted, user: user.map(Path::to_owned) }
     }
 
-    /// The same shelf for a person who looks at templates: nothing has to be trusted to be read.
+    /// The same places for listing and showing templates, without regard to trust.
     #[must_use]
     pub fn to_look_at(mut self) -> Self {
         if let Some(root) = &self.vault {
@@ -97,7 +94,7 @@ impl Shelf {
         self
     }
 
-    /// The template files of a vault, trusted or not: path, name and text.
+    /// All template files of a vault: path, name and text.
     pub fn vault_files(root: &Path) -> Vec<(String, String, String)> {
         let Ok(folder) = Folder::open(root) else { return Vec::new() };
         let mut files = Vec::new();

@@ -83,18 +83,19 @@ fn what_is_wrong_is_named_with_its_line_and_left_out() {
             assert!(flaw.line == *line && flaw.what.contains(what), "{text:?}: {flaw:?}");
         }
     };
-    check("", &[]);
+    check("", &[(1, "there is no step")]);
+    check("## Chat Instructions\nBe short.", &[(1, "there is no step")]);
     check("Only words.", &[]);
     check("---\nrecent_runs: many\n---\n## A\nx", &[(1, "\"many\" is neither a number nor `all`")]);
-    check("---\nweek_start_day: Someday\n---\n", &[(1, "not a day of the week")]);
+    check("---\nweek_start_day: Someday\n---\n", &[(1, "not a day of the week"), (4, "there is no step")]);
     check("## A\n@cache soon\nx", &[(2, "30s, 10m, 2h")]);
-    check("## A\n@colour red\nx", &[(2, "no such directive")]);
-    check("## A\n@tools web\nx", &[(2, "not used here")]);
-    check("## A\n@model\nx", &[(2, "says nothing")]);
-    check("## A\n@output file: a.md\nx", &[(2, "writes no files")]);
+    check("## A\n@colour red\nx", &[(2, "unknown directive")]);
+    check("## A\n@tools web\nx", &[(2, "not supported")]);
+    check("## A\n@model\nx", &[(2, "the value is missing")]);
+    check("## A\n@output file: a.md\nx", &[(2, "cannot write files")]);
     check("## A\n@output context\nx", &[]);
     check("## A\n@input [[Goal]]\nx", &[]);
-    check("## A\n```json\n{\"a\": }\n```", &[(1, "not JSON")]);
+    check("## A\n```json\n{\"a\": }\n```", &[(1, "not valid JSON")]);
     check(&"## A\nx\n".repeat(20), &[(33, "more than 16 steps")]);
     assert_eq!(parse("Only words.").steps[0].text, "Only words.");
 }
@@ -125,12 +126,12 @@ fn placeholders_are_filled_in() {
             "{text:?}: {rendered:?}"
         );
     };
-    fails("{{ name", "cannot be read");
+    fails("{{ name", "invalid placeholders");
     fails("{%- set x = name %}", "`set`");
-    fails("{{ name | upper }}", "cannot be read");
+    fails("{{ name | upper }}", "invalid placeholders");
     fails(
         "{% for a in 'abcdefghijklmnopqrstuvwxyz' %}{% for b in 'abcdefghijklmnopqrstuvwxyz' %}{% for c in 'abcdefghijklmnopqrstuvwxyz' %}{% for d in 'abcdefghijklmnopqrstuvwxyz' %}x{% endfor %}{% endfor %}{% endfor %}{% endfor %}",
-        "cannot be read",
+        "invalid placeholders",
     );
 }
 
@@ -167,10 +168,10 @@ fn the_vault_comes_first_then_the_user_then_what_comes_with_it() {
     write(vault.path().join("Foreword/ContextTemplates/_hidden.md"), "Hidden.");
     write(vault.path().join("Foreword/ContextTemplates/sub/deeper/deep.md"), "Too deep.");
     check("sub/deep", Ok((Origin::Vault, Some("Foreword/ContextTemplates/sub/deep.md"))));
-    check("_hidden", Err("cannot be the name"));
-    check("sub/deeper/deep", Err("cannot be the name"));
-    check("../secret", Err("cannot be the name"));
-    check("", Err("cannot be the name"));
+    check("_hidden", Err("invalid template name"));
+    check("sub/deeper/deep", Err("invalid template name"));
+    check("../secret", Err("invalid template name"));
+    check("", Err("invalid template name"));
     check("goal", Err("did you mean \"goal-oriented\"?"));
     let listed: Vec<(String, &str, bool)> =
         shelf.list().into_iter().map(|listed| (listed.name, listed.origin.as_str(), listed.hidden)).collect();

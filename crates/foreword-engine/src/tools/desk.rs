@@ -38,7 +38,7 @@ pub struct Desk {
     searched: Arc<Mutex<Searched>>,
 }
 
-/// What the user is told of searches: once.
+/// Warnings about searches, each reported once.
 #[derive(Default)]
 struct Searched {
     told: bool,
@@ -58,8 +58,8 @@ impl Desk {
         desk.with_output_chars(Budget::default().output_chars)
     }
 
-    /// With outputs of at most so many characters, up to 32 KiB: as many as the session's budget gives a tool. A longer one would lose its middle
-    /// in the prompt, and reading that again would lose it again.
+    /// Limits outputs to this number of characters, up to 32 KiB: the session's limit for tool outputs. Longer outputs would be cut
+    /// in the prompt, even when read again.
     #[must_use]
     pub fn with_output_chars(self, chars: usize) -> Self {
         // A fifth is for what is said about a text, and for what the fence may add to it.
@@ -72,7 +72,7 @@ impl Desk {
         Self { select, ..self }
     }
 
-    /// For one session: with what its settings say about outputs and notes. Its user is told for themselves what they should know of searches.
+    /// A desk for one session, with its settings for outputs and notes, and its own warnings.
     #[must_use]
     pub fn for_session(&self, setup: &Setup) -> Self {
         let own = Self { searched: Arc::default(), ..self.clone() };
@@ -84,7 +84,7 @@ impl Desk {
         self.select
     }
 
-    /// The vault, while nobody else uses it. What a call that panicked left behind is still an index.
+    /// The vault, locked. It stays usable after a panic.
     pub fn corpus(&self) -> MutexGuard<'_, Corpus> {
         self.corpus.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ impl Desk {
         self.page
     }
 
-    /// Where pages are kept.
+    /// The program's folders.
     pub(crate) fn places(&self) -> &Places {
         &self.places
     }
@@ -135,7 +135,7 @@ impl Desk {
         }
     }
 
-    /// What the user should know of the searches so far, where they were not told yet.
+    /// New warnings about searches.
     pub(crate) fn take_warning(&self) -> Option<String> {
         self.searched.lock().unwrap_or_else(PoisonError::into_inner).warning.take()
     }

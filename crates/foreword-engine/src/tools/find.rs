@@ -1,7 +1,7 @@
-//! Numbered sources for a question: the notes that fit it best, each with the part that does.
+//! Finds numbered sources for a question: the best passages of notes.
 //!
-//! A chunk is cut to be found, not to be read: a source shows the whole note where that is short, else the largest section around the chunk
-//! that is, so that the sentence before and the one after are there.
+//! Chunks are made for searching, not for reading: a source is the whole note if it is short, otherwise the largest section around
+//! the chunk that fits, so that the surrounding sentences are included.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use foreword_core::select;
 pub use foreword_core::select::Select;
 use foreword_core::text::fence::is_line_end;
 use foreword_search::Embedder;
-use foreword_search::index::{self, Answer, Hit};
+use foreword_search::index::{self, Answer, Hit, KeywordOnly};
 use foreword_search::period::{self, Period};
 use foreword_vault::index::Listed;
 use jiff::civil::{Date, Weekday};
@@ -24,68 +24,68 @@ use crate::corpus::Corpus;
 
 pub use super::time_range::Days;
 
-/// How notes are chosen where nobody says: a fixed number of the best, without those that are mostly beside the question.
+/// The default selection of notes: a fixed number of the best, without irrelevant ones.
 pub const NOTES: Select =
     Select { strategy: select::Strategy::Hybrid, top_k: 20, top_n: 5, include_score: f64::INFINITY, floor: Some(0.2) };
 
-/// More are never given.
+/// The largest number of sources.
 pub const MOST_SOURCES: usize = 20;
 
-/// How much of a note a source shows where there is room.
+/// The default size of a source.
 pub const SOURCE_BYTES: usize = 1_600;
 
-/// Where nothing scores more, so many are given all the same: a paraphrase may score low and be right.
+/// The number of sources to return even if none has a good score, because a paraphrase may score low.
 const NEAREST: usize = 3;
 
-/// What is asked of a vault.
+/// A query.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// The question.
     pub text: &'a str,
-    /// Only what is dated so; where it is left out, a time that the question names.
+    /// Only notes of this time; by default a time named in the question.
     pub period: Option<Days>,
-    /// What "yesterday" is counted from.
+    /// The current date.
     pub today: Date,
-    /// How they are chosen. [`MOST_SOURCES`] are never exceeded.
+    /// The selection; at most [`MOST_SOURCES`].
     pub select: Select,
-    /// Only these kinds; all where it is empty.
+    /// Only these kinds; all if empty.
     pub kinds: &'a [Kind],
-    /// The most bytes of one source's text; [`SOURCE_BYTES`] is a good measure.
+    /// The largest size of one source in bytes, for example [`SOURCE_BYTES`].
     pub source_bytes: usize,
 }
 
-/// A part of the vault that speaks to a question.
+/// A passage of the vault that answers a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// From 1, the best first.
+    /// Its number, from 1, the best first.
     pub number: usize,
     /// What it is called.
     pub title: String,
-    /// Where it is in the vault; of what is no file, its id.
+    /// Its path in the vault; for items without a file, their ID.
     pub path: String,
-    /// The headings above the part, joined by ` > `; empty at the top of a note.
+    /// The headings above it, joined by ` > `; empty at the top of a note.
     pub heading: String,
-    /// The part.
+    /// The text.
     pub text: String,
-    /// How well it fits, from 0 to 1.
+    /// The relevance, from 0 to 1.
     pub score: f64,
-    /// What the score measures.
+    /// The meaning of the score.
     pub measure: Measure,
-    /// The item that it is a part of.
+    /// Its item.
     pub item: ItemId,
 }
 
-/// What the score of a source measures.
+/// The meaning of a score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// How near its meaning is, and its words.
+    /// Embedding similarity and keywords.
     Similarity,
-    /// Its words alone.
+    /// Keywords only.
     KeywordMatch,
 }
 
 impl Measure {
-    /// As a model and a person read it.
+    /// The name in prompts and for display.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Similarity => "similarity",
@@ -94,28 +94,29 @@ impl Measure {
     }
 }
 
-/// The strategy as the search index names it.
+/// The strategy of the search index.
 pub(crate) fn strategy(strategy: select::Strategy) -> index::Strategy {
     match strategy {
         select::Strategy::Semantic => index::Strategy::Semantic,
         select::Strategy::Hybrid => index::Strategy::Hybrid,
+        select::Strategy::Keyword => index::Strategy::Keyword,
     }
 }
 
-/// What was found.
+/// The search results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// The best first.
+    /// The sources, the best first.
     pub sources: Vec<Source>,
-    /// What should be known about the search, a clause each.
+    /// Remarks about the search.
     pub remarks: Vec<String>,
-    /// Why it went by words alone, where it did.
+    /// Why only keywords were searched, if so.
     pub words_only: Option<String>,
 }
 
-/// Finds sources in what `corpus` holds, with `model` by meaning too.
+/// Finds sources in `corpus`, by meaning too if there is a `model`.
 ///
-/// Where nothing that fits is of the time asked for, it is looked for in any time, and that is said.
+/// If nothing matches the requested time, any time is searched, with a remark.
 pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) -> Found {
     let named = if query.period.is_none() { period::find(query.text, query.today, Weekday::Monday) } else { None };
     let period = query.period.or_else(|| named.as_ref().map(|named| (named.first, named.last)));
@@ -148,14 +149,15 @@ pub fn find(corpus: &Corpus, model: Option<&dyn Embedder>, query: &Query<'_>) ->
     }
     answer.hits.truncate(MOST_SOURCES);
     remarks.extend(how_far(&answer));
-    let words_only = answer.keyword_only.as_ref().map(ToString::to_string);
-    let measure = if words_only.is_some() { Measure::KeywordMatch } else { Measure::Similarity };
+    let measure = if answer.keyword_only.is_some() { Measure::KeywordMatch } else { Measure::Similarity };
+    // Who wants it so need not be told.
+    let words_only = answer.keyword_only.as_ref().filter(|why| **why != KeywordOnly::Asked).map(ToString::to_string);
     let sources = (1..).zip(&answer.hits);
     let sources = sources.map(|(number, hit)| source(corpus, query.source_bytes, number, hit, measure)).collect();
     Found { sources, remarks, words_only }
 }
 
-/// Leaves what is good enough, else what comes nearest, which is said.
+/// Removes irrelevant results, or keeps only the nearest ones with a remark.
 fn without_noise(answer: &mut Answer, floor: f64) -> Option<String> {
     let good = answer.hits.iter().take_while(|hit| hit.score >= floor).count();
     let none = good == 0 && !answer.hits.is_empty();
@@ -163,10 +165,11 @@ fn without_noise(answer: &mut Answer, floor: f64) -> Option<String> {
     none.then(|| "nothing fits well; this comes nearest and may be beside the question".to_owned())
 }
 
-/// What the search by meaning could not see.
+/// A remark if some chunks are not embedded.
 fn how_far(answer: &Answer) -> Option<String> {
     let Answer { chunks, embedded, keyword_only, .. } = answer;
     match keyword_only {
+        Some(KeywordOnly::Asked) => None,
         Some(why) => Some(why.to_string()),
         None if embedded < chunks => {
             Some(format!("{} of {chunks} parts of the vault are found by their words only so far", chunks - embedded))
@@ -175,7 +178,7 @@ fn how_far(answer: &Answer) -> Option<String> {
     }
 }
 
-/// The question without the words that name a time, unless nothing would be left.
+/// The question without the words that name a time, unless no words would be left.
 fn without(text: &str, named: &Period) -> String {
     let before = text.get(..named.words.start).unwrap_or_default().trim_end();
     let after = text.get(named.words.end..).unwrap_or_default().trim_start();
@@ -196,7 +199,7 @@ fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit, measure: Measu
     Source { number, title, path, heading, text, score: hit.score, measure, item: hit.id.clone() }
 }
 
-/// What stands around a chunk of a note that is still as it was when it was indexed.
+/// The text around a chunk, if the note has not changed since it was indexed.
 fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -> Option<String> {
     let text = corpus.vault().read(&listed.facts.path).ok()?.text;
     if Hash::of(&text) != listed.hash {
@@ -215,7 +218,7 @@ fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -
     Some(shown.trim().to_owned())
 }
 
-/// The start of a text, up to the end of a line where one is not far.
+/// The start of a text, cut at the end of a line if possible.
 fn cut(text: &str, most: usize) -> &str {
     if text.len() <= most {
         return text;
@@ -224,17 +227,17 @@ fn cut(text: &str, most: usize) -> &str {
     start.rfind('\n').filter(|end| *end > most / 2).map_or(start, |end| &start[..end])
 }
 
-/// How much a model is told of a source beside its text.
+/// How a source is presented to a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Title, path, heading and similarity.
+    /// With title, path, heading and similarity.
     All,
-    /// What it is called, above the text as it is: a small model loses the text among more, and goes on writing quote marks.
+    /// With its name only: a small model is distracted by more, and continues quote marks.
     Name,
 }
 
-/// Appends sources as a model reads them, in at most `most` bytes, and tells where each one stands; those behind the last had no room. Every
-/// line of a source is marked as a quote where all is told of it: no note can end its own, or begin another source.
+/// Appends sources for a model, at most `most` bytes, and returns the range of each. With all details, each line is quoted, so that
+/// a note cannot end its own source or begin another.
 pub fn render(out: &mut String, sources: &[Source], detail: Detail, most: usize) -> Vec<Passage> {
     let begin = out.len();
     let mut found = Vec::new();

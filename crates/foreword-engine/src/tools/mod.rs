@@ -1,8 +1,8 @@
-//! The tools that come with a session over a vault: finding and reading notes, pages and earlier outputs, and writing a note.
+//! The built-in tools of a session over a vault: finding and reading notes, web pages and earlier outputs, and writing notes.
 //!
-//! One file a tool. A tool's description is what a model chooses it by, so it says when to use it and when not. What a tool gives back is plain
-//! text that fits what the session gives a tool's output, and says what was left out and how to get it; the core puts it behind the fence. Lines
-//! of our own stand where no text of a note can: above it, or outside of its quote.
+//! Each tool has its own file. A tool's description says when to use it and when not. Its output is plain text within the session's
+//! limit, and says what was left out and how to get it; the core escapes it. The tool's own lines are placed where no text of a
+//! note can be: above the note, or outside of its quote.
 
 mod desk;
 mod file_tree;
@@ -23,7 +23,7 @@ pub use foreword_tools::write::{NoteFolder, is_instruction};
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
 };
-pub use read_output::Outputs;
+pub use read_output::{Outputs, outputs_of};
 
 use foreword_core::catalog::{Include, Permission, Tool};
 use foreword_core::text::fence::is_line_end;
@@ -31,7 +31,7 @@ use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// All that a session over a vault has; `outputs` are what its tools gave back so far.
+/// All tools of a session over a vault; `outputs` returns earlier tool outputs.
 pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
     vec![
         Box::new(local_search::LocalSearch::new(desk.clone())),
@@ -49,7 +49,7 @@ pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
 enum Reach {
     /// It reads what the session may read anyway.
     Reads,
-    /// It reads, and tells somebody outside that it does.
+    /// It reads, and contacts another server.
     ReadsOutside,
     /// It changes the vault.
     Writes,
@@ -74,14 +74,14 @@ fn described(name: &str, reach: Reach, description: &str, parameters: &Value, re
     }
 }
 
-/// The arguments of a call. The toolbox has checked them against the schema; whoever calls without it is told here.
+/// Parses the arguments of a call. The toolbox has checked them already; other callers get an error.
 fn read<'a, T: Deserialize<'a>>(arguments: &'a Value) -> Result<T, String> {
     T::deserialize(arguments).map_err(|error| {
         format!("The arguments do not fit this tool: {error}. Call it again with arguments as its schema has them.")
     })
 }
 
-/// What a tool gives back. What went wrong may quote an argument, so it is held to a few lines.
+/// A tool's output. Errors may quote an argument, so they are limited to a few lines.
 fn output(outcome: Result<String, String>) -> Output {
     const MOST_FAULT_BYTES: usize = 2_000;
     match outcome {

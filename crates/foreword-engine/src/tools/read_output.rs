@@ -3,14 +3,50 @@
 use foreword_core::catalog::Tool;
 use foreword_core::hash::Hash;
 use foreword_core::item::ItemId;
+use foreword_store::{Store, StoreError};
 use foreword_tools::{Builtin, Output, outbox};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Reach, brief, described, output, said};
 
-/// The whole outputs of a session, by their hash: what this session's tools gave back, and nothing else.
-pub type Outputs = Box<dyn Fn(Hash) -> Option<String> + Send>;
+/// The whole outputs of a session whose hash begins with some hex digits: what this session's tools gave back, and nothing else.
+pub type Outputs = Box<dyn Fn(&str) -> Vec<(Hash, String)> + Send>;
+
+/// A summary names an output by so many digits.
+const LEAST_DIGITS: usize = 8;
+
+/// So many outputs of one beginning are named.
+const MOST_NAMED: usize = 4;
+
+/// What the tools of a session in a store gave back, where its hash begins with these hex digits.
+pub fn outputs_of(store: &dyn Store, session: &str, digits: &str) -> Vec<(Hash, String)> {
+    // Whatever cannot be read is not there.
+    let whole = whole_hash(digits).and_then(|hash| Some((hash, store.text(hash).ok()?)));
+    whole.map_or_else(|| logged_outputs(store, session, digits).unwrap_or_default(), |found| vec![found])
+}
+
+fn logged_outputs(store: &dyn Store, session: &str, digits: &str) -> Result<Vec<(Hash, String)>, StoreError> {
+    let mut found: Vec<(Hash, String)> = Vec::new();
+    for mut logged in store.log_packed(session, 0)? {
+        let outputs = match logged.kind.as_str() {
+            "tool_result" => logged.body.get_mut("output").map(Value::take).into_iter().collect(),
+            "turn" => {
+                let results = logged.body.get_mut("results").and_then(Value::as_array_mut).into_iter().flatten();
+                results.filter_map(|result| result.get_mut("output").map(Value::take)).collect::<Vec<_>>()
+            }
+            _ => Vec::new(),
+        };
+        for output in outputs {
+            let Value::String(text) = store.unpack(output)? else { continue };
+            let hash = Hash::of(&text);
+            if hash.to_string().starts_with(digits) && found.iter().all(|(known, _)| *known != hash) {
+                found.push((hash, text));
+            }
+        }
+    }
+    Ok(found)
+}
 
 pub(super) struct ReadOutput {
     outputs: Outputs,
@@ -33,16 +69,28 @@ impl ReadOutput {
 }
 
 /// What a call gives back: at most about `page` bytes.
-pub(crate) fn read(arguments: &Value, page: usize, outputs: &dyn Fn(Hash) -> Option<String>) -> Output {
+pub(crate) fn read(arguments: &Value, page: usize, outputs: &dyn Fn(&str) -> Vec<(Hash, String)>) -> Output {
     output(answer(arguments, page, outputs))
 }
 
-fn answer(arguments: &Value, page: usize, outputs: &dyn Fn(Hash) -> Option<String>) -> Result<String, String> {
+fn answer(arguments: &Value, page: usize, outputs: &dyn Fn(&str) -> Vec<(Hash, String)>) -> Result<String, String> {
     let Arguments { id, offset, grep } = super::read(arguments)?;
-    let hash =
-        hash(&id).ok_or_else(|| format!("`{}` is no id of an output. Copy it whole: `output:` and 64 digits.", brief(&id)))?;
-    let whole = outputs(hash);
-    let whole = whole.ok_or_else(|| format!("No tool of this session gave back {}.", ItemId::output(hash)))?;
+    let digits = digits(&id).ok_or_else(|| {
+        format!(
+            "`{}` is no id of an output. Copy it: `output:` and its digits, of which there are {LEAST_DIGITS} to 64.",
+            brief(&id)
+        )
+    })?;
+    let mut found = outputs(&digits);
+    let whole = match found.pop() {
+        Some((_, whole)) if found.is_empty() => whole,
+        Some(last) => {
+            let names: Vec<_> =
+                found.iter().chain([&last]).take(MOST_NAMED).map(|(hash, _)| ItemId::output(*hash).to_string()).collect();
+            return Err(format!("{digits} is the beginning of several outputs: {}. Give one of them whole.", names.join(", ")));
+        }
+        None => return Err(format!("No tool of this session gave back output:{digits}.")),
+    };
     match (said(grep.as_deref()), offset) {
         (None, offset) => Ok(outbox::page(&whole, offset.unwrap_or(0), page)),
         (Some(pattern), None) => outbox::grep(&whole, pattern, page).map_err(|error| error.to_string()),
@@ -60,7 +108,7 @@ pub(crate) fn tool() -> Tool {
         "Read again what a tool gave back earlier in this session, whole. Use it where an output was cut or left out and says so with an id \
              (`output:…`), and you need what is missing. Give grep to find lines, or offset to read on; without them it begins at the start.",
         &json!({
-            "id": {"type": "string", "description": "The id as it stands in the prompt: `output:` and 64 digits."},
+            "id": {"type": "string", "description": "The id as it stands in the prompt: `output:` and its digits, or the digits alone."},
             "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin with, as an earlier page or a match names it."},
             "grep": {
                 "type": "string",
@@ -82,8 +130,14 @@ impl Builtin for ReadOutput {
     }
 }
 
-fn hash(id: &str) -> Option<Hash> {
-    let id = id.trim();
-    let hash = id.strip_prefix("output:").unwrap_or(id);
-    Hash::deserialize(&Value::from(hash)).ok()
+/// The digits of an id.
+fn digits(id: &str) -> Option<String> {
+    let id = id.trim().trim_end_matches('…');
+    let digits = id.strip_prefix("output:").unwrap_or(id);
+    let is_some = (LEAST_DIGITS..=64).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_some.then(|| digits.to_ascii_lowercase())
+}
+
+fn whole_hash(digits: &str) -> Option<Hash> {
+    Hash::deserialize(&Value::from(digits)).ok()
 }

@@ -31,6 +31,8 @@ struct Session {
 }
 
 /// What a tool gave back before.
+/// Two texts whose hashes begin with the same eight digits.
+const TWINS: (&str, &str) = ("output 24", "output 58366");
 const LOG: &str = "start\nall fine\nERROR: no flour\nend\n";
 
 const NOW: &str = "2026-11-15T12:00:00+00:00[UTC]";
@@ -60,8 +62,11 @@ impl Session {
         let meaning = Meaning::new(&dir.path().join("none"), Fetch::Never);
         let now: Zoned = NOW.parse().unwrap();
         let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, move || now.clone());
-        let tools =
-            own_tools(&desk, Box::new(|hash| [LOG, ""].map(str::to_owned).into_iter().find(|text| Hash::of(text) == hash)));
+        let outputs = |digits: &str| {
+            let kept = [LOG, "", TWINS.0, TWINS.1].map(|text| (Hash::of(text), text.to_owned())).into_iter();
+            kept.filter(|(hash, _)| hash.to_string().starts_with(digits)).collect()
+        };
+        let tools = own_tools(&desk, Box::new(outputs));
         Self { dir, desk, tools }
     }
 
@@ -182,6 +187,14 @@ fn outputs_that_were_left_out() {
     check(json!({"id": id, "grep": "a", "offset": 1}), "either an offset or grep");
     check(json!({"id": format!("output:{}", Hash::of("other"))}), "No tool of this session gave back output:");
     check(json!({"id": "output:12"}), "`output:12` is no id of an output");
+    check(json!({"id": "output:1234567z"}), "is no id of an output");
+    check(json!({"id": "12345678"}), "No tool of this session gave back output:12345678.");
+    let twins = [TWINS.0, TWINS.1].map(|text| Hash::of(text));
+    assert_eq!(twins[0].short(), twins[1].short());
+    check(json!({"id": twins[0].short()}), &format!("is the beginning of several outputs: output:{}", twins[0]));
+    // As a summary names it.
+    assert_eq!(session.done("readOutput", &json!({"id": Hash::of(LOG).short()})), all);
+    assert_eq!(session.done("readOutput", &json!({"id": format!("output:{}…", Hash::of(LOG).short())})), all);
 }
 
 #[test]

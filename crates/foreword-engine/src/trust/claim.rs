@@ -1,5 +1,5 @@
-//! What the files of a vault ask for beyond being read: programs, addresses, instructions, state. Each is a claim that has no effect
-//! until the user allows it.
+//! Claims: what the files of a vault ask for, such as programs, URLs, instructions and state. A claim has no effect until the user
+//! allows it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,59 +37,59 @@ pub enum ClaimKind {
 /// Something in a vault that has no effect until the user allows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    /// Stays the same while the content changes: `server:cook/weather`.
+    /// Its ID, which is stable while the content changes: `server:cook/weather`.
     pub id: String,
-    /// What it would enable.
+    /// What it enables.
     pub kind: ClaimKind,
-    /// For people, in one line.
+    /// A one-line title.
     pub title: String,
-    /// What would happen, line by line.
+    /// The effects, line by line.
     pub effects: Vec<String>,
     /// The file or folder in the vault.
     pub file: String,
-    /// Exactly what the decision is bound to.
+    /// The content that a decision applies to.
     pub content: String,
-    /// Whether it starts a program, which can be given the network and the home folder.
+    /// Whether it starts a program, which can be given access to the network and the home folder.
     pub program: bool,
 }
 
 impl Claim {
-    /// What the decision is bound to.
+    /// The hash of the content.
     pub fn hash(&self) -> Hash {
         Hash::of(&self.content)
     }
 }
 
-/// The id of a tool server's claim.
+/// The ID of a tool server's claim.
 pub(super) fn server_id(agent: &str, server: &str) -> String {
     format!("server:{agent}/{server}")
 }
 
-/// The file of the template that a claim is about.
+/// The file of a template's claim.
 pub(super) fn template_path(id: &str) -> Option<&str> {
     id.strip_prefix("template:")
 }
 
-/// A text from the vault on one line, with its ends marked, so that it cannot be taken for another line of the question.
+/// Quoted text from the vault on one line, so that it cannot imitate other lines of the question.
 fn quoted(text: &str) -> String {
     json::to_string(&text.into())
 }
 
-/// A name from the vault, which may stand in a title: on one line.
+/// A name from the vault on one line, for titles.
 fn named(name: &str) -> String {
     name.replace(|c: char| is_line_end(c) || c.is_control(), "\u{fffd}")
 }
 
-/// The id of the claim of instructions.
+/// The ID of the claim about instructions.
 const INSTRUCTIONS: &str = "instructions";
 
-/// The id of the claim of internal hosts.
+/// The ID of the claim about internal hosts.
 pub(super) const INTERNAL_HOSTS: &str = "internal-hosts";
 
-/// The id of the claim of state.
+/// The ID of the claim about state.
 pub(super) const STATE: &str = "state";
 
-/// Everything in a vault that waits for the user, but for its state.
+/// All claims of a vault except its state.
 pub(super) fn all(vault: &Vault) -> Vec<Claim> {
     let mut claims = servers(vault);
     claims.extend(project_pages(vault));
@@ -120,14 +120,13 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
             effects.extend(args.iter().enumerate().map(|(at, arg)| format!("  argument {}: {}", at + 1, quoted(arg))));
             match cwd {
                 Some(cwd) => {
-                    effects.push(format!("in the folder: {} (files there can decide what the program does)", quoted(cwd)));
+                    effects.push(format!("in the folder: {} (files there can change what the program does)", quoted(cwd)));
                 }
-                None => effects.push("in an empty folder of its own".to_owned()),
+                None => effects.push("in a new, empty folder".to_owned()),
             }
             effects.extend(env.0.iter().map(|(name, value)| format!("with the variable {} = {}", quoted(name), quoted(value))));
-            effects.push(
-                "may read and change the notes of this folder, but not its hidden files or what is in Foreword/".to_owned(),
-            );
+            effects
+                .push("can read and change the notes of this folder, but not its hidden files or files in Foreword/".to_owned());
             true
         }
         Transport::Http { url, headers } => {
@@ -138,7 +137,7 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
     };
     for used in spec.variables() {
         effects.push(format!(
-            "asks for {} of your environment in {}; it gets it only where [tools] variables in your config.toml names it",
+            "asks for the environment variable {} in {}; it is passed on only if [tools] variables in your config.toml allows it",
             quoted(&used.name),
             named(&used.place.to_string())
         ));
@@ -147,13 +146,13 @@ pub(super) fn server(root: &Path, agent: &str, file: &str, spec: &ServerSpec) ->
         let path = local.strip_prefix(root).unwrap_or(&local).display().to_string();
         let hash = std::fs::read(&local).map_or_else(|error| format!("unreadable: {error}"), |bytes| Hash::of(bytes).to_string());
         effects.push(format!(
-            "the program or its argument is a file of this folder: {}; this decision ends when it changes, but not when files that it \
+            "the program or an argument is a file of this folder: {}; you are asked again when it changes, but not when files that it \
              loads change",
             quoted(&path)
         ));
         content.extend(["\nfile ", path.as_str(), " sha256 ", hash.as_str()]);
     }
-    effects.push("offers its tools, and what they say of themselves, to the model".to_owned());
+    effects.push("gives its tools and their descriptions to the model".to_owned());
     Claim {
         id: server_id(agent, &spec.name),
         kind: ClaimKind::ToolServer,
@@ -173,7 +172,7 @@ fn project_pages(vault: &Vault) -> Vec<Claim> {
     projects::list(vault).into_iter().filter_map(pages).collect()
 }
 
-/// The pages of a project; none where it names none.
+/// The web pages of a project, if it has any.
 pub(super) fn project(name: &str, file: &str, attachments: &[Attachment]) -> Option<Claim> {
     let urls = attachments.iter().filter_map(|attachment| match attachment {
         Attachment::Url(url) => Some(url.clone()),
@@ -191,7 +190,7 @@ pub(super) fn project(name: &str, file: &str, attachments: &[Attachment]) -> Opt
     })
 }
 
-/// Hosts that pages may be fetched from although their address is private.
+/// Hosts on a private network from which pages may be fetched.
 pub(super) fn internal_hosts(hosts: &[String]) -> Option<Claim> {
     (!hosts.is_empty()).then(|| Claim {
         id: INTERNAL_HOSTS.to_owned(),
@@ -199,7 +198,7 @@ pub(super) fn internal_hosts(hosts: &[String]) -> Option<Claim> {
         title: "hosts of your own network".to_owned(),
         effects: hosts
             .iter()
-            .map(|host| format!("lets pages be fetched from {}, also where it is not public", quoted(host)))
+            .map(|host| format!("allows fetching pages from {}, even if it is not public", quoted(host)))
             .collect(),
         file: foreword_vault::config::FILE.to_owned(),
         content: hosts.join("\n"),
@@ -212,12 +211,12 @@ fn templates(vault: &Vault) -> Vec<Claim> {
         let parsed = crate::templates::parse(&text);
         let mut effects = Vec::new();
         if BUILTIN.iter().any(|(builtin, _)| *builtin == name) {
-            effects.push(format!("takes the place of the built-in template {name}"));
+            effects.push(format!("replaces the built-in template {name}"));
         }
         if parsed.chat_instructions.is_some() {
             effects.push("adds its chat instructions to the system prompt of sessions that use it".to_owned());
         }
-        effects.push("decides what is kept of older messages in sessions that use it; its text:".to_owned());
+        effects.push("controls how older messages are summarized in sessions that use it; its text:".to_owned());
         effects.extend(text.lines().map(|line| format!("| {line}")));
         Claim {
             id: format!("template:{path}"),
@@ -232,7 +231,7 @@ fn templates(vault: &Vault) -> Vec<Claim> {
     claims.collect()
 }
 
-/// The memory file and rule files of a vault; none where there are none.
+/// The memory file and rule files of a vault, if there are any.
 pub(super) fn instructions(vault: &Vault) -> Option<Claim> {
     let memory = memory::of(vault);
     let imported = OnDisk::new(vault.root()).map(|files| {
@@ -249,14 +248,14 @@ pub(super) fn instructions(vault: &Vault) -> Option<Claim> {
     let indented = |text: &str| text.lines().map(|line| format!("| {line}")).collect::<Vec<_>>();
     let mut effects = Vec::new();
     if let Some(memory) = &memory {
-        effects.push(format!("adds the text of {} to the system prompt, now:", memory::FILE));
+        effects.push(format!("adds the text of {} to the system prompt, currently:", memory::FILE));
         effects.extend(indented(memory));
     }
     for rule in &rules {
-        effects.push(format!("adds the rule {} when a file that it is for is attached, now:", quoted(&rule.name)));
+        effects.push(format!("adds the rule {} when a matching file is attached, currently:", quoted(&rule.name)));
         effects.extend(indented(&rule.text));
     }
-    effects.push("the text of these files may change without another question; another rule file is asked about".to_owned());
+    effects.push("you are not asked again when the text of these files changes, but when a rule file is added".to_owned());
     // People edit these files all the time, so the decision is about which rules there are, not about their text.
     let mut content = "the memory file of this folder".to_owned();
     for rule in &rules {

@@ -1,8 +1,8 @@
-//! Workspace trust. A vault is data that may come from anywhere: nothing in it runs, sends, or instructs until the user has seen what it
-//! would do and allowed it. Decisions are kept outside of the vault and bound to the content that was shown.
+//! Workspace trust. A vault may be untrusted: nothing in it is executed, sent or used as an instruction until the user has seen its
+//! effect and allowed it. Decisions are stored outside of the vault and apply to exactly the content that was shown.
 //!
-//! `claim` finds what a vault asks for, `record` keeps what the user decided, `state` tells the user's own `.foreword` folder from one
-//! that came with the vault, `pins` remembers the tools of servers.
+//! `claim` lists what a vault asks for, `record` stores the user's decisions, `state` distinguishes the user's own `.foreword`
+//! folder from one that came with the vault, `pins` stores accepted tools of servers.
 
 mod claim;
 mod pins;
@@ -39,7 +39,7 @@ pub struct VaultTrust {
     record: Record,
 }
 
-/// Where a claim stands.
+/// The state of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "standing", rename_all = "snake_case")]
 pub enum Standing {
@@ -48,7 +48,7 @@ pub enum Standing {
         /// What its program may reach.
         grants: Grants,
     },
-    /// The user said no to exactly this.
+    /// The user declined this content.
     Declined,
     /// The user has not seen it.
     New,
@@ -66,7 +66,7 @@ impl Standing {
     }
 }
 
-/// A claim and where it stands, for machines.
+/// A claim with its state, for JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClaimView {
     /// The claim.
@@ -74,7 +74,7 @@ pub struct ClaimView {
     pub claim: Claim,
     /// What a decision is bound to.
     pub sha256: Hash,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub standing: Standing,
 }
@@ -121,7 +121,7 @@ impl VaultTrust {
         claims.map(|claim| (claim.clone(), self.standing(&claim))).collect()
     }
 
-    /// Where a claim stands.
+    /// The state of a claim.
     pub fn standing(&self, claim: &Claim) -> Standing {
         match self.record.decisions.get(&claim.id) {
             None => Standing::New,
@@ -137,7 +137,7 @@ impl VaultTrust {
             }
             Some(decision) => {
                 let diff = diff::unified(&decision.content, &claim.content, &claim.file);
-                let diff = diff.unwrap_or_else(|| "the content changed; it is too large to show line by line".to_owned());
+                let diff = diff.unwrap_or_else(|| "the content changed; it is too large for a diff".to_owned());
                 Standing::Changed { diff }
             }
         }
@@ -185,18 +185,18 @@ impl VaultTrust {
         state::make(&self.places, &self.root)
     }
 
-    /// The notes, to be changed. What they held before is kept with the rest of the state, so never among records that came with the vault.
+    /// The notes, open for writing. Old versions are stored with the vault's trusted state.
     pub fn note_folder(&self) -> Result<NoteFolder, TrustError> {
         Ok(NoteFolder::new(&self.root, &self.make_state()?.path))
     }
 
-    /// Where state is kept while the vault's own folder is not used.
+    /// The location of state while the vault's own folder is not used.
     pub fn outside_state(&self) -> StateFolder {
         StateFolder { path: state::outside(&self.places, &self.root), outside: true }
     }
 
-    /// Brings sessions that were kept outside of the vault into it, where the vault's own state is used. How many came, and how many are
-    /// left outside because the vault has a session of that name.
+    /// Moves sessions from outside into the vault, if its own state is used. Returns how many were moved, and how many were not
+    /// because the vault has a session with the same ID.
     pub fn bring_in_sessions(&self) -> Result<(usize, usize), TrustError> {
         let outside = self.outside_state();
         if self.state().outside || !outside.store().exists() {

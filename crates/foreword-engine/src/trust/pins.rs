@@ -1,4 +1,4 @@
-//! The tools of servers as the user accepted them, kept with the decisions about the vault.
+//! Accepted tools of servers, stored with the decisions about the vault.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub struct StoredPins {
     entries: BTreeMap<String, Hash>,
     /// Servers that run because the user's record says so.
     decided: Vec<ServerSpec>,
-    /// What was accepted in this session, also where it could not be kept.
+    /// Tools accepted in this session, even if storing them failed.
     accepted: SessionPins,
 }
 

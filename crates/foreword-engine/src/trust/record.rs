@@ -1,4 +1,4 @@
-//! What the user has decided about one vault, as it is kept outside of it.
+//! The user's decisions about a vault, stored outside of it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::private;
 /// The version of the file format.
 const VERSION: u32 = 1;
 
-/// What a tool server's program may reach beyond the vault and its own folder.
+/// What a tool server's program may access besides the vault and its own folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Grants {
@@ -24,22 +24,22 @@ pub struct Grants {
     pub network: bool,
     /// The user's home folder.
     pub home: bool,
-    /// Everything, because there was no sandbox on the machine when the user decided, and the question said so.
+    /// Everything, because there was no sandbox when the user decided and the question said so.
     pub unconfined: bool,
 }
 
-/// The user's answer to one claim.
+/// The user's decision about a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Whether the claim may have its effect.
+    /// Whether it is allowed.
     pub allowed: bool,
-    /// The hash of the content that was shown. Other content is another question.
+    /// The hash of the content that was shown. Other content needs another decision.
     pub sha256: Hash,
-    /// That content, to show what changed.
+    /// The content that was shown, for displaying changes.
     pub content: String,
     /// When the user decided.
     pub at: Timestamp,
-    /// For a tool server that is a program.
+    /// The permissions of a tool server's program.
     #[serde(default)]
     pub grants: Grants,
 }
@@ -47,9 +47,9 @@ pub struct Decision {
 /// The tools of a server as the user accepted them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinnedServer {
-    /// The hash of the server's entry.
+    /// The hash of the server's configuration.
     pub entry: Hash,
-    /// The text of each tool, by name: name, description and schema.
+    /// The tools by name: name, description and schema as text.
     pub tools: BTreeMap<String, String>,
 }
 
@@ -59,53 +59,53 @@ impl PinnedServer {
     }
 }
 
-/// All decisions about one vault.
+/// All decisions about a vault.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Of the file format.
+    /// The version of the file format.
     version: u32,
-    /// The vault's folder.
+    /// The vault's path.
     pub vault: PathBuf,
-    /// By the id of the claim.
+    /// The decisions by claim ID.
     #[serde(default)]
     pub decisions: BTreeMap<String, Decision>,
-    /// The mark of the `.foreword` folder that belongs to this user: one that we made, or one that the user trusts.
+    /// The ID of the trusted `.foreword` folder: one that we created, or that the user allowed.
     #[serde(default)]
     pub state_id: Option<String>,
-    /// By agent and server.
+    /// Accepted tools by agent and server.
     #[serde(default)]
     pub pins: BTreeMap<String, PinnedServer>,
 }
 
-/// Why decisions cannot be read or kept.
+/// Why decisions cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// The file.
+    /// The file cannot be read or written.
     #[error("Failed to read or write the trust decisions in {}: {error}", file.display())]
     File {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Its content.
-    #[error("{} does not hold trust decisions ({error}); move it away and decide again with `foreword trust`", file.display())]
+    /// The file is invalid.
+    #[error("{} is not a valid file of trust decisions ({error}); move it away and decide again with `foreword trust`", file.display())]
     Damaged {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The error.
         error: String,
     },
-    /// Sessions that were kept outside of the vault.
-    #[error("sessions that were kept in {} stay there: {error}", folder.display())]
+    /// Sessions outside of the vault cannot be moved.
+    #[error("cannot move the sessions from {}: {error}", folder.display())]
     Sessions {
-        /// Where they are.
+        /// Their folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         error: String,
     },
-    /// The vault changed while the user was looking at it.
-    #[error("{0} changed since it was shown, so nothing was decided; look at it again")]
+    /// The vault changed after the claims were shown.
+    #[error("{0} changed after it was shown, so no decision was saved; review it again")]
     Changed(String),
 }
 
@@ -126,20 +126,20 @@ impl Record {
         Self { version: VERSION, vault: root.to_owned(), ..Self::default() }
     }
 
-    /// The record of a vault; an empty one where nothing has been decided.
+    /// Loads a vault's record, or creates an empty one.
     pub(super) fn load(file: &Path, root: &Path) -> Result<Self, TrustError> {
         let text = private::read(file).map_err(|error| TrustError::File { file: file.to_owned(), error })?;
         let Some(text) = text else { return Ok(Self::new(root)) };
         let damaged = |error: String| TrustError::Damaged { file: file.to_owned(), error };
         let record: Self = serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
         if record.version > VERSION {
-            return Err(damaged(format!("format {}; this Foreword knows {VERSION}", record.version)));
+            return Err(damaged(format!("format {}; this version supports {VERSION}", record.version)));
         }
         // Two vaults whose names have one hash would share a file; each sees only its own decisions.
         Ok(if record.vault == root { record } else { Self::new(root) })
     }
 
-    /// Changes the record while no other process does, and keeps it.
+    /// Changes and stores the record under a lock.
     pub(super) fn update<T>(file: &Path, root: &Path, change: impl FnOnce(&mut Self) -> T) -> Result<(Self, T), TrustError> {
         let failed = |error| TrustError::File { file: file.to_owned(), error };
         let _lock = lock(file).map_err(failed)?;
@@ -150,13 +150,13 @@ impl Record {
         Ok((record, outcome))
     }
 
-    /// The decision about exactly this claim.
+    /// The decision about this claim with this content.
     pub fn decision(&self, claim: &Claim) -> Option<&Decision> {
         self.decisions.get(&claim.id).filter(|decision| decision.sha256 == claim.hash())
     }
 }
 
-/// Held while the file is changed; it ends with the process.
+/// A lock on the file.
 fn lock(file: &Path) -> io::Result<File> {
     let lock = file.with_extension("lock");
     private::touch(&lock)?;

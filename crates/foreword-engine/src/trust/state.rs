@@ -1,5 +1,5 @@
-//! The `.foreword` folder of a vault holds sessions and undo records. One that came with the vault is not used until the user trusts it:
-//! it could hold planted sessions or a damaged database. Until then state is kept outside of the vault.
+//! The `.foreword` folder of a vault contains sessions and undo records. If it came with the vault, it is not used until the user
+//! trusts it, because its sessions could be forged or its database damaged. Until then, state is stored outside of the vault.
 
 use std::fs;
 use std::io;
@@ -16,21 +16,21 @@ use crate::private;
 /// The folder in a vault.
 pub(super) const FOLDER: &str = ".foreword";
 
-/// Marks the folder as one that belongs to a user; the user's record of the vault holds the same text.
+/// The file that identifies the folder; the user's record of the vault has the same ID.
 const MARK: &str = "state-id";
 
-/// The database in a folder of state.
+/// The database file.
 const DATABASE: &str = "foreword.db";
 
-/// More entries than this are not counted.
+/// The largest number of entries to count.
 const MAX_COUNTED: usize = 10_000;
 
-/// Where the state of a vault is.
+/// The location of a vault's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateFolder {
-    /// The folder; it need not be there.
+    /// The folder, which may not exist yet.
     pub path: PathBuf,
-    /// Whether the vault has a `.foreword` folder that is not used, so that `path` is outside of the vault.
+    /// Whether the vault has an untrusted `.foreword` folder, so that `path` is outside of the vault.
     pub outside: bool,
 }
 
@@ -41,15 +41,15 @@ impl StateFolder {
     }
 }
 
-/// What stands in a vault under the name `.foreword`.
+/// The state of `.foreword` in a vault.
 enum Standing {
-    /// Nothing, or an empty folder.
+    /// It is missing or empty.
     Free,
-    /// A folder that belongs to this user.
+    /// It belongs to this user.
     Own,
-    /// A folder that somebody else made, with its mark.
+    /// It was created by someone else; with its ID.
     Foreign(Option<String>),
-    /// A link or a file.
+    /// It is a link or a file.
     Unusable,
 }
 
@@ -71,7 +71,7 @@ fn standing(root: &Path, record: &Record) -> Standing {
 }
 
 fn mark(folder: &Path) -> Option<String> {
-    /// A mark is 32 characters.
+    /// The largest ID file; IDs have 32 characters.
     const MAX_MARK: u64 = 100;
     let file = folder.join(MARK);
     if fs::symlink_metadata(&file).ok()?.len() > MAX_MARK {
@@ -82,7 +82,7 @@ fn mark(folder: &Path) -> Option<String> {
     (text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| text.to_owned())
 }
 
-/// Where the state of a vault is, or would be.
+/// The location of a vault's state.
 pub(super) fn folder(places: &Places, root: &Path, record: &Record) -> StateFolder {
     match standing(root, record) {
         Standing::Free | Standing::Own => StateFolder { path: root.join(FOLDER), outside: false },
@@ -90,13 +90,13 @@ pub(super) fn folder(places: &Places, root: &Path, record: &Record) -> StateFold
     }
 }
 
-/// Where state is kept while the vault's own folder is not used.
+/// The location while the vault's own folder is not used.
 pub(super) fn outside(places: &Places, root: &Path) -> PathBuf {
     let vault = places.vault(root);
     places.state.join("vaults").join(vault.file_name().unwrap_or_default())
 }
 
-/// The same folder, made and marked where it is not there yet.
+/// Creates the folder and its ID if needed.
 pub(super) fn make(places: &Places, root: &Path) -> Result<StateFolder, TrustError> {
     let file = record::file(places, root);
     let record = Record::load(&file, root)?;
@@ -112,7 +112,7 @@ pub(super) fn make(places: &Places, root: &Path) -> Result<StateFolder, TrustErr
     Ok(found)
 }
 
-/// Makes the folder if it is still not there, and marks it as the user's.
+/// Creates the folder if it is still missing, and records its ID.
 fn own(root: &Path, record: &mut Record) -> io::Result<()> {
     let folder = root.join(FOLDER);
     // Another process may have made and marked it meanwhile.
@@ -123,7 +123,7 @@ fn own(root: &Path, record: &mut Record) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the folder that is there as the user's.
+/// Records the existing folder as trusted.
 pub(super) fn adopt(root: &Path, record: &mut Record) -> io::Result<()> {
     let folder = root.join(FOLDER);
     if !fs::symlink_metadata(&folder)?.is_dir() {
@@ -138,11 +138,11 @@ pub(super) fn adopt(root: &Path, record: &mut Record) -> io::Result<()> {
 
 fn new_mark() -> io::Result<String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(format!("the system gives no random numbers ({error})")))?;
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(format!("no random numbers from the system ({error})")))?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// What the user is asked about the folder that came with a vault.
+/// The claim about a folder that came with the vault.
 pub(super) fn claim(root: &Path, record: &Record) -> Option<Claim> {
     let Standing::Foreign(mark) = standing(root, record) else { return None };
     let folder = root.join(FOLDER);
@@ -151,12 +151,12 @@ pub(super) fn claim(root: &Path, record: &Record) -> Option<Claim> {
     names.sort();
     let effects = vec![
         format!("uses the sessions, undo records and history in {FOLDER}: {}", foreword_core::json::to_string(&names.into())),
-        "what these sessions say stands in the prompts of turns that continue them".to_owned(),
+        "the text of these sessions is part of the prompt when you continue them".to_owned(),
     ];
     Some(Claim {
         id: STATE.to_owned(),
         kind: ClaimKind::State,
-        title: format!("state in {FOLDER} that this user account did not make"),
+        title: format!("state in {FOLDER}, created by another user account"),
         effects,
         file: FOLDER.to_owned(),
         content: mark.unwrap_or_else(|| "a folder without a mark".to_owned()),
@@ -164,7 +164,7 @@ pub(super) fn claim(root: &Path, record: &Record) -> Option<Claim> {
     })
 }
 
-/// Copies the sessions of one store into another, and puts the first one aside when all of them are there.
+/// Copies the sessions of one store to another and sets the first one aside.
 pub(super) fn bring_in(from: &StateFolder, to: &StateFolder) -> Result<(usize, usize), TrustError> {
     let failed = |error: &dyn std::fmt::Display| TrustError::Sessions { folder: from.path.clone(), error: error.to_string() };
     let source = Sqlite::open_existing(&from.store()).map_err(|error| failed(&error))?;

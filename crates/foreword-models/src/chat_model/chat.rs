@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use foreword_core::tokens::Tokens;
 
 use super::cache::Cache;
+use super::endings::Endings;
 use super::layers::{Machine, Want};
 use super::pace::{Crew, Pace};
 use super::sampling::{Sampler, Sampling, goes_round};
@@ -107,7 +108,11 @@ impl Chat {
             }
         };
         let mut said = Vec::new();
+        let mut endings = Endings::new(sampling.endings);
         answer.end = loop {
+            if endings.is_over() {
+                break End::Done;
+            }
             if said.len() == sampling.max_tokens {
                 break End::Length;
             }
@@ -123,13 +128,14 @@ impl Chat {
                 break End::Done;
             }
             said.push(token);
-            tell(&characters.push(self.model.bpe.bytes_of(token)));
+            tell(&endings.push(&characters.push(self.model.bpe.bytes_of(token))));
             if self.evaluated.len() == self.model.shape.context {
                 break End::Context;
             }
             scores = self.go_on(token);
         };
-        tell(characters.finish());
+        tell(&endings.push(characters.finish()));
+        tell(&endings.finish());
         answer.output_tokens = Tokens(said.len() as u64);
         answer
     }

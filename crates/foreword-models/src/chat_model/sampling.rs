@@ -17,13 +17,15 @@ pub struct Sampling {
     pub seed: u64,
     /// The reply is cut after so many tokens.
     pub max_tokens: usize,
+    /// The reply is over before one of these: what belongs to a prompt.
+    pub endings: &'static [&'static str],
 }
 
 impl Default for Sampling {
     /// The most likely token, and something against going round in circles, as small models do; room for a page. Asked about notes, the model
     /// in use makes up more when it is held back by more or when less likely tokens get a chance.
     fn default() -> Self {
-        Self { temperature: 0.0, top_k: 50, top_p: 0.9, repeat_penalty: 1.1, seed: 0, max_tokens: 512 }
+        Self { temperature: 0.0, top_k: 50, top_p: 0.9, repeat_penalty: 1.1, seed: 0, max_tokens: 512, endings: &[] }
     }
 }
 

@@ -368,9 +368,9 @@ fn faults_are_named() {
     check(|file| file.real("llama.attention.layer_norm_rms_epsilon", 0.0), "rms_epsilon` is 0");
     check(|file| file.whole("llama.context_length", 0), "`llama.context_length` is 0");
     check(|file| file.text("tokenizer.chat_template", "{{ x }}"), "chat template");
-    check(|file| file.ints("tokenizer.ggml.token_type", &[1; WORDS]), "no special token `<|im_start|>`");
+    check(|file| file.ints("tokenizer.ggml.token_type", &[1; WORDS]), "special token `<|im_start|>` is missing");
     check(|file| file.text("tokenizer.ggml.pre", "odd"), "is `odd`");
-    check(|file| file, "it has 0 tensors, where 20 are needed");
+    check(|file| file, "0 tensors, expected 20");
     let missing = ChatModel::open(Path::new("/nowhere/model.gguf")).err().unwrap().to_string();
     assert!(missing.contains("/nowhere/model.gguf"), "{missing}");
 }

@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         let (name, encoding) = self.load(name, &[inner, rows])?;
         let fault = || Fault::Tensor {
             name,
-            found: format!("{encoding:?} numbers or a scale that is not finite, where Q4_1 or Q8_0 in full is needed"),
+            found: format!("{encoding:?} numbers or a scale that is not finite, expected finite Q4_1 or Q8_0"),
         };
         Packed::new(self.arch, encoding, rows, inner, &self.bytes).ok_or_else(fault)
     }
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         let (name, encoding) = self.load(name, &[length])?;
         let numbers: Vec<f32> = self.bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         if encoding != Encoding::F32 || numbers.iter().any(|number| !number.is_finite()) {
-            let found = format!("{encoding:?} numbers or one that is not finite, where F32 is needed");
+            let found = format!("{encoding:?} numbers or one that is not finite, expected finite F32");
             return Err(Fault::Tensor { name, found });
         }
         Ok(numbers)
@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
             return Err(Fault::Tensor { name, found: "nothing".to_owned() });
         };
         if !tensor.shape.iter().copied().eq(shape.iter().map(|side| *side as u64)) {
-            let found = format!("the shape {:?}, where {shape:?} is needed", tensor.shape);
+            let found = format!("the shape {:?}, expected {shape:?}", tensor.shape);
             return Err(Fault::Tensor { name, found });
         }
         self.file.seek(SeekFrom::Start(tensor.start))?;

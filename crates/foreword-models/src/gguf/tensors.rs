@@ -83,7 +83,7 @@ impl Tensors {
             let name = source.text("the name of a tensor", MAX_NAME)?;
             let tensor = entry(&mut source, &name)?;
             if table.insert(name.clone(), tensor).is_some() {
-                return Err(GgufError::Tensor { name, found: "its name twice".to_owned() });
+                return Err(GgufError::Tensor { name, found: "a duplicate name".to_owned() });
             }
         }
         let alignment = metadata.whole("general.alignment").unwrap_or(ALIGNMENT);
@@ -96,12 +96,15 @@ impl Tensors {
             tensor.start = tensor.start.saturating_add(data);
             let end = tensor.start.saturating_add(tensor.bytes);
             if end > source.end {
-                let found = format!("the bytes {} to {end} of a file of {}: it is cut off or damaged", tensor.start, source.end);
+                let found = format!(
+                    "the bytes {} to {end} of a file of {} bytes: the file is truncated or damaged",
+                    tensor.start, source.end
+                );
                 return Err(GgufError::Tensor { name: name.clone(), found });
             }
         }
         match overlap(&table) {
-            Some((name, other)) => Err(GgufError::Tensor { name, found: format!("bytes that belong to `{other}` too") }),
+            Some((name, other)) => Err(GgufError::Tensor { name, found: format!("bytes that overlap `{other}`") }),
             None => Ok(Self { metadata, table }),
         }
     }

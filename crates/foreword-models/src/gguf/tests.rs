@@ -167,18 +167,18 @@ fn faults_are_named() {
     check(b"PK\x03\x04 and more", "not a GGUF file");
     check(&sample().finish(1), "version 1 is not supported");
     check(&sample().finish(0x0300_0000), "little-endian");
-    check(&Writer::new().texts("general.name", &["x"]).finish(3), "`general.name` has type 9");
-    check(&Writer::new().fixed("x", 13, &[0; 8]).finish(3), "`x` has type 13");
-    check(&Writer::new().fixed("x", STRING, &u64::MAX.to_le_bytes()).finish(3), "cut off");
+    check(&Writer::new().texts("general.name", &["x"]).finish(3), "`general.name` has the unexpected type 9");
+    check(&Writer::new().fixed("x", 13, &[0; 8]).finish(3), "`x` has the unexpected type 13");
+    check(&Writer::new().fixed("x", STRING, &u64::MAX.to_le_bytes()).finish(3), "truncated");
     let huge = [STRING.to_le_bytes().as_slice(), &3_000_000_u64.to_le_bytes()].concat();
-    check(&Writer::new().fixed("tokenizer.ggml.tokens", ARRAY, &huge).finish(3), "cut off");
+    check(&Writer::new().fixed("tokenizer.ggml.tokens", ARRAY, &huge).finish(3), "truncated");
     let huge = [STRING.to_le_bytes().as_slice(), &u64::MAX.to_le_bytes()].concat();
     check(&Writer::new().fixed("tokenizer.ggml.merges", ARRAY, &huge).finish(3), "more than the limit");
-    check(&Writer::new().fixed("x", ARRAY, &huge).finish(3), "cut off");
+    check(&Writer::new().fixed("x", ARRAY, &huge).finish(3), "truncated");
     let bad = [2_u64.to_le_bytes().as_slice(), &[0xff, 0xfe]].concat();
     check(&Writer::new().fixed("general.name", STRING, &bad).finish(3), "general.name is not UTF-8");
     let deep = [ARRAY.to_le_bytes().as_slice(), &1_u64.to_le_bytes()].concat().repeat(1_000);
-    check(&Writer::new().fixed("x", ARRAY, &deep).finish(3), "`x` has type 9");
+    check(&Writer::new().fixed("x", ARRAY, &deep).finish(3), "`x` has the unexpected type 9");
     let mut entries = sample().finish(3);
     entries[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
     check(&entries, "the number of entries is");
@@ -235,8 +235,8 @@ fn faults_of_tensors_are_named() {
         let found = Tensors::read(Cursor::new(file.finish(3))).unwrap_err().to_string();
         assert!(found.contains(expect), "{found}");
     }
-    check(with_tensors().tensor("a", &[1], 0, &[0; 4]), "`a` has its name twice");
-    check(with_tensors().tensor_at("d", &[4], 0, 60), "`d` has bytes that belong to `b` too");
+    check(with_tensors().tensor("a", &[1], 0, &[0; 4]), "`a` has a duplicate name");
+    check(with_tensors().tensor_at("d", &[4], 0, 60), "`d` has bytes that overlap `b`");
     check(with_tensors().tensor_at("d", &[64], 0, 64), "of a file of");
     check(with_tensors().tensor_at("d", &[1], 0, u64::MAX), "of a file of");
     check(with_tensors().tensor_at("d", &[33], 3, 0), "cannot be stored as Q4_1");

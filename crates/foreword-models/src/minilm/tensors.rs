@@ -60,7 +60,7 @@ impl<'de> Deserialize<'de> for Table {
                     }
                     let entry = entries.next_value().map_err(|error| A::Error::custom(format!("`{name}`: {error}")))?;
                     if table.contains_key(&name) {
-                        return Err(A::Error::custom(format!("`{name}` comes twice")));
+                        return Err(A::Error::custom(format!("`{name}` is a duplicate")));
                     }
                     table.insert(name, entry);
                 }
@@ -80,7 +80,7 @@ impl Table {
         let mut taken = (0, "");
         for (start, end, name) in places {
             if start > end || end > size {
-                return Some(format!("`{name}` lies at bytes {start} to {end} of {size}"));
+                return Some(format!("`{name}` is at bytes {start} to {end} of {size}"));
             }
             if start < taken.0 && start < end {
                 return Some(format!("`{name}` and `{}` overlap", taken.1));
@@ -125,15 +125,12 @@ impl Tensors {
         let fault = |found: String| ModelError::Tensor { path: self.path.clone(), name: name.to_owned(), found };
         let entry = self.table.0.get(name).ok_or_else(|| fault("nothing".to_owned()))?;
         if entry.dtype != "F32" || !entry.shape.iter().copied().eq(shape.iter().map(|side| *side as u64)) {
-            return Err(fault(format!(
-                "{} numbers in the shape {:?}, where F32 in {shape:?} is needed",
-                entry.dtype, entry.shape
-            )));
+            return Err(fault(format!("{} numbers with the shape {:?}, expected F32 with {shape:?}", entry.dtype, entry.shape)));
         }
         let bytes = shape.iter().product::<usize>() * size_of::<f32>();
         let (start, end) = entry.data_offsets;
         if end.checked_sub(start) != Some(bytes as u64) {
-            return Err(fault(format!("the bytes {start} to {end}, where {bytes} bytes are needed")));
+            return Err(fault(format!("the bytes {start} to {end}, expected {bytes} bytes")));
         }
         Ok((self.data.0 + start, bytes))
     }
@@ -188,9 +185,7 @@ impl Tensors {
         let path = self.path.clone();
         match fault {
             Fault::Read(source) => ModelError::Read { path, source },
-            Fault::NotFinite => {
-                ModelError::Tensor { path, name: name.to_owned(), found: "a number that is infinite or none".to_owned() }
-            }
+            Fault::NotFinite => ModelError::Tensor { path, name: name.to_owned(), found: "an infinite number or NaN".to_owned() },
         }
     }
 }

@@ -127,11 +127,11 @@ fn another_models_configuration_is_refused() {
         for wrong in [json!(null), json!("other"), json!(7), json!([value])] {
             let mut config = config();
             set(&mut config, &format!("/{field}"), wrong.clone());
-            check(&config.to_string(), &format!("has `{field}`: {wrong}, where {value} is needed"));
+            check(&config.to_string(), &format!("`{field}` is {wrong}, expected {value}"));
         }
         let mut config = config();
         config.as_object_mut().unwrap().remove(field);
-        check(&config.to_string(), &format!("has `{field}`: null, where {value} is needed"));
+        check(&config.to_string(), &format!("`{field}` is null, expected {value}"));
     }
     check("", "a JSON object");
     check("[]", "a JSON object");
@@ -139,7 +139,7 @@ fn another_models_configuration_is_refused() {
     check(&"[".repeat(1 << 20), "a JSON object");
     File::create(folder.path("config.json")).unwrap().set_len(1 << 40).unwrap();
     let message = folder.open();
-    assert!(message.contains(&format!("it has {} bytes, at most {FILE_LIMIT} are read", 1_u64 << 40)), "{message}");
+    assert!(message.contains(&format!("it has {} bytes; the limit is {FILE_LIMIT}", 1_u64 << 40)), "{message}");
     std::fs::remove_file(folder.path("config.json")).unwrap();
     assert!(folder.open().contains("cannot read the model file "));
 }
@@ -156,9 +156,9 @@ fn a_broken_tokenizer_is_refused() {
     for end in 0..whole.len() {
         assert!(WordPiece::new(&whole.as_bytes()[..end]).is_err(), "cut to {end} bytes");
     }
-    check(&whole[..whole.len() - 1], "cannot be read as a tokenizer");
-    check("null", "cannot be read as a tokenizer");
-    check(&"{\"model\":".repeat(100_000), "cannot be read as a tokenizer");
+    check(&whole[..whole.len() - 1], "not a valid tokenizer");
+    check("null", "not a valid tokenizer");
+    check(&"{\"model\":".repeat(100_000), "not a valid tokenizer");
     for (pointer, wrong, expect) in [
         ("/normalizer/type", json!("NFC"), "`normalizer.type` is NFC, where BertNormalizer is needed"),
         ("/normalizer/lowercase", json!(false), "`normalizer.strip_accents` is false"),
@@ -166,12 +166,12 @@ fn a_broken_tokenizer_is_refused() {
         ("/pre_tokenizer/type", json!("ByteLevel"), "`pre_tokenizer.type` is ByteLevel"),
         ("/model/type", json!("BPE"), "`model.type` is BPE"),
         ("/model/max_input_chars_per_word", json!(1), "`model.max_input_chars_per_word` is 1"),
-        ("/model/vocab", json!({}), "its vocabulary has no `[PAD]`"),
-        ("/model/vocab/tea", json!(WORDS), "numbers pieces up to 30523, where the model knows 30522"),
-        ("/model/vocab/tea", json!(u32::MAX), "numbers pieces up to 4294967296"),
-        ("/model/vocab/tea", json!(-1), "cannot be read as a tokenizer"),
-        ("/model/vocab/tea", json!(1_u64 << 32), "cannot be read as a tokenizer"),
-        ("/model/vocab", json!(["tea"]), "cannot be read as a tokenizer"),
+        ("/model/vocab", json!({}), "the vocabulary has no `[PAD]`"),
+        ("/model/vocab/tea", json!(WORDS), "token ids up to 30523, but the model has 30522"),
+        ("/model/vocab/tea", json!(u32::MAX), "token ids up to 4294967296"),
+        ("/model/vocab/tea", json!(-1), "not a valid tokenizer"),
+        ("/model/vocab/tea", json!(1_u64 << 32), "not a valid tokenizer"),
+        ("/model/vocab", json!(["tea"]), "not a valid tokenizer"),
     ] {
         let mut tokenizer = tokenizer();
         set(&mut tokenizer, pointer, wrong);
@@ -191,10 +191,10 @@ fn weights_that_are_not_whole_are_refused() {
         let mut tensors = tensors();
         let (name, shape) = tensors.remove(missing);
         folder.weights(&tensors);
-        check(&format!("has at `{name}` nothing"));
+        check(&format!("tensor `{name}` has nothing"));
         tensors.push((name.clone(), [shape.as_slice(), &[1]].concat()));
         folder.weights(&tensors);
-        check(&format!("has at `{name}` F32 numbers in the shape "));
+        check(&format!("tensor `{name}` has F32 numbers with the shape "));
     }
     let start = folder.weights(&tensors());
     let whole = std::fs::metadata(folder.path("model.safetensors")).unwrap().len();
@@ -204,12 +204,12 @@ fn weights_that_are_not_whole_are_refused() {
         let mut file = File::options().write(true).open(folder.path("model.safetensors")).unwrap();
         file.seek(SeekFrom::Start(place)).unwrap();
         file.write_all(&f32::NAN.to_le_bytes()).unwrap();
-        check(&format!("has at `{name}` a number that is infinite or none"));
+        check(&format!("tensor `{name}` has an infinite number or NaN"));
     }
     for length in [0, 7, 8, start - 1, start, start + 1, whole / 2, whole - 1] {
         folder.weights(&tensors());
         File::options().write(true).open(folder.path("model.safetensors")).unwrap().set_len(length).unwrap();
-        check("; fetch the model again");
+        check("; download the model again");
     }
     std::fs::remove_file(folder.path("model.safetensors")).unwrap();
     check("cannot read the model file ");

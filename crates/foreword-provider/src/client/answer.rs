@@ -1,4 +1,4 @@
-//! An answer while it comes.
+//! A streaming answer.
 
 use reqwest::Response;
 use tokio::time::Instant;
@@ -10,19 +10,19 @@ use super::key::Secret;
 use crate::reply::{Event, Reader, Reply};
 use crate::usage::Usage;
 
-/// The events of one answer. Dropping it ends the request.
+/// The events of one answer. Dropping it cancels the request.
 #[derive(Debug)]
 pub struct Answer {
     response: Response,
     reader: Reader,
     host: String,
-    /// So that no message repeats it.
+    /// Removed from all messages.
     key: Option<Secret>,
     timeouts: Timeouts,
     deadline: Instant,
-    /// Whether bytes of it have come.
+    /// Whether bytes have arrived.
     came: bool,
-    /// What went wrong, until the events before it are given out.
+    /// An error to return after the events before it.
     failed: Option<SendError>,
 }
 
@@ -32,12 +32,12 @@ impl Answer {
         Self { response, reader, host, key, timeouts, deadline, came: false, failed: None }
     }
 
-    /// Whether bytes of it have come.
+    /// Whether bytes have arrived.
     pub(super) fn came(&self) -> bool {
         self.came
     }
 
-    /// Reads until the first event; an error before it is one of the try.
+    /// Reads up to the first event. An error before it counts as a failed attempt.
     pub(super) async fn begin(&mut self) -> Result<(), SendError> {
         while !self.reader.has_begun() && !self.reader.has_ended() {
             let chunk = self.response.chunk().await.map_err(|error| SendError::network(&self.host, &error));
@@ -53,8 +53,7 @@ impl Answer {
         }
     }
 
-    /// The next event; none after the end. What came before an error is given out before it. Nothing is lost where the future is
-    /// dropped and asked for again.
+    /// The next event; `None` after the end. Events before an error are returned first. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Event>, SendError> {
         loop {
             if let Some(event) = self.reader.next_event() {
@@ -79,12 +78,12 @@ impl Answer {
         }
     }
 
-    /// The next event that has come in already.
+    /// The next event that has already arrived.
     pub fn waiting(&mut self) -> Option<Event> {
         self.reader.next_event()
     }
 
-    /// The whole of what is left.
+    /// Reads the rest of the answer.
     pub async fn reply(mut self) -> Result<Reply, SendError> {
         let mut reply = Reply::default();
         while let Some(event) = self.next().await? {
@@ -93,12 +92,12 @@ impl Answer {
         Ok(reply)
     }
 
-    /// What is known of the cost so far: for an answer that is dropped before its end.
+    /// The usage known so far, for an answer that is dropped early.
     pub fn usage(&self) -> Option<Usage> {
         self.reader.usage()
     }
 
-    /// The provider's name for the answer, by which it can be asked about.
+    /// The provider's ID of the answer.
     pub fn id(&self) -> Option<&str> {
         self.reader.id()
     }

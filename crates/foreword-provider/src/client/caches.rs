@@ -1,5 +1,5 @@
-//! Gemini's explicit caches: resources that cost storage while they live, so each one is made once, kept alive while it is used, and
-//! deleted at the end. What a crash leaves behind dies with its lifetime.
+//! Gemini's explicit caches: resources that cost storage while they exist. Each is created once, kept alive while in use, and
+//! deleted at the end. After a crash they expire on their own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::dialect::gemini::GeminiCacheRequest;
 use crate::refusal::Fault;
 use crate::reply::ReadError;
 
-/// A cache is not relied on this shortly before its end.
+/// A cache is not used this shortly before it expires.
 const MARGIN: SignedDuration = SignedDuration::from_secs(10);
-/// Caches that are known at a time; no program has that many sessions open.
+/// The largest number of known caches.
 const MAX_CACHES: usize = 1024;
 
 /// A cache at the provider.
@@ -30,9 +30,9 @@ const MAX_CACHES: usize = 1024;
 pub struct Cached {
     /// Its name, for `BodyOptions::cached_content`.
     pub name: String,
-    /// How much it holds.
+    /// Its size in tokens.
     pub tokens: Tokens,
-    /// When it is gone.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
@@ -41,18 +41,18 @@ pub struct Cached {
 pub struct ExplicitCaches {
     client: Arc<Client>,
     lifetime: Duration,
-    /// None where the provider finds a prompt too small to be cached.
+    /// `None` if the provider rejected a prompt as too small.
     known: Mutex<BTreeMap<Hash, Option<Cached>>>,
 }
 
 impl ExplicitCaches {
-    /// No caches yet; each will live for `lifetime` after its last use.
+    /// Creates an empty set. Each cache will live for `lifetime` after its last use.
     pub fn new(client: Arc<Client>, lifetime: Duration) -> Self {
         Self { client, lifetime, known: Mutex::default() }
     }
 
-    /// The cache that `request` asks for: made where there is none, refreshed where half of its life is over. None where the provider
-    /// finds it too small; the prompt is then sent as a whole.
+    /// The cache for `request`: created if missing, and renewed after half of its lifetime. `None` if the provider rejects it as
+    /// too small; then the whole prompt is sent.
     pub async fn get(&self, request: &GeminiCacheRequest) -> Result<Option<Cached>, SendError> {
         // Held while the provider is asked: a second caller would make the same cache again.
         let mut known = self.known.lock().await;
@@ -84,12 +84,12 @@ impl ExplicitCaches {
         Ok(made)
     }
 
-    /// Forgets a cache that the provider no longer has; the next [`get`](Self::get) makes it again.
+    /// Forgets a cache that no longer exists; [`get`](Self::get) creates it again.
     pub async fn forget(&self, name: &str) {
         self.known.lock().await.retain(|_, cached| cached.as_ref().is_none_or(|cached| cached.name != name));
     }
 
-    /// Deletes all of them, and says how many there were.
+    /// Deletes all caches. Returns their number.
     pub async fn clean_up(&self) -> Result<usize, SendError> {
         let mut known = self.known.lock().await;
         let mut deleted = 0;
@@ -120,7 +120,7 @@ impl ExplicitCaches {
         self.read(&answer)
     }
 
-    /// `cachedContents/…`, the provider's own words, as an address under the base.
+    /// The URL of a cache, from the provider's `cachedContents/…` name.
     fn address(&self, name: &str) -> Url {
         self.client.address(&name.split('/').collect::<Vec<_>>())
     }
@@ -129,7 +129,7 @@ impl ExplicitCaches {
         let name = answer["name"].as_str().filter(|name| name.starts_with("cachedContents/"));
         let expires = answer["expireTime"].as_str().and_then(|time| time.parse().ok());
         let (Some(name), Some(expires)) = (name, expires) else {
-            let why = "a cache was made, but it has no name or no end".to_owned();
+            let why = "the provider created a cache without a name or an expiry time".to_owned();
             return Err(SendError::Unread { host: self.client.host.clone(), error: ReadError::Strange { why } });
         };
         let tokens = answer.pointer("/usageMetadata/totalTokenCount").and_then(Value::as_u64).unwrap_or(0);
@@ -138,7 +138,7 @@ impl ExplicitCaches {
 }
 
 impl Client {
-    /// Asks for a small JSON resource.
+    /// Sends a request for a small JSON resource.
     async fn resource(&self, method: Method, url: &Url, body: Option<Vec<u8>>) -> Result<Value, SendError> {
         let limit = self.timeouts.begin;
         let mut tried = 0;
@@ -148,7 +148,7 @@ impl Client {
                 let mut sent = self.call(method.clone(), url, body.clone()).await?;
                 let text = start_of(&mut sent.response).await;
                 serde_json::from_slice(&text).map_err(|error| {
-                    let why = format!("what came back is not JSON ({error})");
+                    let why = format!("the answer is not JSON ({error})");
                     SendError::Unread { host: self.host.clone(), error: ReadError::Strange { why } }
                 })
             };

@@ -1,4 +1,4 @@
-//! What a client has to be told.
+//! The configuration of a client.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,36 +9,37 @@ use super::error::SetupError;
 use super::key::{KeySource, Secret};
 use crate::dialect::Dialect;
 
-/// A provider and how it is spoken to.
+/// A provider and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientConfig {
     /// The dialect.
     pub dialect: Dialect,
-    /// Where it is, version included: `http://127.0.0.1:8080/v1`. The dialect's own provider where it is left out.
+    /// The base URL with the version: `http://127.0.0.1:8080/v1`. Default: the dialect's own provider.
     pub base_url: Option<String>,
-    /// Where its key comes from.
+    /// The source of its API key.
     pub key: KeySource,
-    /// Headers beside those of the dialect.
+    /// Additional headers.
     pub headers: BTreeMap<String, Secret>,
-    /// A proxy, for example `http://user:password@proxy:3128`. Those of the environment are used only where the caller gives them here.
+    /// A proxy, for example `http://user:password@proxy:3128`. Proxies of the environment are not used unless the caller passes
+    /// them here.
     pub proxy: Option<Secret>,
-    /// How long things may take.
+    /// Time limits.
     pub timeouts: Timeouts,
-    /// How often a request is tried.
+    /// How often to retry.
     pub retry: Retry,
-    /// The most bytes of one answer.
+    /// The largest size of one answer in bytes.
     pub max_bytes: usize,
-    /// What is sent as `User-Agent`.
+    /// The `User-Agent` header.
     pub user_agent: String,
 }
 
 impl ClientConfig {
-    /// Where requests go.
+    /// The base URL.
     pub fn address(&self) -> &str {
         self.base_url.as_deref().unwrap_or_else(|| default_base(self.dialect))
     }
 
-    /// The dialect's own provider, with its usual settings and the environment's usual key.
+    /// The dialect's own provider with default settings and the usual environment variable for the key.
     pub fn new(dialect: Dialect) -> Self {
         let key = match dialect {
             Dialect::OpenAiResponses | Dialect::OpenAiChat => KeySource::Env("OPENAI_API_KEY".to_owned()),
@@ -60,21 +61,21 @@ impl ClientConfig {
     }
 }
 
-/// How long things may take.
+/// Time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Connecting.
+    /// For connecting.
     pub connect: Duration,
-    /// Until the model begins to answer, each try: it may have to read a long prompt, or to think. An answer that does not come as a
-    /// stream begins when it is done.
+    /// For the beginning of the answer, per attempt: the model may have to read a long prompt or to think. An answer that is not
+    /// streamed begins when it is complete.
     pub begin: Duration,
-    /// Without a sign of life while it answers.
+    /// For each pause within the answer.
     pub idle: Duration,
-    /// All of it, waits and tries included.
+    /// For everything, including waits and retries.
     pub total: Duration,
 }
 
-/// No limit is longer: a clock cannot be asked for a time beyond all time.
+/// The longest possible limit.
 const LONGEST: Duration = Duration::from_hours(24 * 365);
 
 impl Timeouts {
@@ -95,14 +96,14 @@ impl Default for Timeouts {
     }
 }
 
-/// How often a request is tried.
+/// How often to retry a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Tries, the first included.
+    /// The number of attempts, including the first.
     pub tries: u32,
-    /// The wait before the second; each further one is twice as long.
+    /// The wait before the second attempt; each further one is twice as long.
     pub first_wait: Duration,
-    /// The longest wait. A provider that asks for more is not waited for.
+    /// The longest wait. If a provider asks for more, the request fails.
     pub max_wait: Duration,
 }
 
@@ -118,7 +119,7 @@ impl Default for Retry {
     }
 }
 
-/// Where a dialect's own provider is.
+/// The base URL of a dialect's own provider.
 pub(super) fn default_base(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::OpenAiResponses | Dialect::OpenAiChat => "https://api.openai.com/v1",
@@ -128,22 +129,22 @@ pub(super) fn default_base(dialect: Dialect) -> &'static str {
     }
 }
 
-/// An address that can be sent to. One with a password in it is not shown.
+/// Parses a base URL. A URL with a password is never shown.
 pub(super) fn parse_base(text: &str) -> Result<Url, SetupError> {
-    let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("it cannot be parsed"))?;
+    let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("not a valid URL"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(SetupError::BaseUrl("it has a user name or password in it, which would be sent in the clear"));
+        return Err(SetupError::BaseUrl("it must not contain a user name or password"));
     }
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
-        return Err(SetupError::BaseUrl("it is no web address"));
+        return Err(SetupError::BaseUrl("only http and https are supported"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(SetupError::BaseUrl("it has something behind its path"));
+        return Err(SetupError::BaseUrl("it must not have a query or fragment"));
     }
     Ok(url)
 }
 
-/// A host for messages.
+/// The host for messages.
 pub(super) fn shown_host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

@@ -1,4 +1,4 @@
-//! What can go wrong between a body and its answer. No message holds a key, a password or a header's value.
+//! Errors of requests. Messages never contain a key, a password or a header's value.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use super::key::{KeyError, Secret};
 use crate::refusal::{Refusal, without};
 use crate::reply::ReadError;
 
-/// A client that cannot be set up.
+/// An invalid client configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The base URL.
-    #[error("setting up a provider: `base_url` is no address to send to ({0}); write it like https://host/v1")]
+    /// The base URL is invalid.
+    #[error("invalid `base_url`: {0}; write it like https://host/v1")]
     BaseUrl(&'static str),
-    /// A header.
-    #[error("setting up a provider: the header {name:?} has a name or value that HTTP does not allow; correct it")]
+    /// A header is invalid.
+    #[error("invalid header {name:?}: HTTP does not allow its name or value")]
     Header {
         /// Its name.
         name: String,
     },
-    /// The proxy.
-    #[error("setting up a provider: `proxy` is no address of a proxy; write it like http://host:3128")]
+    /// The proxy is invalid.
+    #[error("invalid `proxy`: write it like http://host:3128")]
     Proxy,
-    /// The HTTP client.
-    #[error("setting up a provider: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("cannot set up the provider: {0}")]
     Http(String),
 }
 
 /// What took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// The begin of the answer.
+    /// The beginning of the answer.
     Begin,
-    /// The next piece of it.
+    /// The next part of the answer.
     Next,
-    /// All of it.
+    /// The whole answer.
     Whole,
 }
 
@@ -42,67 +42,87 @@ impl Waited {
         let seconds = limit.as_secs_f32();
         match self {
             Self::Begin => {
-                format!("it did not begin to answer within {seconds} seconds; try again, or raise the `begin` timeout")
+                format!("no answer within {seconds} seconds; try again, or raise the `begin` timeout")
             }
             Self::Next => {
-                format!("it fell silent for {seconds} seconds within an answer; try again, or raise the `idle` timeout")
+                format!("the answer stalled for {seconds} seconds; try again, or raise the `idle` timeout")
             }
-            Self::Whole => format!("it was not done within {seconds} seconds; try again, or raise the `total` timeout"),
+            Self::Whole => format!("the answer took longer than {seconds} seconds; try again, or raise the `total` timeout"),
         }
     }
 }
 
-/// A request without an answer, or with a part of one.
+/// A request that failed or was interrupted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// There is no key.
+    /// There is no API key.
     #[error("{0}")]
     Key(KeyError),
-    /// No connection, or it was lost.
-    #[error("asking {host}: {why}; check the connection and the base URL")]
+    /// The connection failed or was lost.
+    #[error("request to {host} failed: {why}; check the connection and the base URL")]
     Network {
-        /// Whom.
+        /// The host.
         host: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
-    /// Too slow.
-    #[error("asking {host}: {}", waited.words(*limit))]
+    /// A time limit was exceeded.
+    #[error("request to {host} failed: {}", waited.words(*limit))]
     TooSlow {
-        /// Whom.
+        /// The host.
         host: String,
         /// What took too long.
         waited: Waited,
         /// The limit.
         limit: Duration,
     },
-    /// The provider refused.
-    #[error("asking {host}: {refusal}")]
+    /// The provider refused the request.
+    #[error("request to {host} failed: {refusal}")]
     Refused {
-        /// Whom.
+        /// The host.
         host: String,
-        /// What it said.
+        /// The refusal.
         refusal: Refusal,
     },
-    /// A whole answer broke off on its way.
-    #[error("asking {host}: the answer broke off on its way ({why}); it may have been paid for, so it was not asked for again")]
+    /// An answer that is not streamed was interrupted.
+    #[error("request to {host} failed: the answer was interrupted ({why}); it may have been billed, so it was not retried")]
     BrokeOff {
-        /// Whom.
+        /// The host.
         host: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
-    /// The answer broke off, or is none.
-    #[error("asking {host}: {error}")]
+    /// The answer is incomplete or invalid.
+    #[error("request to {host} failed: {error}")]
     Unread {
-        /// Whom.
+        /// The host.
         host: String,
-        /// What is wrong with it.
+        /// The error.
         error: ReadError,
     },
 }
 
 impl SendError {
+    /// The kind of error in one word, for logs: the whole message may quote what was sent.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Key(_) => "key",
+            Self::Network { .. } => "network",
+            Self::TooSlow { .. } => "timeout",
+            Self::Refused { .. } => "refused",
+            Self::BrokeOff { .. } => "cut",
+            Self::Unread { .. } => "unreadable",
+        }
+    }
+
+    /// The HTTP status, where the provider sent one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { refusal, .. } => refusal.status,
+            _ => None,
+        }
+    }
+
     /// Whether the same request may be taken a little later.
     pub fn is_passing(&self) -> bool {
         match self {
@@ -114,7 +134,7 @@ impl SendError {
         }
     }
 
-    /// The same of an answer that was done when its first bytes came.
+    /// The same error for an answer that is not streamed and had begun.
     pub(super) fn of_whole(self) -> Self {
         match self {
             Self::Network { host, why } => Self::BrokeOff { host, why },
@@ -123,7 +143,7 @@ impl SendError {
         }
     }
 
-    /// What the provider said, where it refused.
+    /// The provider's refusal.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused { refusal, .. } => Some(refusal),
@@ -132,7 +152,7 @@ impl SendError {
     }
 
     pub(super) fn network(host: &str, error: &reqwest::Error) -> Self {
-        let why = if error.is_timeout() { "it could not be reached in time".to_owned() } else { innermost(error) };
+        let why = if error.is_timeout() { "the connection timed out".to_owned() } else { innermost(error) };
         Self::Network { host: host.to_owned(), why }
     }
 
@@ -147,7 +167,7 @@ impl SendError {
     }
 }
 
-/// What an error comes down to; the outer ones repeat the address.
+/// The innermost error; outer ones repeat the URL.
 pub(super) fn innermost(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut at = error.source();

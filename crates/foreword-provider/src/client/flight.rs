@@ -1,5 +1,5 @@
-//! Requests that start together and begin with the same prompt would each pay for writing it to the provider's cache, since an entry can
-//! be read only once the answer to its writer has begun. So the first one goes ahead and the others wait until then.
+//! Avoids duplicate cache writes: of several requests with the same prefix, only the first is sent at once. The others wait until
+//! its answer begins, because only then can they read the prefix from the provider's cache.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ use super::lock;
 use crate::model::{CacheRules, Model};
 use crate::stream::{PromptStream, common_prefix};
 
-/// A gain of fewer tokens is not worth waiting for.
+/// The smallest shared prefix worth waiting for.
 const WORTH_WAITING: Tokens = Tokens(1024);
-/// Prompts remembered as warm; beyond them a request may wait without need.
+/// The number of prompts remembered as cached; beyond it, a request may wait without need.
 const MAX_WARM: usize = 32;
-/// Whoever is ahead may have been put aside by its caller; then it is not waited for any longer.
+/// The longest wait, in case the first request is stalled.
 const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// What is in the air, and what has landed in the cache.
+/// Pending requests, and prompts in the provider's cache.
 #[derive(Debug, Default)]
 pub(super) struct Flights {
     next: u64,
@@ -44,7 +44,7 @@ struct Warm {
 }
 
 impl Flights {
-    /// The request ahead that would warm the most for this one, where that is worth waiting for.
+    /// The pending request with the longest shared prefix, if it is worth waiting for.
     fn ahead(&self, model: &Model, prompt: &PromptStream, now: Instant) -> Option<watch::Receiver<()>> {
         if matches!(model.cache, CacheRules::None {}) {
             return None;
@@ -68,17 +68,17 @@ impl Flights {
     }
 }
 
-/// A request on its way. Once it is dropped, those behind it go on.
+/// A pending request. Dropping it releases the waiting ones.
 #[derive(Debug)]
 pub(super) struct Flight {
     flights: Arc<Mutex<Flights>>,
     id: u64,
-    /// Dropped last, when the list no longer holds this flight.
+    /// Dropped last, after the list no longer contains this request.
     _ending: watch::Sender<()>,
 }
 
 impl Flight {
-    /// Waits for whoever is ahead with the same prompt, then goes. A small prompt has nothing to wait for and nobody waits for it.
+    /// Waits for a pending request with the same prefix. Small prompts do not wait.
     pub(super) async fn take_off(flights: &Arc<Mutex<Flights>>, model: &Model, prompt: &PromptStream) -> Option<Self> {
         if prompt.tokens() < WORTH_WAITING {
             return None;
@@ -103,7 +103,7 @@ impl Flight {
         }
     }
 
-    /// Its answer has begun: what it sent can be read from the cache.
+    /// Marks the answer as begun: the prompt can now be read from the cache.
     pub(super) fn begun(self) {
         let mut all = lock(&self.flights);
         if let Some(at) = all.ahead.iter().position(|ahead| ahead.id == self.id) {

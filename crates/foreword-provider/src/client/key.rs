@@ -1,4 +1,4 @@
-//! Keys. They come from outside when they are needed, are kept in memory only, and are never part of a message.
+//! API keys. They are looked up when needed, kept only in memory, and never part of a message.
 
 use std::fmt;
 use std::process::Stdio;
@@ -9,27 +9,27 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::sync::Mutex;
 
-/// A key is a line; a command that prints more than this prints something else.
+/// The longest output of a command that is read as a key.
 const MAX_KEY: u64 = 16 << 10;
-/// A command may ask a person for a password.
+/// The time limit of a command, which may ask the user for a password.
 const COMMAND_LIMIT: Duration = Duration::from_mins(2);
 
-/// What the keyring's program may see of the environment, beyond what every program gets.
+/// Additional environment variables for the keyring program.
 const KEYRING_TEXT: [&str; 3] = ["DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY"];
-/// The same, for values that are paths.
+/// The same, for variables with paths.
 const KEYRING_PATHS: [&str; 2] = ["XDG_RUNTIME_DIR", "XAUTHORITY"];
 
-/// A text that is shown to nobody.
+/// A text that is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` from being shown.
+    /// Wraps a secret text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, for the one who needs it.
+    /// The secret text.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -41,59 +41,72 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a key comes from.
+/// The source of an API key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The provider wants none.
+    /// The provider needs no key.
     None,
-    /// A variable of the environment.
+    /// An environment variable.
     Env(String),
-    /// What a command of the shell prints, without the space around it.
+    /// The output of a shell command, without surrounding whitespace.
     Command(String),
-    /// The system's keyring, through the system's own program: the password of the service `foreword` for an account of this name.
+    /// The system's keyring, read with the system's own program: the password of the service `foreword` for this account.
     Keyring(String),
-    /// Given by the caller.
+    /// A key from the caller.
     Given(Secret),
+}
+
+impl KeySource {
+    /// Whether there is a key, as far as can be told without running a program.
+    pub fn check(&self) -> Result<(), KeyError> {
+        match self {
+            Self::Env(name) => from_environment(name).map(|_| ()),
+            Self::None | Self::Command(_) | Self::Keyring(_) | Self::Given(_) => Ok(()),
+        }
+    }
+}
+
+fn from_environment(name: &str) -> Result<Secret, KeyError> {
+    let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    value.map(Secret).ok_or_else(|| KeyError::NoVariable { name: name.to_owned() })
 }
 
 /// A key that could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// The variable is not there.
-    #[error("looking for the provider's key: the environment has no {name}; set it, or name another source for the key")]
+    /// The environment variable is not set.
+    #[error("API key not found: the environment variable {name} is not set; set it, or configure another source for the key")]
     NoVariable {
-        /// Its name.
+        /// The variable's name.
         name: String,
     },
     /// The command failed.
-    #[error("looking for the provider's key: the command `{command}` {why}; run it in a terminal to see what it prints")]
+    #[error("API key not found: the command `{command}` {why}; run it in a terminal to see its output")]
     Command {
         /// The command.
         command: String,
-        /// What happened.
+        /// The cause.
         why: String,
     },
-    /// The keyring has none, or could not be asked.
-    #[error("looking for the provider's key: the keyring's program `{program}` {why}; store the key with: {store}")]
+    /// The keyring has no key or cannot be read.
+    #[error("API key not found: the keyring program `{program}` {why}; store the key with: {store}")]
     Keyring {
-        /// The program.
+        /// The keyring program.
         program: &'static str,
-        /// What happened.
+        /// The cause.
         why: String,
-        /// The command that stores one; it asks for the key.
+        /// The command that stores a key.
         store: String,
     },
-    /// The name of an account that no keyring is asked for.
-    #[error(
-        "looking for the provider's key: {0:?} is no name in a keyring; use letters, digits, `.`, `_` and `-`, at most 64, a letter first"
-    )]
+    /// The account name is invalid.
+    #[error("invalid keyring account {0:?}: use at most 64 letters, digits, `.`, `_` and `-`, beginning with a letter")]
     Account(String),
-    /// It cannot be a key.
-    #[error("looking for the provider's key: it has characters that no key has; check where it comes from")]
+    /// The key contains invalid characters.
+    #[error("invalid API key: it contains characters that keys cannot have; check its source")]
     Characters,
 }
 
-/// How the system's keyring is asked, and how a key is put there.
+/// How to read from the system's keyring and how to store a key in it.
 struct Keyring {
     program: &'static str,
     ask: Vec<String>,
@@ -135,7 +148,7 @@ impl Keyring {
     }
 }
 
-/// A key, once it was asked for.
+/// A key, looked up on first use.
 #[derive(Debug)]
 pub(super) struct Key {
     source: KeySource,
@@ -147,26 +160,23 @@ impl Key {
         Self { source, known: Mutex::new(None) }
     }
 
-    /// Whether the provider wants a key.
+    /// Whether the provider needs a key.
     pub(super) fn is_needed(&self) -> bool {
         self.source != KeySource::None
     }
 
-    /// The key; none where the provider wants none. A program runs once, however many ask.
+    /// The key; `None` if the provider needs none. A program runs only once for all callers.
     pub(super) async fn get(&self) -> Result<Option<Secret>, KeyError> {
         match &self.source {
             KeySource::None => Ok(None),
             KeySource::Given(key) => Ok(Some(key.clone())),
-            KeySource::Env(name) => {
-                let value = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
-                value.map(|value| Some(Secret(value))).ok_or_else(|| KeyError::NoVariable { name: name.clone() })
-            }
+            KeySource::Env(name) => from_environment(name).map(Some),
             KeySource::Command(command) => self.once(shell(command)).await,
             KeySource::Keyring(account) => self.once(async { Keyring::of(account)?.key().await }).await,
         }
     }
 
-    /// What a program prints, kept from the first time on.
+    /// The output of a program, cached after the first run.
     async fn once(&self, ask: impl Future<Output = Result<Secret, KeyError>>) -> Result<Option<Secret>, KeyError> {
         let mut known = self.known.lock().await;
         if known.is_none() {
@@ -175,14 +185,14 @@ impl Key {
         Ok(known.clone())
     }
 
-    /// Forgets what a program printed: the provider no longer takes it.
+    /// Forgets the cached key, because the provider rejects it.
     pub(super) async fn forget(&self) {
         *self.known.lock().await = None;
     }
 }
 
-/// Runs the user's own command. It keeps the environment, because the user wrote it for that; but the working directory may be a vault from
-/// a stranger, so it runs elsewhere, and programs are looked up elsewhere.
+/// Runs the user's own command with the full environment. The working directory may be an untrusted vault, so the command runs
+/// elsewhere and programs are not looked up there.
 async fn shell(command: &str) -> Result<Secret, KeyError> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let failed = |why: String| KeyError::Command { command: command.to_owned(), why };
@@ -193,7 +203,7 @@ async fn shell(command: &str) -> Result<Secret, KeyError> {
     line_of(&mut program).await?.map_err(failed)
 }
 
-/// What a program prints, without the space around it; else what happened to it.
+/// A program's output without surrounding whitespace, or why it failed.
 async fn line_of(program: &mut Command) -> Result<Result<Secret, String>, KeyError> {
     let program = program.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
     let mut child = match program.spawn() {
@@ -209,7 +219,7 @@ async fn line_of(program: &mut Command) -> Result<Result<Secret, String>, KeyErr
         Ok::<_, std::io::Error>((child.wait().await?, text))
     };
     let (status, text) = match tokio::time::timeout(COMMAND_LIMIT, ended).await {
-        Err(_) => return Ok(Err(format!("was not done within {} seconds", COMMAND_LIMIT.as_secs()))),
+        Err(_) => return Ok(Err(format!("did not finish within {} seconds", COMMAND_LIMIT.as_secs()))),
         Ok(Err(error)) => return Ok(Err(format!("could not be read ({error})"))),
         Ok(Ok(ended)) => ended,
     };
@@ -248,7 +258,7 @@ mod tests {
         check(KeySource::Command("printf '  k1\\n'".to_owned()), Ok(Some("k1")));
         check(KeySource::Command("true".to_owned()), Err("printed nothing"));
         check(KeySource::Command("exit 3".to_owned()), Err("failed (exit status: 3)"));
-        check(KeySource::Command("printf '\\377'".to_owned()), Err("no key has"));
+        check(KeySource::Command("printf '\\377'".to_owned()), Err("keys cannot have"));
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! When a request is tried again: what the provider asks for, else waits that grow, with a share of chance so that those who were refused
-//! together do not come back together.
+//! When to retry a request: at the time the provider asks for, or after growing delays with random jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use super::error::SendError;
 use crate::refusal::seconds;
 
 impl Retry {
-    /// How long to wait before the next try, after `tried` of them; none where there is to be no other.
+    /// The delay before the next attempt, after `tried` attempts; `None` if there is to be no other.
     pub(super) fn wait(&self, tried: u32, error: &SendError) -> Option<Duration> {
         if tried >= self.tries || !error.is_passing() {
             return None;
@@ -27,12 +26,12 @@ impl Retry {
     }
 }
 
-/// A number from 0 to 1.
+/// A random number from 0 to 1.
 fn chance() -> f64 {
     (RandomState::new().hash_one(0) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// What headers say of another try.
+/// What the headers say about a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) again: Option<bool>,
@@ -51,7 +50,7 @@ pub(super) fn said(headers: &HeaderMap) -> Said {
     Said { again, wait }
 }
 
-/// `Retry-After`: seconds or a date.
+/// The `Retry-After` header: seconds or a date.
 fn after(text: &str, now: Timestamp) -> Option<Duration> {
     seconds(text).or_else(|| {
         let then = rfc2822::parse(text).ok()?.timestamp();

@@ -16,7 +16,7 @@ use crate::stream::{Block, BlockKind, BlockList, Mark, Path, PromptStream, Sourc
 const IMAGE_TOKENS: Tokens = Tokens(1000);
 
 /// The prompt of a request.
-pub(super) fn read(dialect: Dialect, body: &Value, model: &Model) -> PromptStream {
+pub fn read(dialect: Dialect, body: &Value, model: &Model) -> PromptStream {
     let mut blocks = head(dialect, body);
     blocks.extend(messages(dialect, body));
     stream(&blocks, model)

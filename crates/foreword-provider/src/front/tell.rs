@@ -12,8 +12,10 @@ pub enum End {
     Done,
     /// It waits for the results of its calls.
     Calls,
-    /// Before that.
+    /// Before that: the room for it was used up, or it broke off.
     Cut,
+    /// The model or its provider refused to go on.
+    Refused,
 }
 
 /// A whole answer.
@@ -210,7 +212,7 @@ impl Teller {
     }
 
     fn items(&self, told: &Told<'_>) -> Vec<Value> {
-        let status = if told.end == End::Cut { "incomplete" } else { "completed" };
+        let status = if matches!(told.end, End::Cut | End::Refused) { "incomplete" } else { "completed" };
         let mut items = Vec::new();
         if !told.text.is_empty() {
             let part = json!({"type": "output_text", "text": told.text, "annotations": [], "logprobs": []});
@@ -242,6 +244,7 @@ impl Teller {
         });
         match told.end {
             End::Cut => self.response("incomplete", &self.items(told), &json!({"reason": "max_output_tokens"}), &usage),
+            End::Refused => self.response("incomplete", &self.items(told), &json!({"reason": "content_filter"}), &usage),
             End::Done | End::Calls => self.response("completed", &self.items(told), &Value::Null, &usage),
         }
     }
@@ -272,7 +275,7 @@ impl Teller {
             out += &self.event(json!({"type": "response.output_item.done", "output_index": index, "item": item}));
         }
         let response = self.complete(told);
-        let name = if told.end == End::Cut { "response.incomplete" } else { "response.completed" };
+        let name = if matches!(told.end, End::Cut | End::Refused) { "response.incomplete" } else { "response.completed" };
         out + &self.event(json!({"type": name, "response": response}))
     }
 
@@ -305,6 +308,7 @@ fn chat_reason(end: End) -> &'static str {
         End::Done => "stop",
         End::Calls => "tool_calls",
         End::Cut => "length",
+        End::Refused => "content_filter",
     }
 }
 
@@ -320,6 +324,7 @@ fn messages_reason(end: End) -> &'static str {
         End::Done => "end_turn",
         End::Calls => "tool_use",
         End::Cut => "max_tokens",
+        End::Refused => "refusal",
     }
 }
 

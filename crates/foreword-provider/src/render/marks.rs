@@ -1,4 +1,6 @@
-//! Where cache marks go: at ends that the next request will still have, and only where the provider would keep the prefix.
+//! Where cache marks go. Four places matter: where the next request will still be the same (its end, or what of it is settled), where the
+//! next fold will begin, what this request has in common with the one before it, and the ends of L1 and L2, which other sessions and the next
+//! epoch begin with. A mark is set only where the provider would keep the prefix.
 
 use foreword_core::message::Role;
 use foreword_core::tokens::Tokens;
@@ -8,7 +10,7 @@ use crate::dialect::system::System;
 use crate::dialect::wire::Wire;
 use crate::dialect::{Dialect, anthropic};
 use crate::model::{CacheRules, Capability, Model};
-use crate::stream::{BlockKind, ClientMark, Mark, Marked, Ttl};
+use crate::stream::{Block, BlockKind, ClientMark, Mark, Marked, Positions, Ttl};
 
 /// How many messages are looked at for one that can carry a mark.
 const MOST_LOOKED_BACK: usize = 64;
@@ -42,13 +44,37 @@ impl Input<'_> {
         ends.skip(from).collect()
     }
 
-    /// The last text of the user's in the first `count` messages, and the prompt's size up to there.
-    fn user_text(&self, count: usize) -> Option<(usize, Tokens)> {
+    /// The last block in the first `count` messages that OpenAI lets a breakpoint stand on, and the prompt's size up to there.
+    fn breakpoint(&self, count: usize) -> Option<(usize, Tokens)> {
         let newest = (1..=count).rev().take(MOST_LOOKED_BACK).filter_map(|count| self.message(count));
         newest.into_iter().find(|(block, _)| {
             let block = self.wire.blocks.get(*block - self.tool_count - self.system.len());
-            block.is_some_and(|block| block.role() == Role::User && block.kind() == BlockKind::Text && block.len > 0)
+            block.is_some_and(|block| block.len > 0 && takes_breakpoint(block))
         })
+    }
+
+    /// The last block in the first `count` messages that Anthropic lets a mark stand on, and the prompt's size up to there.
+    fn markable(&self, count: usize) -> Option<(usize, Tokens)> {
+        let newest = (1..=count).rev().take(MOST_LOOKED_BACK).filter_map(|count| self.message(count));
+        newest.into_iter().find(|(block, _)| self.kind(*block) != Some(BlockKind::Opaque))
+    }
+
+    /// What a block of the prompt is.
+    fn kind(&self, block: usize) -> Option<BlockKind> {
+        match block.checked_sub(self.tool_count + self.system.len()) {
+            Some(at) => self.wire.blocks.get(at).map(Block::kind),
+            None if block < self.tool_count => Some(BlockKind::Tool),
+            None => Some(BlockKind::System),
+        }
+    }
+
+    /// Whether a lookup that begins at `from` and goes over so many positions comes to `to`.
+    fn reaches(&self, from: usize, to: usize, lookback: usize) -> bool {
+        if to > from {
+            return false;
+        }
+        let mut positions = Positions::default();
+        (to..=from).rev().all(|block| self.kind(block).is_some_and(|kind| positions.step(kind) <= lookback))
     }
 
     /// The last block of the first `count` messages of the prompt, and the prompt's size up to there.
@@ -106,45 +132,74 @@ fn joined(mut marks: Vec<Mark>, own: Vec<Mark>, most: usize) -> Vec<Mark> {
     marks
 }
 
+/// A place that is worth a mark.
+struct Wanted {
+    place: Option<(usize, Tokens)>,
+    ttl: Ttl,
+}
+
 /// Where we would set them.
 fn own(input: &Input<'_>, dialect: Dialect, model: &Model, settled: usize, options: &BodyOptions) -> Vec<Mark> {
-    let system_ttl = if model.has(Capability::LongTtl) { options.ttl } else { Ttl::Short };
-    let mut places = vec![(input.system(input.system.l1), system_ttl)];
-    if dialect == Dialect::Anthropic {
-        places.push((input.system(input.system.l2), system_ttl));
-        places.push((input.message(settled), Ttl::Short));
-        places.push(match options.next {
-            Next::Turn => (options.previous_len.and_then(|len| input.message(len)), Ttl::Short),
-            // Walking back from the end finds where the previous step ended.
-            Next::Step => (input.message(input.lead + input.messages), Ttl::Short),
-        });
-    }
-    if matches!(model.cache, CacheRules::Breakpoints { .. }) {
-        // An entry is found again only at a mark: every end that L2 has had is marked, and only the newest are written.
-        places.extend(input.library().into_iter().map(|place| (Some(place), system_ttl)));
-        if dialect == Dialect::OpenAiResponses && settled < input.lead + input.messages {
-            places.push((input.user_text(settled), Ttl::Short));
+    let long = model.has(Capability::LongTtl);
+    let of_messages = if long { options.message_ttl } else { Ttl::Short };
+    // Marks for long must stand before those for short.
+    let of_system = if long { options.ttl.max(of_messages) } else { Ttl::Short };
+    let system = |place| Wanted { place, ttl: of_system };
+    let message = |place| Wanted { place, ttl: of_messages };
+    let (l1, l2) = (input.system(input.system.l1), input.system(input.system.l2));
+    let kept = |(block, tokens): (usize, Tokens)| (tokens.0 >= model.cache.minimum()).then_some(block);
+    let mut marks: Vec<Mark> = Vec::new();
+    let mut add = |wanted: Wanted, most: usize| {
+        let Some(block) = wanted.place.and_then(kept) else { return };
+        if marks.len() < most && marks.iter().all(|mark| mark.block != block) {
+            marks.push(Mark { block, ttl: wanted.ttl });
         }
-    }
-    let mut marks: Vec<Mark> = places
-        .into_iter()
-        .filter_map(|(place, ttl)| {
-            let (block, tokens) = place?;
-            (tokens.0 >= model.cache.minimum()).then_some(Mark { block, ttl })
-        })
-        .collect();
-    marks.sort_by_key(|mark| (mark.block, std::cmp::Reverse(mark.ttl)));
-    marks.dedup_by_key(|mark| mark.block);
+    };
     match model.cache {
-        CacheRules::Marks { marks: most, .. } => marks.truncate(most),
+        CacheRules::Marks { marks: most, lookback, .. } if dialect == Dialect::Anthropic => {
+            let all = input.lead + input.messages;
+            let end = input.markable(if options.next == Next::Step { all } else { settled });
+            let fold = options.fold_len.and_then(|len| input.markable(len));
+            let common = options.previous_len.and_then(|len| input.markable(len));
+            let found = |to: usize| {
+                let ends = [end, fold].into_iter().flatten();
+                ends.into_iter().any(|(from, _)| input.reaches(from, to, lookback))
+            };
+            // The most important come first: there may not be room for all.
+            add(message(end), most);
+            add(message(common.filter(|(block, _)| !found(*block))), most);
+            add(message(fold), most);
+            add(system(l2), most);
+            add(system(l1), most);
+            add(message(input.markable(settled)), most);
+        }
         CacheRules::Breakpoints { latest_explicit, .. } => {
+            add(system(l1), usize::MAX);
+            // An entry is found again only at a mark: every end that L2 has had is marked, and only the newest are written.
+            for place in input.library() {
+                add(system(Some(place)), usize::MAX);
+            }
+            if dialect == Dialect::OpenAiResponses {
+                let all = input.lead + input.messages;
+                let ends = [options.fold_len, options.previous_len, (settled < all).then_some(settled)];
+                for len in ends.into_iter().flatten() {
+                    add(message(input.breakpoint(len)), usize::MAX);
+                }
+            }
+            marks.sort_by_key(|mark| mark.block);
             // The first one is the end of L1; beyond it only the newest are looked up.
             let excess = marks.len().saturating_sub(latest_explicit);
             marks.drain(1.min(marks.len())..(1 + excess).min(marks.len()));
         }
-        _ => marks.clear(),
+        _ => {}
     }
+    marks.sort_by_key(|mark| mark.block);
     marks
+}
+
+/// Whether OpenAI lets a breakpoint stand on a block: on what users and tools say, not on what the model says.
+fn takes_breakpoint(block: &Block) -> bool {
+    block.role() == Role::User && block.kind() == BlockKind::Text
 }
 
 /// The bytes to put in for the marks on a run of blocks that starts at `first`, by where they go.
@@ -166,3 +221,6 @@ pub(super) fn inserts(
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

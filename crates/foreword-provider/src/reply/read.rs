@@ -30,18 +30,18 @@ pub enum ReadError {
     #[error("{0}")]
     Refused(Refusal),
     /// It ended before the model had ended.
-    #[error("the answer broke off before its end; ask again")]
+    #[error("the answer ended early; try again")]
     Cut,
     /// Too large.
-    #[error("the answer has more than {max} bytes; ask for a shorter one")]
+    #[error("the answer is longer than {max} bytes; ask for a shorter one")]
     TooLarge {
         /// The limit.
         max: usize,
     },
     /// Not what the provider's documents say.
-    #[error("the answer cannot be read: {why}; check that the base URL and the dialect belong together")]
+    #[error("cannot read the answer: {why}; check that `base_url` and `dialect` match")]
     Strange {
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
 }
@@ -151,7 +151,7 @@ impl Reader {
         self.words.event(&mut self.sink, value).map_err(ReadError::Refused)
     }
 
-    /// Says that there are no more bytes. What is left of the events follows: the usage, and the end where it was reached.
+    /// Ends the input and returns the remaining events: the usage, and the end if it was reached.
     pub fn finish(&mut self) -> Result<(), ReadError> {
         if self.finished {
             return Ok(());
@@ -200,7 +200,7 @@ impl Reader {
         !self.sink.events.is_empty()
     }
 
-    /// Whether something that the model said waits to be given out.
+    /// Whether there is content to return.
     pub(crate) fn has_content(&self) -> bool {
         self.sink.events.iter().any(|event| !matches!(event, Event::Missed(_) | Event::Usage(_) | Event::Stop(_)))
     }
@@ -210,7 +210,7 @@ impl Reader {
         self.finished
     }
 
-    /// Whether the provider has said that nothing more comes.
+    /// Whether the provider has sent the end.
     pub(crate) fn has_ended(&self) -> bool {
         self.sink.ended || self.finished
     }
@@ -225,7 +225,7 @@ impl Reader {
         self.sink.id.as_deref()
     }
 
-    /// What is known of the cost so far.
+    /// The usage known so far.
     pub fn usage(&self) -> Option<Usage> {
         self.sink.usage
     }

@@ -328,11 +328,11 @@ fn what_is_no_answer_is_said() {
     check(Form::Stream, "data: <html>\n\n", "is not JSON");
     check(Form::Whole, "<html>", "is not JSON");
     check(Form::Whole, "", "is not JSON");
-    check(Form::Whole, "{}", "broke off");
-    check(Form::Stream, "", "broke off");
-    check(Form::Stream, "data: {\"cho", "broke off");
-    check(Form::Stream, &"data: {}\n\n".repeat(MAX / 8), "more than 1048576 bytes");
-    check(Form::Whole, &" ".repeat(MAX + 1), "more than");
+    check(Form::Whole, "{}", "ended early");
+    check(Form::Stream, "", "ended early");
+    check(Form::Stream, "data: {\"cho", "ended early");
+    check(Form::Stream, &"data: {}\n\n".repeat(MAX / 8), "longer than 1048576 bytes");
+    check(Form::Whole, &" ".repeat(MAX + 1), "longer than");
     check(Form::Whole, &"[".repeat(1000), "is not JSON");
 }
 

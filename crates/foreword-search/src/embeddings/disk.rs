@@ -35,7 +35,7 @@ pub(super) struct Lock {
 
 impl Lock {
     pub(super) fn take(folder: &Path) -> Result<Self, CacheError> {
-        fs::create_dir_all(folder).map_err(failed("making the folder", folder))?;
+        fs::create_dir_all(folder).map_err(failed("creating the folder", folder))?;
         let path = folder.join("embeddings.lock");
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(failed("opening", &path))?;

@@ -165,7 +165,7 @@ fn damage_is_healed_by_putting_again() {
 fn another_format_is_left_alone() {
     let folder = filled(0..2);
     let path = disk::keys_path(folder.path());
-    for (version, dimensions, message) in [(2, 384, "has format 2"), (1, 768, "768 dimensions, not 384")] {
+    for (version, dimensions, message) in [(2, 384, "has format 2"), (1, 768, "768 dimensions, expected 384")] {
         let header = Header::encode_as(version, dimensions, 1);
         fs::write(&path, header).unwrap();
         let error = EmbeddingCache::open(folder.path(), LIMIT).unwrap_err().to_string();

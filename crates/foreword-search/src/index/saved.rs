@@ -44,7 +44,7 @@ impl Index {
         let (mut owned, mut by_words) = (BTreeSet::new(), BTreeSet::new());
         for (id, date, rows) in saved.documents {
             if let Some(lost) = rows.iter().find(|row| index.row(**row).is_none() || !owned.insert(**row)) {
-                return Err(LoadError::Malformed(format!("{id} names chunk {lost}, which is not its own")));
+                return Err(LoadError::Malformed(format!("{id} refers to chunk {lost} of another document")));
             }
             for row in &rows {
                 if let Some(Some(row)) = index.rows.get_mut(*row as usize) {
@@ -65,12 +65,12 @@ impl Index {
                     index.waiting_by_text.entry(row.hash).or_default().push(at);
                     index.changed_by_row.insert(at, index.changes);
                 }
-                Some(_) => return Err(LoadError::Malformed(format!("chunk {at} belongs to nothing"))),
+                Some(_) => return Err(LoadError::Malformed(format!("chunk {at} belongs to no document"))),
                 None => index.free.push(at),
             }
         }
         if index.keyword.len() > index.rows.len() {
-            return Err(LoadError::Malformed("there are words of chunks that are not there".to_owned()));
+            return Err(LoadError::Malformed("the keyword index refers to missing chunks".to_owned()));
         }
         Ok(index)
     }

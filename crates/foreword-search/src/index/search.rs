@@ -1,4 +1,4 @@
-//! One search: probes, scores per document, the choice, and an account of what was left out.
+//! A search: probes, scores per document, the selection, and what was left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,57 +12,57 @@ use crate::fuse::{Best, Evidence, combine, confidence};
 use crate::keyword::KeywordScores;
 use crate::{EmbedError, Embedder, Vector};
 
-/// More sentences than this are searched as one text only: each costs an embedding and a pass over its words.
+/// Queries with more sentences than this are searched only as one text, because each sentence needs an embedding.
 const MAX_SENTENCES: usize = 8;
-/// What is behind this many bytes of a query is not looked at.
+/// The largest part of a query that is used, in bytes.
 const MAX_QUERY_BYTES: usize = 16 * 1024;
-/// How many chunks are looked at because of what they mean, and as many because of their words: others do not come out on top. The whole query
-/// finds them, sentences put them in order; so further sentences cost no further pass over all vectors.
+/// The number of chunks to consider for their embeddings, and as many for their keywords. They are found with the whole query;
+/// single sentences only affect their order.
 const MIN_PROMISING: usize = 256;
-/// How much of its neighbours' score an item in a series gets.
+/// The share of its neighbours' score that an item in a series gets.
 const NEIGHBOUR_SHARE: f32 = 0.15;
-/// How many documents are accounted for one by one; the others are counted.
+/// The largest number of rejected documents to list.
 const MAX_CANDIDATES: usize = 200;
-/// No answer to "what is it with this" can be trusted, however well it fits: below what counts as noise.
+/// The largest score for a query without meaningful words, which is below the noise level.
 const MAX_IDLE_SCORE: f64 = 0.15;
 
-/// How to search.
+/// A search strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// By meaning alone, as the seed has it.
+    /// Embeddings only.
     Semantic,
-    /// By meaning and by words.
+    /// Embeddings and keywords.
     #[default]
     Hybrid,
-    /// By words alone.
+    /// Keywords only.
     Keyword,
 }
 
-/// What is asked.
+/// A search query.
 #[derive(Clone, Copy)]
 pub struct Query<'a> {
-    /// The words.
+    /// The text.
     pub text: &'a str,
-    /// What makes vectors; without it the search is by words.
+    /// The embedding model; without it, only keywords are searched.
     pub embedder: Option<&'a dyn Embedder>,
-    /// How.
+    /// The strategy.
     pub strategy: Strategy,
-    /// How many items are wanted.
+    /// The number of items to select.
     pub top_n: usize,
-    /// How many matches are looked at; at least `top_n`.
+    /// The number of matches to consider; at least `top_n`.
     pub top_k: usize,
-    /// Items with at least this score come in even beyond `top_n`.
+    /// Items with at least this score are selected even beyond `top_n`.
     pub include_score: f64,
-    /// Items below this score stay out; the strategy's own where it is left out.
+    /// Items below this score are never selected. Default: the strategy's floor.
     pub floor: Option<f64>,
-    /// Only these kinds; all where it is empty.
+    /// Only items of these kinds; all if empty.
     pub kinds: &'a [Kind],
-    /// Only documents dated from the first to the last of these days.
+    /// Only documents with a date in this range.
     pub period: Option<(Date, Date)>,
 }
 
 impl<'a> Query<'a> {
-    /// A query with the usual settings.
+    /// A query with default settings.
     pub fn new(text: &'a str) -> Self {
         let Select { top_k, top_n, include_score, .. } = Select::default();
         Self {
@@ -101,55 +101,55 @@ impl Wanted<'_> {
     }
 }
 
-/// An item that was found.
+/// A selected item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// Which.
+    /// The item's ID.
     pub id: ItemId,
-    /// How well it fits, from 0 to 1.
+    /// Its relevance, from 0 to 1.
     pub score: f64,
-    /// The cosine of its best chunk, where that has a vector.
+    /// The cosine similarity of its best chunk, if it is embedded.
     pub semantic: Option<f64>,
-    /// The share of the query's words found in its best chunk, rare words counting more.
+    /// The share of the query's words in its best chunk, weighted by rarity.
     pub keyword: Option<f64>,
-    /// The chunk that fits best.
+    /// The best chunk.
     pub chunk: Chunk,
 }
 
-/// An item that was not chosen.
+/// An item that was not selected.
 pub type LeftOut = (ItemId, Reason, f64);
 
-/// Why vectors took no part.
+/// Why only keywords were searched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeywordOnly {
-    /// Keywords were asked for.
+    /// Keyword search was requested.
     #[error("the search was asked to go by words alone")]
     Asked,
-    /// There is no model.
+    /// There is no embedding model.
     #[error("no embedding model is at hand, so the search went by words alone")]
     NoModel,
-    /// There are no vectors yet.
+    /// There are no embeddings yet.
     #[error("nothing is embedded yet, so the search went by words alone")]
     NothingEmbedded,
-    /// The model failed.
+    /// The embedding model failed.
     #[error("embedding the query failed ({0}), so the search went by words alone")]
     Failed(EmbedError),
 }
 
-/// What a search gives.
+/// The result of a search.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
-    /// The chosen items, best first.
+    /// The selected items, the best first.
     pub hits: Vec<Hit>,
     /// The best of the others, with the reason.
     pub left_out: Vec<LeftOut>,
-    /// How many others there are.
+    /// The number of the others.
     pub left_out_count: usize,
-    /// How many chunks there are.
+    /// The number of chunks.
     pub chunks: usize,
-    /// How many of them have a vector.
+    /// The number of embedded chunks.
     pub embedded: usize,
-    /// Set where vectors took no part.
+    /// Why only keywords were searched, if so.
     pub keyword_only: Option<KeywordOnly>,
 }
 
@@ -178,17 +178,17 @@ struct Candidate<'a> {
 }
 
 impl Index {
-    /// Searches what is ready.
+    /// Searches the index.
     pub fn search(&self, query: &Query<'_>) -> Answer {
         self.answer(query).0
     }
 
-    /// How well each item fits, for who chooses for themselves: by chunk where it goes by meaning alone, else as a whole.
+    /// Scores of all items, for callers that select themselves: per chunk for `semantic`, otherwise per item.
     pub fn scores(&self, query: &Query<'_>) -> Vec<(ItemId, Vec<f64>)> {
         self.answer(query).1
     }
 
-    /// What is found, and the scores that it was chosen by.
+    /// The result and the scores used for the selection.
     fn answer(&self, query: &Query<'_>) -> (Answer, Vec<(ItemId, Vec<f64>)>) {
         let text = &query.text[..query.text.floor_char_boundary(MAX_QUERY_BYTES)];
         let texts = probe_texts(text, query.strategy);

@@ -23,6 +23,12 @@ const ROUNDS: usize = 5;
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
 const THINKING: [(Duration, usize); 3] =
     [(Duration::from_millis(15), 16), (Duration::from_millis(500), 16), (Duration::from_millis(500), 256)];
+/// The levels, and how a client asks for each.
+const LEVELS: [(&str, &str); 3] = [
+    ("observe", "x-foreword-level: observe\r\n"),
+    ("assist", "x-foreword-level: assist\r\n"),
+    ("manage", "x-foreword-level: manage\r\n"),
+];
 /// How long a process must do nothing until it is believed to be done.
 const STILL: Duration = Duration::from_millis(2500);
 /// Streams that are open at once, how many parts each has, and how far apart they come.
@@ -112,7 +118,7 @@ async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick
         println!("LiteLLM was not installed: FOREWORD_LITELLM names no Python that has it");
     }
     let mut all = vec![Who { name: "the provider itself", port: provider, headers: "", process: None, longer: 1 }];
-    for (name, headers) in [("sessions", ""), ("pass-through", "x-foreword-mode: pass-through\r\n")] {
+    for (name, headers) in LEVELS {
         all.push(Who { name, port: ours.port, headers, process: Some(ours.id()), longer: 1 });
     }
     if let Some(lite) = &lite {
@@ -130,13 +136,13 @@ async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick
     for (thinks, connections) in THINKING.into_iter().filter(is_wanted) {
         println!("a provider that thinks for {} ms", thinks.as_millis());
         // Who cannot answer that many is not asked to.
-        let able = if connections as f64 / thinks.as_secs_f64() < 50.0 { &all } else { &all[..3] };
+        let able = if connections as f64 / thinks.as_secs_f64() < 50.0 { &all } else { &all[..=LEVELS.len()] };
         rows(able, Load { connections, lasting: lasting * 4, thinks }).await;
     }
     stub::think(Duration::ZERO);
 }
 
-/// One row for each of them under the same load. The first is the provider itself, the fourth the proxy of `LiteLLM`.
+/// One row for each of them under the same load. The first is the provider itself, the one behind our levels the proxy of `LiteLLM`.
 async fn rows(all: &[Who], load: Load) {
     // Where there is room for both, the provider itself is asked at the same time: what the machine does to one, it does to the other.
     let beside = (!load.thinks.is_zero()).then_some(&all[0]);
@@ -154,8 +160,8 @@ async fn rows(all: &[Who], load: Load) {
             let direct = own.iter().zip(&rounds[0]).map(|(own, direct)| own.beside.as_ref().unwrap_or(&direct.figures));
             if at == 0 { f64::NAN } else { median(own.iter().zip(direct).map(|(own, direct)| of(&own.figures) - of(direct))) }
         };
-        let times = match rounds.get(3) {
-            Some(lite) if at < 3 && load.thinks.is_zero() => {
+        let times = match rounds.get(LEVELS.len() + 1) {
+            Some(lite) if at <= LEVELS.len() && load.thinks.is_zero() => {
                 median(own.iter().zip(lite).map(|(own, lite)| own.figures.per_second / lite.figures.per_second))
             }
             _ => f64::NAN,

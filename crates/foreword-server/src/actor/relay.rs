@@ -91,7 +91,7 @@ impl Desk {
 
     /// The other half.
     pub(crate) fn end_relay(&mut self, exchange: Exchange, answer: Result<Reply, SpeakError>) -> Result<Step, Problem> {
-        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before its answer came"));
+        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before the answer arrived"));
         let step = kept.map(|kept| kept.end_relay(exchange, answer, &now_ms));
         self.relaying = matches!(step, Ok(Ok(Step::Again(_))));
         if let (false, Some(kept)) = (self.relaying, self.kept.as_mut()) {

@@ -1,4 +1,4 @@
-//! A session that has not begun: what its first request would hold, and which tools it would have. Nothing is kept of either.
+//! Previews and tools of a session that has not begun. Nothing is stored.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use super::Answer;
 use super::given::{Asked, Given};
 use super::sessions::NewSession;
 use super::settings::{self, ToolsView};
-use crate::actor::Desk;
+use crate::actor::{Desk, Message};
 use crate::app::{App, blocking};
 use crate::feed::Feed;
 use crate::hub::Line;
 use crate::problem::Problem;
 
-/// The first message of a session that has not begun.
+/// The first message of a new session.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FirstMessage {
-    /// The words. What they link to with `[[a note]]` is attached.
+    /// The text. Notes linked with `[[a note]]` are attached.
     words: String,
-    /// What else is attached: a note, a folder, a tag, lines, an address.
+    /// Further attachments: a note, folder, tag, line range or URL.
     #[serde(default)]
     attach: Vec<String>,
-    /// The note that is open in front of the user: it is attached, and its images are sent along.
+    /// The note that is open in the user's editor. It is attached, and its images are sent.
     #[serde(default)]
     active_note: Option<String>,
-    /// How the session would begin.
+    /// The options of the new session.
     #[serde(default)]
     session: NewSession,
 }
 
-/// A desk that no session is on yet. It is not among the open ones, and is gone when it was looked at.
+/// Runs a job on a temporary session that is not registered.
 async fn apart<T: Send + 'static>(
     app: &App,
     look: impl FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
@@ -45,25 +45,26 @@ async fn apart<T: Send + 'static>(
     blocking(move || look(&mut Desk::new(id, Line::new(Arc::new(Feed::new(name))), common))).await
 }
 
-/// What a first message would lead to: its layers, items, tokens and expected price. Nothing is sent, nothing is kept, no session begins.
+/// Previews the first request of a new session: layers, items, tokens and expected cost. Nothing is sent or stored.
 #[utoipa::path(post, path = "/preview", tag = "messages", request_body = FirstMessage, responses((status = 200, body = Object), (status = 400, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<FirstMessage>) -> Answer<Preview> {
     super::messages::check(&first.words, &first.attach)?;
     let begin = first.session.read(&app)?;
-    apart(&app, move |desk| desk.preview_first(begin, first.words, &first.attach, first.active_note.as_deref())).await.map(Json)
+    let message = Message { words: first.words, attach: first.attach, active: first.active_note, frozen: false };
+    apart(&app, move |desk| desk.preview_first(begin, message)).await.map(Json)
 }
 
-/// Whose tools.
+/// The options of a new session.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ToolsQuery {
-    /// The agent, as it is called in the vault; the plain one where it is left out.
+    /// The agent's name. Default: the default agent.
     agent: Option<String>,
-    /// The model, as the model table calls it; the server's where it is left out.
+    /// The model's name. Default: the server's model.
     model: Option<String>,
 }
 
-/// The tools that a new session would have. Its tool servers are named, not started.
+/// Lists the tools of a new session. Its tool servers are named, but not started.
 #[utoipa::path(get, path = "/tools", tag = "tools", params(ToolsQuery), responses((status = 200, body = ToolsView), (status = 400, body = Problem), (status = 404, body = Problem)))]
 pub(crate) async fn tools(State(app): State<Arc<App>>, Asked(query): Asked<ToolsQuery>) -> Answer<ToolsView> {
     let ToolsQuery { agent, model } = query;
@@ -73,7 +74,7 @@ pub(crate) async fn tools(State(app): State<Arc<App>>, Asked(query): Asked<Tools
         let mut view = ToolsView::of(desk)?;
         view.problems.extend(servers.into_iter().map(|server| settings::ServerProblem {
             server,
-            message: "its tools are known once a session has begun".to_owned(),
+            message: "its tools are available after the session has begun".to_owned(),
         }));
         Ok(view)
     };

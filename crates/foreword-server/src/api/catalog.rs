@@ -1,4 +1,4 @@
-//! Agents, their items, and which of these are in a session; the models there are.
+//! Agents, their items, the items of a session, and the models.
 
 use std::sync::Arc;
 
@@ -21,22 +21,22 @@ use super::shapes;
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, Problem};
 
-/// What a person is told of an item.
+/// A description of an item.
 #[derive(Clone, Serialize, ToSchema)]
 pub(crate) struct Told {
-    /// `rule`, `reference`, `tool`, `note` …
+    /// The kind: `rule`, `reference`, `tool`, `note` …
     kind: &'static str,
-    /// Its name among its kind; a tool's without its server.
+    /// The name, unique per kind; a tool's name is without its server.
     name: String,
-    /// The server of a tool.
+    /// The tool's server.
     server: Option<String>,
-    /// What it is about.
+    /// The description.
     description: Option<String>,
-    /// Its place in the order, 0 to 999; tools and notes have none.
+    /// The position in the order, 0 to 999; tools and notes have none.
     priority: Option<u16>,
 }
 
-/// What is known of an item.
+/// Describes an item.
 pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
     let known = agent.find(item);
     let (server, name) = match (item.kind().as_str(), item.name().split_once('/')) {
@@ -53,23 +53,23 @@ pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
     Told { kind: item.kind().as_str(), name, server, description, priority }
 }
 
-/// An item of a catalog.
+/// An item of an agent.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ItemView {
-    /// Its name: `rule:tone`.
+    /// The item's ID: `rule:tone`.
     item: String,
     #[serde(flatten)]
     told: Told,
-    /// How it may come in: `always`, `manual`, `agent`.
+    /// The include mode: `always`, `manual`, `agent`.
     #[schema(value_type = String)]
     include: Include,
-    /// How it came into the session; none where it is not in it.
+    /// How it was included in the session, or null.
     #[schema(value_type = Option<String>)]
     in_session: Option<Include>,
-    /// What the model is told; of a tool, its schema.
+    /// The text for the model; for a tool, its schema.
     text: String,
-    /// The version of its file, which a change has to name; none where it has no file of its own. A tool's is that of the file in which its server is
-    /// configured; only its include mode can be changed.
+    /// The version of its file, required for changes; null if it has no file of its own. A tool has the version of its server's
+    /// configuration file, and only its include mode can be changed.
     #[schema(value_type = Option<String>)]
     version: Option<Hash>,
 }
@@ -86,7 +86,7 @@ impl ItemView {
     }
 }
 
-/// The agents of the vault.
+/// Lists the agents of the vault.
 #[utoipa::path(get, path = "/agents", tag = "catalog", responses((status = 200, body = [shapes::AgentInfo])))]
 pub(crate) async fn agents(State(app): State<Arc<App>>) -> Answer<Vec<AgentInfo>> {
     let root = app.common.root.clone();
@@ -96,20 +96,20 @@ pub(crate) async fn agents(State(app): State<Arc<App>>) -> Answer<Vec<AgentInfo>
 /// An agent with its items.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AgentView {
-    /// What it is called by.
+    /// The agent's name.
     name: String,
-    /// What the model is told first.
+    /// The system prompt.
     system_prompt: String,
-    /// The version of that, which a change has to name; none where it stands among other settings and is changed there.
+    /// The version of the system prompt, required for changes; null if it is part of a settings file.
     #[schema(value_type = Option<String>)]
     prompt_version: Option<Hash>,
     /// Its rules, references and tools.
     items: Vec<ItemView>,
-    /// What could not be used in its files.
+    /// Problems in its files.
     problems: Vec<String>,
 }
 
-/// The rules, references and tools of an agent. Its `ETag` is what a change of its system prompt has to name.
+/// Returns an agent with its rules, references and tools. Its `ETag` is required to change the system prompt.
 #[utoipa::path(get, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path)), responses((status = 200, body = AgentView), (status = 404, body = Problem)))]
 pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Response, Problem> {
     let notes = app.common.note_folder.clone();
@@ -125,16 +125,17 @@ pub(crate) async fn agent(State(app): State<Arc<App>>, Path(name): Path<String>)
     Ok(tagged(Json(view), version))
 }
 
-/// What to change of an agent.
+/// Changes to an agent.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangedAgent {
-    /// What the model is told first.
+    /// The new system prompt.
     system_prompt: String,
 }
 
-/// Gives an agent another system prompt, unless its file is no longer the version that `If-Match` names. A session goes on with the old one until it
-/// takes its agent anew.
+/// Changes an agent's system prompt if `If-Match` names its current version.
+///
+/// Open sessions keep the old prompt until they reload their agent.
 #[utoipa::path(patch, path = "/agents/{agent}", tag = "catalog", params(("agent" = String, Path), ("if-match" = String, Header, description = "the agent's ETag")), request_body = ChangedAgent, responses((status = 204), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn edit_agent(
     State(app): State<Arc<App>>,
@@ -143,14 +144,14 @@ pub(crate) async fn edit_agent(
     Given(changed): Given<ChangedAgent>,
 ) -> Result<Response, Problem> {
     if changed.system_prompt.trim().is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+        return Err(Problem::new(BAD_REQUEST, "the system prompt is missing"));
     }
     let (notes, seen) = (app.common.note_folder.clone(), seen(&headers)?);
     let version = blocking(move || Ok(Catalog::open(&notes, &name)?.edit_prompt(seen, &changed.system_prompt)?)).await?;
     Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
-/// The items a session has and those it could have.
+/// Lists the items of a session and those that can be added.
 #[utoipa::path(get, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), responses((status = 200, body = [ItemView]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<ItemView>> {
     let id = full_name(&app, session).await?;
@@ -172,7 +173,7 @@ pub(crate) async fn items(State(app): State<Arc<App>>, Path(session): Path<Strin
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ItemName {
-    /// Its name: `rule:tone`, `tool:server/name`, `note:Path.md`.
+    /// The item's ID: `rule:tone`, `tool:server/name`, `note:Path.md`.
     item: String,
 }
 
@@ -182,7 +183,7 @@ impl ItemName {
     }
 }
 
-/// Brings an item of the agent into a session.
+/// Adds an item of the agent to a session.
 #[utoipa::path(post, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path)), request_body = ItemName, responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
@@ -192,7 +193,7 @@ pub(crate) async fn add(
     tell(&app, session, Input::Add(name.id()?)).await
 }
 
-/// Takes an item out of a session: it is not sent again.
+/// Removes an item from a session. It is not sent again.
 #[utoipa::path(delete, path = "/sessions/{session}/items", tag = "catalog", params(("session" = String, Path), ItemName), responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
@@ -205,17 +206,17 @@ pub(crate) async fn remove(
 /// A model.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ModelView {
-    /// Its name.
+    /// The model's name.
     name: String,
-    /// Who has it; none for the one that runs in this process.
+    /// Its provider; null for the embedded model.
     provider: Option<String>,
-    /// Its window, in tokens.
+    /// Its context window in tokens.
     window: u64,
-    /// Whether it is the one a new session gets that names none.
+    /// Whether it is the default model of new sessions.
     default: bool,
 }
 
-/// The models a session can have: the embedded one, and those whose provider has a key or needs none.
+/// Lists the models that a session can use: the embedded one, and those whose provider has a key or needs none.
 #[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(get, path = "/models", tag = "catalog", responses((status = 200, body = [ModelView])))]
 pub(crate) async fn models(State(app): State<Arc<App>>) -> Answer<Vec<ModelView>> {

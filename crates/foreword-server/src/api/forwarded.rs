@@ -1,10 +1,11 @@
-//! What was passed on untouched, as it was sent. Keys go along as headers and are in no record.
+//! Forwarded requests, byte for byte. API keys are sent as headers and never stored.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
+use foreword_engine::gateway::About;
 use foreword_engine::session::{Forwarded, Store as _};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -14,47 +15,60 @@ use super::given::{Asked, Path, next_page};
 use crate::app::App;
 use crate::problem::{NOT_FOUND, Problem};
 
-/// How many are told where nobody says how many, and at most.
+/// The default and largest page size.
 const USUAL: usize = 100;
 const MOST: usize = 1000;
 
-/// A request that was passed on.
+/// A forwarded request.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ForwardedView {
     /// Its number.
     number: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     at_ms: i64,
-    /// The API it is in: `chat`, `responses` or `messages`.
+    /// The API it is in: `chat`, `responses`, `messages`, `gemini`, `embeddings` …
     front: String,
     /// The model.
     model: String,
-    /// The session it names, as its client called it.
+    /// Its session.
     session: Option<String>,
+    /// The session that it is a side call of.
+    parent: Option<String>,
+    /// The level at which it was passed on.
+    level: String,
+    /// The program that it comes from.
+    client: Option<String>,
+    /// Whether its tokens are an estimate, since its provider did not count them.
+    estimated: bool,
     /// The status of its answer; none where there was none, or none yet.
     status: Option<u16>,
     /// Tokens read from the provider's cache.
     read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     write: u64,
-    /// Tokens of the prompt that were neither.
+    /// Other tokens of the prompt.
     uncached: u64,
     /// Tokens of the reply.
     output: u64,
-    /// What it cost, in USD.
+    /// The cost in USD.
     cost: f64,
-    /// What it would have cost without a cache.
+    /// The cost without a cache.
     cost_uncached: f64,
-    /// Milliseconds until the answer began.
+    /// Milliseconds to the beginning of the answer.
     first_token_ms: Option<u64>,
-    /// Milliseconds until its end.
+    /// Milliseconds to the end of the answer.
     total_ms: Option<u64>,
 }
 
 impl From<Forwarded> for ForwardedView {
     fn from(passed: Forwarded) -> Self {
-        let Forwarded { number, at_ms, front, session, status, usage } = passed;
+        let Forwarded { number, at_ms, front, session, status, usage, about, came } = passed;
+        let About { level, client, parent, .. } = About::read(about.as_deref());
         Self {
+            parent,
+            level,
+            client,
+            estimated: came.is_some_and(|came| came.contains("\"estimated\":true")),
             number,
             at_ms,
             front,
@@ -73,18 +87,18 @@ impl From<Forwarded> for ForwardedView {
     }
 }
 
-/// Which to list.
+/// Which requests to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ForwardedQuery {
-    /// Only those with a lower number: the last one of the page before.
+    /// Only requests with a lower number: the last one of the previous page.
     before: Option<u64>,
-    /// How many at most.
+    /// The page size.
     #[param(maximum = 1000)]
     limit: Option<usize>,
 }
 
-/// Requests of clients that were passed on untouched, the last one first. Where there are more, the `Link` header leads to them.
+/// Lists requests that the gateway forwarded unchanged, the latest first. The `Link` header leads to the next page.
 #[utoipa::path(get, path = "/forwarded", tag = "ledger", params(ForwardedQuery), responses((status = 200, body = [ForwardedView])))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
@@ -99,21 +113,21 @@ pub(crate) async fn list(
     Ok((next, Json(rows.into_iter().map(ForwardedView::from).collect())))
 }
 
-/// A request that was passed on, with its bytes.
+/// A forwarded request with its body.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ForwardedDetail {
     #[serde(flatten)]
     request: ForwardedView,
-    /// Its body as it was sent, to the byte.
+    /// The exact body.
     body: String,
 }
 
-/// A request that was passed on untouched, with its body as it was sent.
+/// Returns a forwarded request with its exact body.
 #[utoipa::path(get, path = "/forwarded/{number}", tag = "ledger", params(("number" = u64, Path)), responses((status = 200, body = ForwardedDetail), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(number): Path<u64>) -> Answer<ForwardedDetail> {
     let found = app.common.with_store(move |store| {
         let row = store.forwarded_before(number.checked_add(1), 1)?.pop().filter(|row| row.number == number);
-        let none = || Problem::new(NOT_FOUND, format!("no request was passed on under the number {number}"));
+        let none = || Problem::new(NOT_FOUND, format!("there is no forwarded request {number}"));
         Ok(ForwardedDetail { request: row.ok_or_else(none)?.into(), body: store.forwarded_body(number)? })
     });
     found.await.map(Json)

@@ -1,4 +1,4 @@
-//! What comes in, checked; what is wrong with it is told as a problem.
+//! Extractors that validate input and report errors as problems.
 
 use axum::Json;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -21,13 +21,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Given<T> {
             return Err(Problem::new(BAD_REQUEST, "the body is not a JSON object"));
         }
         let read = serde_path_to_error::deserialize(value);
-        Ok(Self(
-            read.map_err(|error| Problem::new(BAD_REQUEST, format!("the body's field {}: {}", error.path(), error.inner())))?,
-        ))
+        Ok(Self(read.map_err(|error| Problem::new(BAD_REQUEST, format!("field {}: {}", error.path(), error.inner())))?))
     }
 }
 
-/// What stands behind the `?` of an address.
+/// The query of a URL.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
@@ -39,7 +37,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
     }
 }
 
-/// What stands in the path of an address.
+/// The path parameters of a URL.
 pub(crate) struct Path<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -51,7 +49,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
     }
 }
 
-/// The header that leads to the next page of a list, where there is one.
+/// The header with the URL of the next page, if there is one.
 pub(crate) fn next_page(address: Option<String>) -> HeaderMap {
     let link = address.and_then(|address| HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok());
     link.map(|link| (header::LINK, link)).into_iter().collect()

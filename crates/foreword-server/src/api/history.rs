@@ -1,4 +1,4 @@
-//! Going back and folding.
+//! Forks, rewinds and folds.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::{OVER_BUDGET, Problem};
 
-/// Where a fork begins.
+/// Options of a fork.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewFork {
-    /// After which turn; after the last where it is left out.
+    /// The last shared turn. Default: the last turn.
     #[serde(default)]
     turn: Option<u64>,
-    /// What it is about.
+    /// The title of the new session.
     #[serde(default)]
     title: Option<String>,
 }
 
-/// Begins a session beside another one that shares its turns up to one of them.
+/// Creates a session that shares the turns up to a given one.
 #[utoipa::path(post, path = "/sessions/{session}/fork", tag = "history", params(("session" = String, Path)), request_body = NewFork, responses((status = 201, body = SessionView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn fork(
     State(app): State<Arc<App>>,
@@ -51,15 +51,15 @@ pub(crate) async fn fork(
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
 }
 
-/// A turn to go back to.
+/// A turn to rewind to.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Back {
-    /// Which, from 1; 0 is before the first.
+    /// The turn, from 1; 0 is before the first.
     turn: u64,
 }
 
-/// Takes a session back to the end of a turn.
+/// Rewinds a session to the end of a turn.
 #[utoipa::path(post, path = "/sessions/{session}/rewind", tag = "history", params(("session" = String, Path)), request_body = Back, responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn rewind(
     State(app): State<Arc<App>>,
@@ -71,37 +71,37 @@ pub(crate) async fn rewind(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a fold would do.
+/// A preview of a fold (compaction).
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FoldView {
-    /// The size of the prompt now, in tokens.
+    /// The prompt's current size in tokens.
     before: u64,
-    /// And behind the fold.
+    /// The prompt's size after the fold.
     after: u64,
-    /// Messages that would not be shown any more.
+    /// Messages that the summary replaces.
     messages: Vec<SpokenView>,
-    /// Items that would leave.
+    /// Items that are removed.
     #[schema(value_type = Vec<shapes::LeftOut>)]
     items: Vec<LeftOut>,
-    /// What would stand for them.
+    /// The new summary.
     summary: Option<String>,
 }
 
 /// A message of the history.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SpokenView {
-    /// Its name: `m12`.
+    /// The message's ID: `m12`.
     id: String,
     /// `user`, `assistant` or `tool`.
     role: &'static str,
-    /// What it says, its start.
+    /// The beginning of its text.
     text: String,
 }
 
-/// So much of a message is told.
+/// The longest text of a message, in characters.
 const SHOWN: usize = 500;
 
-/// What a fold would take out of the prompt, before it does. Nothing is changed.
+/// Previews a fold. Nothing is changed.
 #[utoipa::path(get, path = "/sessions/{session}/fold", tag = "history", params(("session" = String, Path)), responses((status = 200, body = FoldView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn preview_fold(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<FoldView> {
     let id = full_name(&app, session).await?;
@@ -123,15 +123,15 @@ pub(crate) async fn preview_fold(State(app): State<Arc<App>>, Path(session): Pat
     fold.await.map(Json)
 }
 
-/// How to fold.
+/// Options of a fold.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct NewFold {
-    /// What the summary of a managed history is to look at above all.
+    /// The focus of a managed history's summary.
     focus: Option<String>,
 }
 
-/// Folds with the next turn: old runs become the summary.
+/// Folds (compacts) a session with its next turn: a summary replaces old turns.
 #[utoipa::path(post, path = "/sessions/{session}/fold", tag = "history", params(("session" = String, Path)), request_body = NewFold, responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn fold(
     State(app): State<Arc<App>>,
@@ -143,17 +143,17 @@ pub(crate) async fn fold(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// How a session's history was managed.
+/// The summaries of a session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SummariesView {
-    /// What stands in the prompt for older messages now.
+    /// The summary in the current prompt.
     shown: Option<String>,
-    /// Each try to write a summary, the last first: by which template, from what, what the check found, why there is none.
+    /// All summaries, the latest first: template, sources, result of the check, or why there is none.
     #[schema(value_type = Vec<Object>)]
     views: Vec<Managed>,
 }
 
-/// One try.
+/// A summary.
 #[derive(Serialize)]
 struct Managed {
     at_ms: i64,
@@ -161,10 +161,12 @@ struct Managed {
     view: View,
 }
 
-/// So many are told.
+/// The largest number of summaries to list.
 const MOST_VIEWS: usize = 100;
 
-/// The summary that stands for older messages, and how each came about. Its lines end with the names of the messages they are from: `[m12]`.
+/// Returns the summary of older messages and how all summaries were written.
+///
+/// Lines of a summary end with the messages they are from: `[m12]`.
 #[utoipa::path(get, path = "/sessions/{session}/summaries", tag = "history", params(("session" = String, Path)), responses((status = 200, body = SummariesView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn summaries(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SummariesView> {
     let id = full_name(&app, session).await?;
@@ -177,7 +179,7 @@ pub(crate) async fn summaries(State(app): State<Arc<App>>, Path(session): Path<S
     found.await.map(Json)
 }
 
-/// Takes the last fold back with the next turn.
+/// Undoes the last fold with the next turn.
 #[utoipa::path(delete, path = "/sessions/{session}/fold", tag = "history", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn undo_fold(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     tell(&app, session, Input::UndoFold).await

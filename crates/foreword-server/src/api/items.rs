@@ -1,5 +1,5 @@
-//! The catalog of an agent: making, changing and removing its rules and references. Each has a file, and who changes it says which version of
-//! it they have seen.
+//! Creates, changes and deletes rules and references of an agent. Each is a file, and changes must name the version they are based
+//! on.
 
 use std::sync::Arc;
 
@@ -22,55 +22,55 @@ use crate::problem::{BAD_REQUEST, CHANGED, NO_VERSION, NOT_FOUND, Problem};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAgent {
-    /// What it is called by: a name that a folder can have.
+    /// The agent's name, which must be a valid folder name.
     name: String,
-    /// What the model is told first.
+    /// The system prompt.
     system_prompt: String,
 }
 
-/// Begins an agent: a folder in `Foreword/Agents` of the vault.
+/// Creates an agent: a folder in `Foreword/Agents` of the vault.
 #[utoipa::path(post, path = "/agents", tag = "catalog", request_body = NewAgent, responses((status = 201), (status = 400, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn create_agent(State(app): State<Arc<App>>, Given(new): Given<NewAgent>) -> Result<StatusCode, Problem> {
     if new.system_prompt.trim().is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "say what the agent is told first"));
+        return Err(Problem::new(BAD_REQUEST, "the text is missing"));
     }
     let notes = app.common.note_folder.clone();
     blocking(move || Ok(begin(&notes, &new.name, &new.system_prompt)?)).await?;
     Ok(StatusCode::CREATED)
 }
 
-/// A rule or reference to be made.
+/// A new rule or reference.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewItem {
-    /// Its item: `rule:tone` or `reference:prices`.
+    /// The item's ID: `rule:tone` or `reference:prices`.
     item: String,
-    /// What the model is told.
+    /// The text for the model.
     text: String,
-    /// What it is about.
+    /// The description.
     #[serde(default)]
     description: Option<String>,
-    /// How it may come in: `always`, `manual` (where it is left out) or `agent`.
+    /// The include mode: `always`, `manual` (default) or `agent`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     include: Option<Include>,
-    /// Its place in the order, 0 to 999; 500 where it is left out.
+    /// The position in the order, 0 to 999. Default: 500.
     #[serde(default)]
     priority: Option<u16>,
 }
 
-/// What to change of a rule or reference. What is left out stays as it is.
+/// Changes to a rule or reference. Missing fields are unchanged.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ChangedItem {
-    /// What the model is told.
+    /// The text for the model.
     text: Option<String>,
-    /// What it is about; an empty one is none.
+    /// The description; an empty string removes it.
     description: Option<String>,
-    /// How it may come in: `always`, `manual` or `agent`.
+    /// The include mode: `always`, `manual` or `agent`.
     #[schema(value_type = Option<String>)]
     include: Option<Include>,
-    /// Its place in the order, 0 to 999.
+    /// The position in the order, 0 to 999.
     priority: Option<u16>,
 }
 
@@ -85,15 +85,15 @@ fn id(item: &str) -> Result<ItemId, Problem> {
     item.parse().map_err(|error| Problem::new(BAD_REQUEST, format!("{error}")))
 }
 
-/// The version that who asks has seen.
+/// The version in `If-Match`.
 pub(super) fn seen(headers: &HeaderMap) -> Result<Hash, Problem> {
     let given = headers.get(header::IF_MATCH).and_then(|value| value.to_str().ok());
     let given = given.ok_or_else(|| {
-        Problem::new(NO_VERSION, "send the ETag of the item as `If-Match`, so that nothing is overwritten unseen")
+        Problem::new(NO_VERSION, "send the ETag of the item in `If-Match` to avoid overwriting a newer version")
     })?;
     // A tag that is none of ours fits no version.
     serde_json::from_value(given.trim().trim_matches('"').into())
-        .map_err(|_| Problem::new(CHANGED, "the tag in `If-Match` is not one of this item"))
+        .map_err(|_| Problem::new(CHANGED, "the ETag in `If-Match` does not belong to this item"))
 }
 
 pub(super) fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Response {
@@ -103,7 +103,7 @@ pub(super) fn tagged(answer: impl IntoResponse, version: Option<Hash>) -> Respon
     }
 }
 
-/// A rule or reference of an agent. Its `ETag` is what a change has to name.
+/// Returns a rule or reference of an agent. Its `ETag` is required for changes.
 #[utoipa::path(get, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path, description = "`rule:tone`")), responses((status = 200, body = ItemView), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<(String, String)>) -> Result<Response, Problem> {
     let (notes, id) = (app.common.note_folder.clone(), id(&item)?);
@@ -111,14 +111,14 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path((agent, item)): Path<
         let catalog = Catalog::open(&notes, &agent)?;
         let version = catalog.version(&id);
         let view = catalog.agent().find(&id).map(|item| ItemView::new(catalog.agent(), &item, None, version));
-        let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("the agent {agent:?} has no {id}")))?;
+        let view = view.ok_or_else(|| Problem::new(NOT_FOUND, format!("agent {agent:?} has no {id}")))?;
         Ok((view, version))
     })
     .await?;
     Ok(tagged(Json(view), version))
 }
 
-/// Makes a rule or reference of an agent.
+/// Creates a rule or reference of an agent.
 #[utoipa::path(post, path = "/agents/{agent}/items", tag = "catalog", params(("agent" = String, Path)), request_body = NewItem, responses((status = 201), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
@@ -132,7 +132,7 @@ pub(crate) async fn create(
     Ok(tagged(StatusCode::CREATED, Some(version)))
 }
 
-/// Changes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.
+/// Changes a rule or reference of an agent if `If-Match` names its current version.
 #[utoipa::path(patch, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path), ("if-match" = String, Header, description = "the item's ETag")), request_body = ChangedItem, responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn edit(
     State(app): State<Arc<App>>,
@@ -145,7 +145,7 @@ pub(crate) async fn edit(
     Ok(tagged(StatusCode::NO_CONTENT, Some(version)))
 }
 
-/// Removes a rule or reference of an agent, unless its file is no longer the version that `If-Match` names.
+/// Deletes a rule or reference of an agent if `If-Match` names its current version.
 #[utoipa::path(delete, path = "/agents/{agent}/items/{item}", tag = "catalog", params(("agent" = String, Path), ("item" = String, Path), ("if-match" = String, Header, description = "the item's ETag")), responses((status = 204), (status = 404, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,

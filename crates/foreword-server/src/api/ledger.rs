@@ -1,4 +1,4 @@
-//! What was used and what it cost: of each session, and day by day.
+//! Usage and cost, by session and by day.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use super::sessions::named;
 use crate::app::App;
 use crate::problem::Problem;
 
-/// A sum over requests and asides.
+/// The total of requests and side requests.
 #[derive(Clone, Default, Serialize, ToSchema)]
 pub(crate) struct Sum {
-    /// How many requests.
+    /// The number of requests.
     requests: u64,
-    /// How often a model was asked something beside a conversation: for a plan, for a summary. What that used and cost is in the other figures.
+    /// The number of side requests, for plans and summaries. The other figures include their usage and cost.
     asides: u64,
-    /// What of the cost was for asides, in USD.
+    /// The cost of side requests in USD.
     asides_cost: f64,
-    /// Tokens of prompts that were read from a cache.
+    /// Prompt tokens read from a cache.
     read: u64,
-    /// Tokens of prompts that were not.
+    /// Other prompt tokens.
     fresh: u64,
-    /// Tokens of replies.
+    /// Reply tokens.
     output: u64,
-    /// What it cost, in USD.
+    /// The cost in USD.
     cost: f64,
-    /// What the caches saved, in USD.
+    /// The savings by caches in USD.
     saved: f64,
-    /// How often a cache was broken.
+    /// The number of cache breaks.
     breaks: u64,
-    /// How often a prompt was folded.
+    /// The number of folds.
     folds: u64,
-    /// How often a prompt began anew for whatever reason: folds, undone ones, forks, another model, other rules or tools.
+    /// The number of new epochs for any reason: folds, undone folds, forks, changes of the model, rules or tools.
     epochs: u64,
 }
 
@@ -77,31 +77,31 @@ impl Sum {
     }
 }
 
-/// A sum with the name of what it is of.
+/// The total of a session or a day.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SumOf {
-    /// A session, or a day.
+    /// The session ID or the date.
     of: String,
-    /// What the session is about.
+    /// The session's title.
     title: Option<String>,
     #[serde(flatten)]
     sum: Sum,
 }
 
-/// The ledger at a glance.
+/// The ledger.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Ledger {
-    /// Everything: the sessions and what was passed on.
+    /// The total of all sessions and forwarded requests.
     all: Sum,
-    /// Requests of clients that were passed on untouched.
+    /// The total of requests that the gateway forwarded unchanged.
     forwarded: Sum,
     /// By session, the last used first.
     sessions: Vec<SumOf>,
-    /// By day, the first day first.
+    /// By day, the earliest first.
     days: Vec<SumOf>,
 }
 
-/// Usage, cache and cost, by session and by day.
+/// Returns usage, cache hits and cost by session and by day.
 #[utoipa::path(get, path = "/ledger", tag = "ledger", responses((status = 200, body = Ledger)))]
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
     let ledger = app.common.with_store(|store| {
@@ -135,17 +135,17 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
     ledger.await.map(Json)
 }
 
-/// Usage, cache and cost of a session.
+/// Usage, cache hits and cost of a session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionSum {
-    /// All that it paid for itself, also for answers that were replaced. What a fork took over was paid by the session before it.
+    /// Everything that the session paid for, including replaced answers. Turns shared with a fork's source were paid there.
     #[serde(flatten)]
     paid: Sum,
-    /// The requests of its history as it is now, those that a fork took over included.
+    /// The requests of its current history, including turns shared with a fork's source.
     history: Sum,
 }
 
-/// Usage, cache and cost of a session: of what it paid for, and of its history as it is now.
+/// Returns usage, cache hits and cost of a session: of what it paid for, and of its current history.
 #[utoipa::path(get, path = "/sessions/{session}/ledger", tag = "ledger", params(("session" = String, Path)), responses((status = 200, body = SessionSum), (status = 404, body = Problem)))]
 pub(crate) async fn of_session(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SessionSum> {
     let sum = app.common.with_store(move |store| {

@@ -1,4 +1,4 @@
-//! How a browser gets in: a code that works once, for a key that the page adds to each request.
+//! Sign-in: exchanges a one-time code for a key that the page adds to each request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,18 +18,18 @@ use crate::problem::{INTERNAL, NO_TOKEN, Problem, TOO_MANY};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Code {
-    /// What stands behind `#code=` in the address that `foreword serve` or `foreword keys url` printed.
+    /// The code after `#code=` in the URL that `foreword serve` or `foreword keys url` printed.
     code: String,
 }
 
 /// A key.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct PageKey {
-    /// For the `Authorization` header, behind `Bearer`. It ends after 30 days, or with the server's token.
+    /// For the `Authorization` header, after `Bearer`. It expires after 30 days, or with the server's token.
     key: String,
 }
 
-/// Exchanges a code for a key. A code works once, and for a few minutes.
+/// Exchanges a code for a key. A code works once, within a few minutes.
 #[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(post, path = "/login", tag = "server", security(()), request_body = Code, responses((status = 200, body = PageKey), (status = 400, body = Problem), (status = 401, body = Problem)))]
 pub(crate) async fn login(
@@ -39,7 +39,7 @@ pub(crate) async fn login(
 ) -> Answer<PageKey> {
     let used = || {
         if app.rates.refused.allows(client(peer), Instant::now()) {
-            Problem::new(NO_TOKEN, "this address was used already, or it is too old; run `foreword keys url` for a new one")
+            Problem::new(NO_TOKEN, "this URL was already used or has expired; get a new one with `foreword keys url`")
         } else {
             Problem::new(TOO_MANY, "too many requests from this address; wait a moment")
         }

@@ -1,4 +1,4 @@
-//! Turns: sending, stopping, saying it otherwise, and the stream of what happens.
+//! Turns: sending, stopping and editing messages, and the event stream.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,45 +17,54 @@ use super::Answer;
 use super::given::{Given, Path};
 use super::sessions::full_name;
 use super::shapes;
-use crate::actor::Turn;
+use crate::actor::{Message, Turn};
 use crate::app::App;
 use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 use crate::sse::follow;
 
-/// What a person sends.
+/// A new message.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewMessage {
-    /// The words. What they link to with `[[a note]]` is attached.
+    /// The text. Notes linked with `[[a note]]` are attached.
     words: String,
-    /// What else is attached: a note, a folder, a tag, lines, an address.
+    /// Further attachments: a note, folder, tag, line range or URL.
     #[serde(default)]
     attach: Vec<String>,
-    /// The note that is open in front of the user: it is attached, and its images are sent along.
+    /// The note that is open in the user's editor. It is attached, and its images are sent.
     #[serde(default)]
     active_note: Option<String>,
+    /// Leave notes, rules and the project as they were when the session took them in, even if they changed since.
+    #[serde(default)]
+    frozen: bool,
 }
 
-/// Other words.
+impl NewMessage {
+    fn message(self) -> Message {
+        Message { words: self.words, attach: self.attach, active: self.active_note, frozen: self.frozen }
+    }
+}
+
+/// A new text for a message.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OtherWords {
-    /// The words.
+    /// The text.
     words: String,
 }
 
 /// A turn that has begun.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Begun {
-    /// The session.
+    /// The session's ID.
     session: String,
-    /// Its first event: a stream with this `Last-Event-ID` tells all that follows.
+    /// Its first event: a stream with this `Last-Event-ID` receives all later events.
     event: String,
 }
 
 type Accepted = Result<(StatusCode, Json<Begun>), Problem>;
 
-/// The most attachments that one message may name.
+/// The largest number of attachments of a message.
 const MAX_ATTACHMENTS: usize = 256;
 
 async fn begin(app: &App, session: String, turn: Turn) -> Accepted {
@@ -65,15 +74,15 @@ async fn begin(app: &App, session: String, turn: Turn) -> Accepted {
 }
 
 fn said(words: &str) -> Result<(), Problem> {
-    if words.trim().is_empty() { Err(Problem::new(BAD_REQUEST, "a message without words is not sent")) } else { Ok(()) }
+    if words.trim().is_empty() { Err(Problem::new(BAD_REQUEST, "the message is empty")) } else { Ok(()) }
 }
 
-/// Refuses a message without words or with too many attachments, whether it would be sent or only previewed.
+/// Rejects an empty message or too many attachments.
 pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
     said(words)?;
     if attach.len() > MAX_ATTACHMENTS {
         let detail = format!(
-            "the message names {} attachments, and {MAX_ATTACHMENTS} are the most; attach a folder or a tag instead",
+            "the message has {} attachments; the limit is {MAX_ATTACHMENTS}. Attach a folder or a tag instead",
             attach.len()
         );
         return Err(Problem::new(BAD_REQUEST, detail));
@@ -81,14 +90,14 @@ pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Sends a message. The answer comes as events.
+/// Sends a message. The answer arrives as events.
 #[utoipa::path(post, path = "/sessions/{session}/messages", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 202, body = Begun), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
     check(&new.words, &new.attach)?;
-    begin(&app, session, Turn::New(new.words, new.attach, new.active_note)).await
+    begin(&app, session, Turn::New(new.message())).await
 }
 
-/// What a message would lead to: its layers, items, tokens and expected price. Nothing is sent and nothing is kept.
+/// Previews the next request: layers, items, tokens and expected cost. Nothing is sent or stored.
 #[utoipa::path(post, path = "/sessions/{session}/preview", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 200, body = shapes::Preview), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
 pub(crate) async fn preview(
     State(app): State<Arc<App>>,
@@ -97,10 +106,10 @@ pub(crate) async fn preview(
 ) -> Answer<Preview> {
     check(&new.words, &new.attach)?;
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.preview(new.words, &new.attach, new.active_note.as_deref())).await.map(Json)
+    app.hub.ask(&id, move |desk| desk.preview(new.message())).await.map(Json)
 }
 
-/// Says something else in an earlier turn and answers it anew; what came after it is no longer part of the session.
+/// Replaces the message of an earlier turn and answers it again. Later turns are no longer part of the session.
 #[utoipa::path(put, path = "/sessions/{session}/messages/{turn}", tag = "messages", params(("session" = String, Path), ("turn" = u64, Path, description = "from 1")), request_body = OtherWords, responses((status = 202, body = Begun), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn edit(
     State(app): State<Arc<App>>,
@@ -111,19 +120,19 @@ pub(crate) async fn edit(
     begin(&app, session, Turn::Edit(turn, new.words)).await
 }
 
-/// Answers the last turn anew.
+/// Answers the last message again.
 #[utoipa::path(post, path = "/sessions/{session}/regenerate", tag = "messages", params(("session" = String, Path)), responses((status = 202, body = Begun), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn regenerate(State(app): State<Arc<App>>, Path(session): Path<String>) -> Accepted {
     begin(&app, session, Turn::Regenerate).await
 }
 
-/// Answers a question that has no answer yet.
+/// Answers a message that has no answer yet.
 #[utoipa::path(post, path = "/sessions/{session}/resume", tag = "messages", params(("session" = String, Path)), responses((status = 202, body = Begun), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn resume(State(app): State<Arc<App>>, Path(session): Path<String>) -> Accepted {
     begin(&app, session, Turn::GoOn).await
 }
 
-/// Ends the turn that runs. What was said until then is kept.
+/// Stops the running turn. Text received so far is kept.
 #[utoipa::path(post, path = "/sessions/{session}/stop", tag = "messages", params(("session" = String, Path)), responses((status = 204)))]
 pub(crate) async fn stop(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let session = full_name(&app, session).await?;
@@ -133,15 +142,15 @@ pub(crate) async fn stop(State(app): State<Arc<App>>, Path(session): Path<String
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What a person says to a tool that waits.
+/// The decision about a pending approval.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answered {
-    /// `once`, `session` (from now on in this session, for this tool) or `no`.
+    /// `once`, `session` (allow this tool for the rest of the session) or `no`.
     decision: String,
 }
 
-/// Answers an `approval` event: whether the tool may run.
+/// Decides an `approval` event: whether the tool may run.
 #[utoipa::path(post, path = "/sessions/{session}/approvals/{approval}", tag = "tools", params(("session" = String, Path), ("approval" = u64, Path)), request_body = Answered, responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn approve(
     State(app): State<Arc<App>>,
@@ -152,23 +161,25 @@ pub(crate) async fn approve(
         "once" => Decision::Once,
         "session" => Decision::Session,
         "no" => Decision::No,
-        other => return Err(Problem::new(BAD_REQUEST, format!("{other:?} is no decision: expected once, session or no"))),
+        other => return Err(Problem::new(BAD_REQUEST, format!("invalid decision {other:?}: expected once, session or no"))),
     };
     let session = full_name(&app, session).await?;
     let line = app.hub.known(&session).filter(|line| line.approvals.answer(approval, decision));
-    line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "nothing waits for this answer any more"))
+    line.map(|_| StatusCode::NO_CONTENT).ok_or_else(|| Problem::new(NOT_FOUND, "this approval is no longer pending"))
 }
 
-/// The tools that wait for an answer, as their `approval` events told.
+/// Lists the pending approvals, as in their `approval` events.
 #[utoipa::path(get, path = "/sessions/{session}/approvals", tag = "tools", params(("session" = String, Path)), responses((status = 200, body = [Object]), (status = 404, body = Problem)))]
 pub(crate) async fn approvals(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Value>> {
     let session = full_name(&app, session).await?;
     Ok(Json(app.hub.known(&session).map(|line| line.approvals.waiting()).unwrap_or_default()))
 }
 
-/// What happens in a session, as server-sent events: `turn`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note`, `changed`. `lost`
-/// tells that some can no longer be told; then the session is to be read again. A stream begins with what happens next, or behind the event
-/// that `Last-Event-ID` names.
+/// Streams the events of a session as server-sent events.
+///
+/// The events are `turn`, `cache_cold`, `request`, `sources`, `part`, `call`, `result`, `approval`, `approved`, `done`, `problem`, `note` and
+/// `changed`. After `lost`, some events are missing, and the session must be read again. A stream begins with the next event, or after
+/// the one in `Last-Event-ID`.
 #[utoipa::path(get, path = "/sessions/{session}/events", tag = "messages", params(("session" = String, Path), ("last-event-id" = Option<String>, Header)), responses((status = 200, content_type = "text/event-stream", body = String), (status = 404, body = Problem)))]
 pub(crate) async fn events(
     State(app): State<Arc<App>>,

@@ -1,7 +1,8 @@
-//! The HTTP API under `/api/v1`, and the document that describes it.
+//! The HTTP API under `/api/v1` and its OpenAPI document.
 
 mod begin;
 mod catalog;
+mod clients;
 mod forwarded;
 mod given;
 mod history;
@@ -36,14 +37,14 @@ use crate::problem::{NOT_STORED, Problem};
 
 pub(crate) use requests::counted;
 
-/// What a handler gives back.
+/// The result of a handler.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Foreword",
-        description = "Sessions over a folder of notes: what is said, what the model was given, and why. Everything that goes wrong is an RFC 9457 problem document.",
+        description = "Sessions (conversations) over a folder of notes: messages, the context sent to the model, and why. Errors are RFC 9457 problem documents.",
         license(name = "MIT OR Apache-2.0")
     ),
     // A server that was started with `--no-auth` needs none.
@@ -52,7 +53,7 @@ pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 )]
 struct Described;
 
-/// How a request shows the server's token.
+/// How a request presents the server's token.
 struct Token;
 
 impl Modify for Token {
@@ -60,14 +61,14 @@ impl Modify for Token {
         let components = document.components.get_or_insert_default();
         let mut bearer = Http::new(HttpAuthScheme::Bearer);
         bearer.description =
-            Some("The server's token, which `foreword keys token` prints, or a page's key. A server that was started with `--no-auth` needs none.".to_owned());
+            Some("The server's token (see `foreword keys token`), or the key of a signed-in page. Not required if the server was started with `--no-auth`.".to_owned());
         components.add_security_scheme("token", SecurityScheme::Http(bearer));
-        let key = ApiKeyValue::with_description("x-api-key", "The same, as Anthropic's clients send it.");
+        let key = ApiKeyValue::with_description("x-api-key", "The same, in the header that Anthropic's clients send.");
         components.add_security_scheme("key", SecurityScheme::ApiKey(ApiKey::Header(key)));
     }
 }
 
-/// The API with its description.
+/// The routes of the API with their description.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let (router, description) = OpenApiRouter::with_openapi(Described::openapi()).nest("/api/v1", routes()).split_for_parts();
     let text: Arc<str> = description.to_json().unwrap_or_default().into();
@@ -121,6 +122,8 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
         .routes(routes!(ledger::of_session))
+        .routes(routes!(clients::list))
+        .routes(routes!(clients::show))
         .routes(routes!(forwarded::list))
         .routes(routes!(forwarded::show))
         .routes(routes!(trust::show, trust::decide, trust::revoke))
@@ -130,7 +133,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(vault::search))
 }
 
-/// Whether the server is well.
+/// The state of the server.
 #[derive(Serialize, ToSchema)]
 struct Health {
     /// Always `ok`.
@@ -139,26 +142,26 @@ struct Health {
     version: &'static str,
 }
 
-/// The server runs.
+/// Returns whether the server is running.
 #[allow(clippy::unused_async)] // a handler is a future
 #[utoipa::path(get, path = "/health", tag = "server", security(()), responses((status = 200, body = Health)))]
 async fn health() -> Json<Health> {
     Json(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
 }
 
-/// The store can be read and written to. Where it cannot, what is wrong.
+/// Returns whether the store can be read and written, or what is wrong.
 #[utoipa::path(get, path = "/ready", tag = "server", responses((status = 200, body = Health), (status = 503, body = Problem)))]
 async fn ready(State(app): State<Arc<App>>) -> Answer<Health> {
     app.common
         .with_store(|store| match store.health() {
             StoreHealth::Well => Ok(Store::sessions(store).map(drop)?),
-            StoreHealth::Failing { why, .. } => Err(Problem::new(NOT_STORED, format!("the store takes nothing: {why}"))),
+            StoreHealth::Failing { why, .. } => Err(Problem::new(NOT_STORED, format!("the store does not accept writes: {why}"))),
         })
         .await?;
     Ok(health().await)
 }
 
-/// The same for those who have no token: not a word about the vault.
+/// Returns the same without a token and without details.
 async fn probe(State(app): State<Arc<App>>) -> Answer<Health> {
-    ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store takes nothing; /api/v1/ready tells why"))
+    ready(State(app)).await.map_err(|_| Problem::new(NOT_STORED, "the store does not accept writes; see /api/v1/ready"))
 }

@@ -1,4 +1,4 @@
-//! What a person keeps through every fold.
+//! Pins: messages and items that every fold keeps.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use crate::app::App;
 use crate::clock::now_ms;
 use crate::problem::Problem;
 
-/// Something to keep.
+/// Something to pin.
 #[derive(Deserialize, Serialize, ToSchema, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct What {
-    /// A message (`m12`), or something that was attached: `note:Path.md`, or its path.
+    /// A message (`m12`), or an attached item: `note:Path.md`, or its path.
     what: String,
 }
 
-/// What is kept through every fold: messages, then items.
+/// Lists the pins: messages, then items.
 #[utoipa::path(get, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Pinned>> {
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, |desk| Ok(desk.kept()?.pins())).await.map(Json)
 }
 
-/// Keeps a message or an item through every fold.
+/// Pins a message or an item, so that every fold keeps it.
 #[utoipa::path(post, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path)), request_body = What, responses((status = 200, body = [shapes::Pinned]), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
@@ -49,7 +49,7 @@ pub(crate) async fn add(
     pinned.await.map(Json)
 }
 
-/// Lets go of it.
+/// Removes a pin.
 #[utoipa::path(delete, path = "/sessions/{session}/pins", tag = "history", params(("session" = String, Path), What), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,

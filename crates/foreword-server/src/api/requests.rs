@@ -1,4 +1,4 @@
-//! Requests of the past: what they held and why, their exact bytes, where two of them part.
+//! Past requests: their contents, exact bytes and differences.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use super::shapes;
 use crate::app::App;
 use crate::problem::{INTERNAL, NOT_FOUND, Problem};
 
-/// The requests of a session: their sizes by layer, what the cache served, what broke it, what they cost.
+/// Lists the requests of a session: size by layer, cache hits, cache breaks and cost.
 #[utoipa::path(get, path = "/sessions/{session}/requests", tag = "requests", params(("session" = String, Path)), responses((status = 200, body = [shapes::Bar]), (status = 404, body = Problem)))]
 pub(crate) async fn list(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<Vec<Bar>> {
     let bars = app.common.with_store(move |store| Ok(bars(store, &named(store, &session)?)?)).await?;
     Ok(Json(bars.into_iter().map(counted_bar).collect()))
 }
 
-/// The tokens of a prompt, first as they were estimated when it was built, then as its provider counted them. Sizes are told in the
-/// provider's count where there is one, so that they fit what it says of its cache.
+/// The tokens of a prompt, as estimated and as counted by the provider. Sizes are scaled to the provider's count, so that they
+/// match its cache figures.
 #[derive(Clone, Copy)]
 struct Count {
     estimated: u64,
@@ -45,13 +45,13 @@ impl Count {
         Self { estimated, counted: if counted == 0 { estimated } else { counted } }
     }
 
-    /// Estimated tokens in the provider's count.
+    /// Scales estimated tokens to the provider's count.
     fn of(self, tokens: u64) -> u64 {
         let scaled = u128::from(tokens) * u128::from(self.counted) / u128::from(self.estimated.max(1));
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
-    /// The same for sizes that add up to the prompt; they still do.
+    /// Scales sizes that add up to the prompt, preserving the sum.
     fn of_all<'a>(self, sizes: impl Iterator<Item = &'a mut u64>) {
         let (mut before, mut sum) = (0, 0);
         for size in sizes {
@@ -70,7 +70,7 @@ fn counted_bar(mut bar: Bar) -> Bar {
     bar
 }
 
-/// Gives sizes in the provider's count.
+/// Scales all sizes to the provider's count.
 pub(crate) fn counted(inspection: &mut Inspection) {
     let count = Count::new(inspection.tokens, inspection.usage.as_ref());
     count.of_all(inspection.layers.iter_mut().map(|layer| &mut layer.tokens.0));
@@ -83,18 +83,18 @@ pub(crate) fn counted(inspection: &mut Inspection) {
     }
 }
 
-/// A request with what is known of its items.
+/// A request with descriptions of its items.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RequestView {
-    /// The record: layers with their segments, items with include mode, score, layer, form and tokens, what was left out and why.
+    /// The record: layers with segments, items with include mode, score, layer, form and tokens, and what was left out and why.
     #[serde(flatten)]
     #[schema(value_type = shapes::Inspection)]
     inspection: Inspection,
-    /// Names, descriptions and priorities of the items, by item.
+    /// Names, descriptions and priorities of the items, by ID.
     items: BTreeMap<String, Told>,
 }
 
-/// What a request held, from its record.
+/// Returns the contents of a request from its record.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}", tag = "requests", params(("session" = String, Path), ("request" = u64, Path, description = "from 0")), responses((status = 200, body = RequestView), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path((session, request)): Path<(String, u64)>) -> Answer<RequestView> {
     let found = app.common.with_store(move |store| {
@@ -122,7 +122,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path((session, request)): 
     found.await.map(Json)
 }
 
-/// The agent of a session: as it was when a request was made, and as it is now. Its rules may have been made or edited since it began.
+/// The agent of a session at the time of a request, and now.
 struct Agents {
     then: Agent,
     now: Agent,
@@ -147,7 +147,7 @@ impl Agents {
     }
 }
 
-/// What each layer of a request says.
+/// Returns the text of each layer of a request.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}/layers", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [shapes::LayerText]), (status = 404, body = Problem)))]
 pub(crate) async fn layers(State(app): State<Arc<App>>, Path((session, request)): Path<(String, u64)>) -> Answer<Vec<LayerText>> {
     let layers = app.common.with_store(move |store| {
@@ -162,7 +162,7 @@ pub(crate) async fn layers(State(app): State<Arc<App>>, Path((session, request))
     layers.await.map(Json)
 }
 
-/// The exact bytes of a request.
+/// Returns the exact bytes of a request.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}/wire", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = Object), (status = 404, body = Problem)))]
 pub(crate) async fn wire(
     State(app): State<Arc<App>>,
@@ -172,16 +172,16 @@ pub(crate) async fn wire(
     Ok(([(header::CONTENT_TYPE, "application/json")], body))
 }
 
-/// A message as it was sent.
+/// A message as sent.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SentView {
-    /// `tools` for the list of tools, else `system`, `user`, `assistant` or `tool`.
+    /// `tools` for the list of tools, or `system`, `user`, `assistant`, `tool`.
     role: String,
-    /// What it says; its tool calls below that.
+    /// The text, followed by tool calls.
     text: String,
 }
 
-/// What is read of a message on record.
+/// The fields of a stored message.
 #[derive(Deserialize)]
 struct Recorded {
     role: String,
@@ -196,7 +196,7 @@ struct RecordedPiece {
     text: String,
 }
 
-/// What was said to the model in a request, in the order in which it read it: the tools, then the messages.
+/// Returns the tools and messages of a request, in the order in which the model reads them.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}/messages", tag = "requests", params(("session" = String, Path), ("request" = u64, Path)), responses((status = 200, body = [SentView]), (status = 404, body = Problem)))]
 pub(crate) async fn messages(
     State(app): State<Arc<App>>,
@@ -208,7 +208,7 @@ pub(crate) async fn messages(
         let mut all: Vec<SentView> = tools.map(|tool| SentView { role: "tools".to_owned(), text: tool.text }).collect();
         for value in store.messages(&id, request)? {
             let Recorded { role, pieces, calls } = serde_json::from_value(value).map_err(|error| {
-                Problem::new(INTERNAL, format!("a message of request {request} of session {id} cannot be read: {error}"))
+                Problem::new(INTERNAL, format!("cannot read a message of request {request} of session {id}: {error}"))
             })?;
             let words: String = pieces.into_iter().map(|piece| piece.text).collect();
             let said = Some(words).filter(|words| !words.is_empty()).into_iter();
@@ -220,23 +220,23 @@ pub(crate) async fn messages(
     found.await.map(Json)
 }
 
-/// A call as a person reads it.
+/// A call as text.
 fn call(call: &Value) -> String {
     let name = call.get("name").and_then(Value::as_str).unwrap_or("a tool");
     format!("{name}({})", call.get("arguments").unwrap_or(&Value::Null))
 }
 
-/// What to compare with.
+/// The request to compare with.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct DiffQuery {
-    /// The earlier request; the one before where it is left out.
+    /// The earlier request. Default: the previous one.
     before: Option<u64>,
-    /// The session of the earlier request; the same where it is left out.
+    /// The session of the earlier request. Default: the same session.
     session: Option<String>,
 }
 
-/// Where a request parts from an earlier one: the byte, the item, the cause, the price.
+/// Compares a request with an earlier one: first differing byte, item, cause and cost.
 #[utoipa::path(get, path = "/sessions/{session}/requests/{request}/diff", tag = "requests", params(("session" = String, Path), ("request" = u64, Path), DiffQuery), responses((status = 200, body = shapes::Difference), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn diff(
     State(app): State<Arc<App>>,
@@ -247,7 +247,7 @@ pub(crate) async fn diff(
         let id = named(store, &session)?;
         let other = query.session.as_deref().map_or_else(|| Ok(id.clone()), |other| named(store, other))?;
         let Some(before) = query.before.or_else(|| request.checked_sub(1)) else {
-            return Err(Problem::new(NOT_FOUND, "there is no request before the first"));
+            return Err(Problem::new(NOT_FOUND, "the first request has no previous one"));
         };
         Ok(compare(store, (&other, before), (&id, request))?)
     });

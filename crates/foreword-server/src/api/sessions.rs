@@ -1,4 +1,4 @@
-//! Sessions: begin, list, find, show, rename, delete.
+//! Sessions: create, list, search, show, rename and delete.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -31,31 +31,31 @@ const TITLE: usize = 200;
 /// A session in a list.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionView {
-    /// Its name.
+    /// The session's ID.
     id: String,
-    /// What it is about.
+    /// The title.
     title: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     created_ms: i64,
-    /// When something was last written.
+    /// When it was last changed.
     touched_ms: i64,
-    /// The session it was forked from.
+    /// The session that it was forked from.
     forked_from: Option<String>,
     /// The model.
     model: Option<String>,
-    /// How it is spoken to.
+    /// The provider.
     provider: Option<String>,
-    /// Whether its model is the small one that runs in this process: what it read is worth more than what it says.
+    /// Whether the model is the embedded small one, whose answers are less reliable than its sources.
     small: bool,
     /// `log` or `library`.
     layout: Option<String>,
-    /// How many requests it made.
+    /// The number of requests.
     requests: u64,
-    /// Whether it is the conversation of a client of the gateway.
+    /// Whether it belongs to a client of the gateway.
     client: bool,
-    /// Whether it is answering.
+    /// Whether a turn is running.
     running: bool,
-    /// The event behind which the turn that runs is told.
+    /// The event after which the running turn's events follow.
     event: Option<String>,
 }
 
@@ -81,12 +81,12 @@ impl SessionView {
     }
 }
 
-/// Whether a session is the conversation of a client of the gateway.
+/// Whether a session belongs to a client of the gateway.
 fn is_of_client(row: &SessionRow) -> bool {
     row.setup.get("client").and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// A session with all that was said in it.
+/// A session with its messages.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SessionDetail {
     #[serde(flatten)]
@@ -98,29 +98,29 @@ pub(crate) struct SessionDetail {
 /// A message.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct MessageView {
-    /// Its name: `m12`; none where a person changed it in the session's file, or where a process that ended left it open.
+    /// The message's ID: `m12`; null if the user edited it in the session's file, or after a crash.
     id: Option<String>,
     /// `user` or `assistant`.
     #[schema(value_type = String)]
     role: Role,
-    /// The words.
+    /// The text.
     text: String,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     at_ms: Option<i64>,
     /// The turn, from 1.
     turn: u64,
-    /// The request that an answer came from.
+    /// The request that the answer belongs to.
     request: Option<u64>,
-    /// What was attached to it: paths of notes, then addresses of pages.
+    /// The attachments: paths of notes, then URLs.
     attached: Vec<String>,
-    /// Tools the model called.
+    /// The model's tool calls.
     calls: Vec<CallView>,
-    /// Whether it ended before it was whole.
+    /// Whether it is incomplete.
     cut_off: bool,
-    /// What was found in the notes for an answer, the best first; with its last message.
+    /// The passages found for an answer, the best first; with its last message.
     #[schema(value_type = [shapes::FoundNote])]
     sources: Vec<FoundNote>,
-    /// Of an answer: why it ended early. Of a question: why it has no answer.
+    /// For an answer: why it ended early. For a question: why it has no answer.
     #[schema(value_type = Option<shapes::Ending>)]
     ending: Option<Ending>,
 }
@@ -128,12 +128,12 @@ pub(crate) struct MessageView {
 /// A tool call.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct CallView {
-    /// The tool.
+    /// The tool's name.
     name: String,
-    /// With what.
+    /// The arguments.
     #[schema(value_type = Object)]
     arguments: Value,
-    /// What came back.
+    /// The result.
     #[schema(value_type = Option<Object>)]
     result: Option<Value>,
 }
@@ -142,17 +142,17 @@ pub(crate) struct CallView {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
-    /// How many at most; 200 where it is left out.
+    /// The page size. Default: 200.
     #[param(maximum = 1000)]
     limit: Option<usize>,
-    /// Only those behind this place in the list: `touched_ms` and `id` of the last session of the page before, with a `-` in between.
+    /// Only sessions after this position: `touched_ms` and `id` of the previous page's last session, joined by `-`.
     #[param(value_type = Option<String>)]
     before: Option<Place>,
-    /// Only conversations of clients of the gateway (`true`), or only others (`false`).
+    /// Only sessions of gateway clients (`true`), or only others (`false`).
     client: Option<bool>,
 }
 
-/// A place in the list of sessions. One that is used goes to its start; those behind it stay where they are.
+/// A position in the list of sessions. A session that is used moves to the start; the order of the others is stable.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 struct Place(Reverse<i64>, String);
@@ -168,7 +168,7 @@ impl TryFrom<String> for Place {
 
     fn try_from(text: String) -> Result<Self, String> {
         let place = text.rsplit_once('-').and_then(|(ms, id)| Some(Self(Reverse(ms.parse().ok()?), id.to_owned())));
-        place.ok_or_else(|| format!("{text:?} is no place in the list: expected touched_ms, `-` and id of a session"))
+        place.ok_or_else(|| format!("invalid list position {text:?}: expected touched_ms, `-` and the ID of a session"))
     }
 }
 
@@ -178,7 +178,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// All sessions, the last used first. Where there are more, the `Link` header leads to them.
+/// Lists all sessions, the last used first. The `Link` header leads to the next page.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = [SessionView]), (status = 400, body = Problem)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
@@ -199,40 +199,40 @@ pub(crate) async fn list(
     Ok((next_page(next), Json(page.into_iter().map(|row| SessionView::new(&app, row)).collect())))
 }
 
-/// How a session begins.
+/// Options of a new session.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[derive(Default)]
 pub(crate) struct NewSession {
-    /// The model, as the model table calls it; the server's where it is left out.
+    /// The model's name. Default: the server's model.
     model: Option<String>,
-    /// `log` or `library`; as the agent or the configuration has it where it is left out, else `log`.
+    /// The layout: `log` or `library`. Default: the agent's, the configured one, or `log`.
     layout: Option<String>,
-    /// The agent, as it is called in the vault.
+    /// The agent's name.
     agent: Option<String>,
-    /// The project, as it is called in the vault.
+    /// The project's name.
     project: Option<String>,
-    /// How turns are carried: `chat`, `qa`, `plan` or `agent`; as configured where it is left out, else `chat`, and `qa` with the small model.
+    /// The mode: `chat`, `qa`, `plan` or `agent`. Default: the configured one, or `chat` (`qa` for the embedded small model).
     mode: Option<String>,
-    /// What is sent of older messages: `full` (as far as the budget goes), `window` (the newest), `strip` (the last runs and a summary of the
-    /// engine's) or `managed` (the last runs and a summary by a template).
+    /// How older messages are sent: `full` (up to the token budget), `window` (the newest ones), `strip` (the last turns and an
+    /// automatic summary) or `managed` (the last turns and a summary made from a template).
     history: Option<String>,
     /// The template of a managed history.
     template: Option<String>,
-    /// How its requests are put together: `budget`, `history`, `search` and more, as docs/settings.md lists them.
+    /// Further settings: `budget`, `history`, `search` and more (see docs/settings.md).
     #[schema(value_type = Option<Object>)]
     settings: Option<serde_json::Value>,
-    /// When the person is asked before a tool runs: `always`, `tool` or `never`; else as the agent says.
+    /// When tools require approval: `always`, `tool` or `never`. Default: the agent's setting.
     asking: Option<String>,
 }
 
 impl NewSession {
-    /// With an agent and a model, and else the usual.
+    /// Options with an agent and a model, and defaults otherwise.
     pub(super) fn of(agent: Option<String>, model: Option<String>) -> Self {
         Self { model, agent, ..Self::default() }
     }
 
-    /// What it says, where all of it is there.
+    /// Resolves the options.
     pub(super) fn read(self, app: &App) -> Result<Begin, Problem> {
         let (layout, history, template) = (self.layout.as_deref(), self.history.as_deref(), self.template.as_deref());
         Ok(Begin {
@@ -246,7 +246,7 @@ impl NewSession {
     }
 }
 
-/// Begins a session.
+/// Creates a session.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", request_body = NewSession, responses((status = 201, body = SessionView), (status = 400, body = Problem)))]
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
@@ -259,18 +259,18 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(SessionView::new(&app, &row))))
 }
 
-/// The full name of a session: the start of it is enough, and so is `last`.
+/// The full ID of a session, from a prefix or `last`.
 pub(super) fn named(store: &Shared, session: &str) -> Result<String, Problem> {
     Ok(session.parse::<Point>()?.session(store)?)
 }
 
-/// The same, from outside of a store.
+/// The same for callers without a store.
 pub(super) async fn full_name(app: &App, session: String) -> Result<String, Problem> {
     app.common.with_store(move |store| named(store, &session)).await
 }
 
-/// A session with what was said in it.
-#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path, description = "its name, the start of it, or `last`")), responses((status = 200, body = SessionDetail), (status = 404, body = Problem)))]
+/// Returns a session with its messages.
+#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path, description = "its ID, a prefix of it, or `last`")), responses((status = 200, body = SessionDetail), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SessionDetail> {
     let (row, messages) = app
         .common
@@ -329,15 +329,15 @@ fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Proble
     Ok(messages)
 }
 
-/// What to change.
+/// Changes to a session.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// What the session is about.
+    /// The new title.
     title: String,
 }
 
-/// Calls a session something else.
+/// Changes a session's title.
 #[utoipa::path(patch, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), request_body = Change, responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
@@ -346,14 +346,14 @@ pub(crate) async fn change(
 ) -> Result<StatusCode, Problem> {
     let title: String = change.title.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(TITLE).collect();
     if title.is_empty() {
-        return Err(Problem::new(BAD_REQUEST, "a session is not called nothing"));
+        return Err(Problem::new(BAD_REQUEST, "the title must not be empty"));
     }
     let id = full_name(&app, session).await?;
     app.hub.change(&id, move |desk| desk.rename(&title)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forgets a session. Its markdown file stays.
+/// Deletes a session. Its markdown file is kept.
 #[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
@@ -362,33 +362,33 @@ pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<Stri
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What to look for.
+/// A search.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SearchQuery {
-    /// Words, or the first letters of words, all of which must be in one message or in the title.
+    /// Words or prefixes of words, which must all be in one message or in the title.
     q: String,
-    /// How many at most.
+    /// The largest number of results.
     limit: Option<usize>,
 }
 
-/// A message that was found, or a session by its title.
+/// A message, or a session whose title matches.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FoundMessage)]
 pub(crate) struct FoundView {
-    /// The session.
+    /// The session's ID.
     session: String,
-    /// What it is about.
+    /// The title.
     title: Option<String>,
-    /// The turn, from 1; none where the title was found.
+    /// The turn, from 1; null if the title matches.
     turn: Option<u64>,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     at_ms: i64,
-    /// The words around what was looked for; of a title, nothing.
+    /// The text around the match; empty for titles.
     text: String,
 }
 
-/// Sessions whose title has all the words, then messages that do, also those that were folded away.
+/// Searches titles, then messages, including messages that left the prompt.
 #[utoipa::path(get, path = "/search", tag = "sessions", params(SearchQuery), responses((status = 200, body = [FoundView])))]
 pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<SearchQuery>) -> Answer<Vec<FoundView>> {
     let store = app.common.store();
@@ -416,7 +416,7 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Sear
     Ok(Json(found.await?))
 }
 
-/// Whether each of the words begins a word of the title.
+/// Whether each word is a prefix of a word in the title.
 fn has_words(title: &str, words: &str) -> bool {
     let title = title.to_lowercase();
     let begins = |word: &str| title.split(|c: char| !c.is_alphanumeric()).any(|part| part.starts_with(word));
@@ -425,7 +425,7 @@ fn has_words(title: &str, words: &str) -> bool {
     wanted.peek().is_some() && wanted.all(begins)
 }
 
-/// The words of an entry of the log.
+/// The text of a log entry.
 fn said(body: &Value) -> String {
     match body {
         Value::Array(lines) => lines.iter().filter_map(|line| line.get("text")?.as_str()).collect::<Vec<_>>().join("\n"),
@@ -433,7 +433,7 @@ fn said(body: &Value) -> String {
     }
 }
 
-/// A text around the first word that was looked for.
+/// The text around the first match.
 fn around(text: &str, words: &str) -> String {
     let lower = text.to_lowercase();
     let at = words.split_whitespace().filter_map(|word| lower.find(&word.to_lowercase())).min().unwrap_or(0);

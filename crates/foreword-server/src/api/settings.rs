@@ -1,4 +1,4 @@
-//! How a session is carried: its mode, its model, what is sent of older messages, when the person is asked.
+//! The settings of a session: mode, model, history, approvals and tools.
 
 use std::sync::Arc;
 
@@ -27,26 +27,26 @@ use crate::settings::is_managed;
 /// The settings of a session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SettingsView {
-    /// The agent, as it is called in the vault; none for the plain one.
+    /// The agent's name; null for the default agent.
     agent: Option<String>,
-    /// The model that answers now.
+    /// The current model.
     model: String,
-    /// Its window, in tokens.
+    /// The model's context window in tokens.
     window: u64,
-    /// `chat`, `qa`, `plan` or `agent`.
+    /// The mode: `chat`, `qa`, `plan` or `agent`.
     mode: String,
-    /// `log` or `library`.
+    /// The layout: `log` or `library`.
     layout: String,
-    /// `full`, `window`, `strip` or `managed`.
+    /// The history strategy: `full`, `window`, `strip` or `managed`.
     history: String,
     /// The template of a managed history.
     template: Option<String>,
-    /// The settings that the session was given, as docs/settings.md lists them. What is not there is as the model has it, or the usual.
+    /// The settings that were set explicitly (see docs/settings.md). Others have the model's values or defaults.
     #[schema(value_type = Object)]
     settings: SessionSettings,
-    /// The most tokens of a request.
+    /// The largest prompt in tokens.
     budget: u64,
-    /// When the person is asked before a tool runs: `always`, `tool` or `never`.
+    /// When tools require approval: `always`, `tool` or `never`.
     asking: String,
 }
 
@@ -90,22 +90,22 @@ pub(super) fn word(asking: Asking) -> &'static str {
     }
 }
 
-/// When the person is asked.
+/// Parses when tools require approval.
 pub(super) fn asking(word: &str) -> Result<Asking, Problem> {
     match word {
         "always" => Ok(Asking::Always),
         "tool" => Ok(Asking::Tool),
         "never" => Ok(Asking::Never),
-        other => Err(Problem::new(BAD_REQUEST, format!("{other:?} is not when to ask: expected always, tool or never"))),
+        other => Err(Problem::new(BAD_REQUEST, format!("invalid value {other:?}: expected always, tool or never"))),
     }
 }
 
-/// How turns are carried.
+/// Parses a mode.
 pub(super) fn mode(word: &str) -> Result<Mode, Problem> {
     word.parse().map_err(|error: String| Problem::new(BAD_REQUEST, error))
 }
 
-/// Session settings of a request, with what is said of them by name beside.
+/// The session settings of a request, merged with its separate fields.
 pub(super) fn session_settings(
     app: &App,
     layout: Option<&str>,
@@ -116,7 +116,7 @@ pub(super) fn session_settings(
     let layout = layout.map(|word| one_of(word, "layout", Layout::ALL, Layout::as_str)).transpose()?;
     let history = history.map(|word| one_of(word, "history", HistoryStrategy::ALL, HistoryStrategy::as_str)).transpose()?;
     if template.is_some() && history.is_some_and(|history| history != HistoryStrategy::Managed) {
-        return Err(Problem::new(BAD_REQUEST, "a template is for a managed history; leave it out, or say `managed`"));
+        return Err(Problem::new(BAD_REQUEST, "a template requires the history `managed`"));
     }
     let strategy = history.or(template.map(|_| HistoryStrategy::Managed));
     let named = SessionSettings {
@@ -133,40 +133,40 @@ pub(super) fn session_settings(
 }
 
 fn one_of<T: Copy, const N: usize>(word: &str, what: &str, all: [T; N], name: fn(T) -> &'static str) -> Result<T, Problem> {
-    let expected = || format!("{word:?} is no {what}: expected {}", all.map(name).join(", "));
+    let expected = || format!("invalid {what} {word:?}: expected {}", all.map(name).join(", "));
     all.into_iter().find(|value| name(*value) == word).ok_or_else(|| Problem::new(BAD_REQUEST, expected()))
 }
 
-/// How a session is carried.
+/// Returns the settings of a session.
 #[utoipa::path(get, path = "/sessions/{session}/settings", tag = "sessions", params(("session" = String, Path)), responses((status = 200, body = SettingsView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<SettingsView> {
     let id = full_name(&app, session).await?;
     app.hub.ask(&id, SettingsView::of).await.map(Json)
 }
 
-/// What to set. What is left out stays as it is.
+/// Settings to change. Missing fields are unchanged.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SetSettings {
-    /// How turns are carried: `chat`, `qa`, `plan` or `agent`.
+    /// The mode: `chat`, `qa`, `plan` or `agent`.
     mode: Option<String>,
-    /// Who answers from here on.
+    /// The new model.
     model: Option<String>,
-    /// `log` or `library`; another layout costs the provider's cache once.
+    /// The layout: `log` or `library`. A change makes the next request miss the provider's cache.
     layout: Option<String>,
-    /// What is sent of older messages: `full` (as far as the budget goes), `window` (the newest), `strip` (the last runs and a summary of the
-    /// engine's) or `managed` (the last runs and a summary by a template).
+    /// How older messages are sent: `full` (up to the token budget), `window` (the newest ones), `strip` (the last turns and an
+    /// automatic summary) or `managed` (the last turns and a summary made from a template).
     history: Option<String>,
     /// The template of a managed history.
     template: Option<String>,
-    /// How its requests are put together: `budget`, `history`, `search` and more, as docs/settings.md lists them.
+    /// Further settings: `budget`, `history`, `search` and more (see docs/settings.md).
     #[schema(value_type = Option<Object>)]
     settings: Option<Value>,
-    /// When the person is asked before a tool runs: `always`, `tool` (as each tool says) or `never`. It holds until the server ends.
+    /// When tools require approval: `always`, `tool` (depending on the tool) or `never`. Lasts until the server ends.
     asking: Option<String>,
 }
 
-/// Sets how a session is carried from here on.
+/// Changes the settings of a session.
 #[utoipa::path(patch, path = "/sessions/{session}/settings", tag = "sessions", params(("session" = String, Path)), request_body = SetSettings, responses((status = 200, body = SettingsView), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
@@ -191,7 +191,7 @@ pub(crate) async fn set(
     app.hub.change(&id, job).await.map(Json)
 }
 
-/// Reads the session's agent anew: what changed in its files takes effect with the next question.
+/// Reloads the session's agent. Changes take effect with the next message.
 #[utoipa::path(post, path = "/sessions/{session}/agent", tag = "catalog", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn take_agent(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
@@ -202,52 +202,52 @@ pub(crate) async fn take_agent(State(app): State<Arc<App>>, Path(session): Path<
 /// The tools of a session.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ToolsView {
-    /// When the person is asked: `always`, `tool` or `never`.
+    /// When tools require approval: `always`, `tool` or `never`.
     asking: &'static str,
-    /// Whether the model is told of them; the small one that comes with Foreword cannot use tools.
+    /// Whether the model can use tools; the embedded small model cannot.
     used: bool,
-    /// The servers, by name.
+    /// The tool servers, sorted by name.
     servers: Vec<ServerView>,
-    /// What is missing, and why.
+    /// Tool servers that are not available, and why.
     pub(super) problems: Vec<ServerProblem>,
 }
 
 /// A tool server.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServerView {
-    /// Its name; `foreword` for the tools that come with Foreword.
+    /// The server's name; `foreword` for built-in tools.
     server: String,
-    /// Its tools, by name.
+    /// Its tools, sorted by name.
     tools: Vec<ToolView>,
 }
 
 /// A tool.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ToolView {
-    /// Its item: `tool:server/name`.
+    /// The tool's ID: `tool:server/name`.
     item: String,
-    /// Its name.
+    /// The tool's name.
     name: String,
-    /// What it is for.
+    /// The tool's description.
     description: Option<String>,
-    /// How it may come in: `always`, `manual`, `agent`.
+    /// The include mode: `always`, `manual`, `agent`.
     #[schema(value_type = String)]
     include: Include,
-    /// How it came into the session; none where it is not in it.
+    /// How it was included in the session, or null.
     #[schema(value_type = Option<String>)]
     in_session: Option<Include>,
-    /// Whether the person is asked before it runs, as things are set now.
+    /// Whether it requires approval with the current settings.
     asks: bool,
-    /// Whether it only reads.
+    /// Whether it is read-only.
     read_only: bool,
 }
 
-/// Why a server, or a tool of it, is not there.
+/// Why a server or one of its tools is not available.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ServerProblem {
     /// The server.
     pub(super) server: String,
-    /// What happened and what can be done.
+    /// The cause and what to do.
     pub(super) message: String,
 }
 
@@ -286,7 +286,7 @@ impl ToolsView {
     }
 }
 
-/// The tools of a session by server, with what is missing and why.
+/// Lists the tools of a session by server, and problems with servers.
 #[utoipa::path(get, path = "/sessions/{session}/tools", tag = "tools", params(("session" = String, Path)), responses((status = 200, body = ToolsView), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn tools(State(app): State<Arc<App>>, Path(session): Path<String>) -> Answer<ToolsView> {
     let id = full_name(&app, session).await?;

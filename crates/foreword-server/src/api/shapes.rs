@@ -1,120 +1,120 @@
-//! What the engine's records look like, for the description of the API: the engine itself knows nothing of HTTP. Only the fields' names and
-//! kinds count here, nothing is ever made of these; a test compares them with what the server says.
+//! The shapes of the engine's records, for the OpenAPI document, because the engine does not depend on HTTP. No values of these
+//! types are created; a test compares them with real answers.
 #![allow(dead_code)]
 
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// What a request used and cost.
+/// The usage and cost of a request.
 #[derive(ToSchema)]
 pub(crate) struct Usage {
     /// The model.
     model: String,
     /// Tokens read from the provider's cache.
     read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     write: u64,
-    /// Tokens of the prompt that were neither.
+    /// Other tokens of the prompt.
     uncached: u64,
     /// Tokens of the reply.
     output: u64,
-    /// What it cost, in USD.
+    /// The cost in USD.
     cost: f64,
-    /// What it would have cost without a cache.
+    /// The cost without a cache.
     cost_uncached: f64,
-    /// What broke the cache, where something did.
+    /// The cache break, if there was one.
     #[schema(value_type = Option<Object>)]
     broke: Option<Value>,
-    /// Milliseconds until the first part of the reply.
+    /// Milliseconds to the first part of the reply.
     first_token_ms: Option<u64>,
-    /// Milliseconds until its end.
+    /// Milliseconds to the end of the reply.
     total_ms: Option<u64>,
 }
 
-/// Why an answer ended early, or why a question has none.
+/// Why an answer ended early or is missing.
 #[derive(ToSchema)]
 pub(crate) struct Ending {
-    /// `length` (the room for the reply was used up), `repeating` (the model repeated itself), `stopped` (by the user), `refused` (by the model or its provider), `interrupted`
-    /// (Foreword ended) or `failed`.
+    /// `length` (the reply reached its limit), `repeating` (the model repeated itself), `stopped` (by the user), `refused` (by the
+    /// model or its provider), `interrupted` (Foreword stopped) or `failed`.
     why: String,
-    /// The error message, where it failed.
+    /// The error message, if it failed.
     detail: Option<String>,
 }
 
-/// A request at a glance.
+/// A summary of a request.
 #[derive(ToSchema)]
 pub(crate) struct Bar {
-    /// Its place in the session, from 0.
+    /// The request's number in the session, from 0.
     request: u64,
-    /// Which turn, from 1.
+    /// The turn, from 1.
     turn: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     at_ms: i64,
-    /// Which epoch, from 0.
+    /// The epoch, from 0.
     epoch: u64,
-    /// What began it, on its first request.
+    /// Why the epoch began, on its first request.
     began: Option<String>,
-    /// Whether that was a fold.
+    /// Whether it began with a fold.
     folded: bool,
-    /// Its size, in tokens.
+    /// The size in tokens.
     tokens: u64,
-    /// The room it had.
+    /// The budget in tokens.
     budget: u64,
     /// Tokens of the tools and of L1 to L5.
     layers: Vec<u64>,
-    /// What it used; none where no reply came.
+    /// The usage; null if there was no reply.
     usage: Option<Usage>,
 }
 
 /// A request from its record.
 #[derive(ToSchema)]
 pub(crate) struct Inspection {
-    /// The session.
+    /// The session's ID.
     session: String,
-    /// Which request of it, from 0.
+    /// The request's number in the session, from 0.
     request: u64,
-    /// Which turn, from 1.
+    /// The turn, from 1.
     turn: u64,
-    /// When, in milliseconds since 1970.
+    /// Its time in milliseconds since 1970.
     at_ms: i64,
-    /// Which epoch, from 0.
+    /// The epoch, from 0.
     epoch: u64,
-    /// What began it, on its first request.
+    /// Why the epoch began, on its first request.
     began: Option<String>,
     /// The model.
     model: String,
-    /// How it is spoken to.
+    /// The request format.
     provider: String,
     /// `log` or `library`.
     layout: String,
     /// The tools and L1 to L5.
     layers: Vec<CachedLayer>,
-    /// Its size, in tokens.
+    /// The size in tokens.
     tokens: u64,
-    /// The room it had.
+    /// The budget in tokens.
     budget: u64,
-    /// Hash over the layers' hashes.
+    /// The hash over the layers' hashes.
     combined_sha256: String,
-    /// Hash of the bytes that were sent.
+    /// The hash of the bytes that were sent.
     wire_sha256: String,
-    /// What was in it.
+    /// The items of the request.
     context: Vec<ContextEntry>,
-    /// What was not, and why.
+    /// The items that were left out, and why.
     left_out: Vec<LeftOut>,
-    /// What a person should know.
+    /// Remarks for the user.
     notes: Vec<Note>,
-    /// What it used; none where no reply came.
+    /// The usage; null if there was no reply.
     usage: Option<Usage>,
-    /// Whether the bytes, rendered again, are those that were sent.
+    /// Whether rendering the request again gives the bytes that were sent.
     verified: bool,
 }
 
-/// A passage that was found in the notes.
+/// A passage found in the notes.
 #[derive(ToSchema)]
 pub(crate) struct FoundNote {
-    /// The number that an answer cites it by.
+    /// The number by which an answer cites it.
     number: usize,
-    /// The note.
+    /// The note's ID.
     item: String,
     /// Its path in the vault.
     path: String,
@@ -122,190 +122,190 @@ pub(crate) struct FoundNote {
     title: String,
     /// The headings above the passage, joined by ` > `.
     heading: String,
-    /// How well it fits the question, from 0 to 1.
+    /// The relevance to the question, from 0 to 1.
     score: f64,
-    /// The passage; empty where the note is attached anyway.
+    /// The passage; empty if the note is attached.
     text: String,
 }
 
-/// A layer, and how much of it the provider's cache served.
+/// A layer and its cached tokens.
 #[derive(ToSchema)]
 pub(crate) struct CachedLayer {
     /// `TOOLS`, `L1_SYSTEM` …
     id: String,
-    /// Its size, in tokens.
+    /// The size in tokens.
     tokens: u64,
-    /// What the cache served of it; none where that is not known.
+    /// The cached tokens; null if unknown.
     cached: Option<u64>,
-    /// Its hash.
+    /// The hash.
     sha256: String,
-    /// What it is made of.
+    /// The segments.
     segments: Vec<Segment>,
 }
 
-/// A stretch of a layer with one origin.
+/// A part of a layer with one origin.
 #[derive(ToSchema)]
 pub(crate) struct Segment {
-    /// The item, or what else it is.
+    /// The ID of the item, message or engine text.
     id: String,
-    /// Hash of its bytes.
+    /// The hash of its bytes.
     sha256: String,
-    /// Its size, in tokens.
+    /// The size in tokens.
     tokens: u64,
 }
 
 /// An item of a request.
 #[derive(ToSchema)]
 pub(crate) struct ContextEntry {
-    /// Which.
+    /// The item's ID.
     item: String,
-    /// How it came in: `always`, `manual`, `agent` (a search chose it), `tool` (a tool gave it back).
+    /// How it was included: `always`, `manual`, `agent` (by search), `tool` (as a tool's output).
     include: String,
-    /// What the search gave it.
+    /// The search score.
     score: Option<f64>,
-    /// Where it stands: `TOOLS`, `L1_SYSTEM` …
+    /// The layer: `TOOLS`, `L1_SYSTEM` …
     layer: String,
-    /// `full`, `reference`, `stub`, `diff` or `passage`.
+    /// The form: `full`, `reference`, `stub`, `diff` or `passage`.
     form: String,
-    /// Its size there, in tokens.
+    /// The size in tokens.
     tokens: u64,
 }
 
-/// A candidate that is not in a request.
+/// A candidate that is not in the request.
 #[derive(ToSchema)]
 pub(crate) struct LeftOut {
-    /// Which.
+    /// The item's ID.
     item: String,
-    /// Why.
+    /// The reason.
     reason: String,
-    /// What the search gave it.
+    /// The search score.
     score: Option<f64>,
 }
 
-/// Something a person should know about a request.
+/// A remark about a request for the user.
 #[derive(ToSchema)]
 pub(crate) struct Note {
-    /// A word to filter by.
+    /// The kind of remark, for filtering.
     kind: String,
-    /// The item it is about.
+    /// The item concerned.
     item: Option<String>,
-    /// What happened.
+    /// The text.
     text: String,
 }
 
-/// A layer as it was sent.
+/// A layer with its text.
 #[derive(ToSchema)]
 pub(crate) struct LayerText {
     /// `TOOLS`, `L1_SYSTEM` …
     id: String,
-    /// What it is made of, in order.
+    /// The segments, in order.
     segments: Vec<SegmentText>,
 }
 
-/// A stretch of a layer with what it says.
+/// A segment with its text.
 #[derive(ToSchema)]
 pub(crate) struct SegmentText {
-    /// The item, or what else it is.
+    /// The ID of the item, message or engine text.
     id: String,
-    /// Its size, in tokens.
+    /// The size in tokens.
     tokens: u64,
-    /// What it says.
+    /// The text.
     text: String,
 }
 
-/// Where two requests part.
+/// The difference of two requests.
 #[derive(ToSchema)]
 pub(crate) struct Difference {
-    /// Bytes of prompt that are the same, in the order a provider's cache sees them.
+    /// The number of equal prompt bytes, in the order of a provider's cache.
     at_byte: u64,
-    /// The first byte of the body that differs; none where one is the start of the other.
+    /// The first differing byte of the body; null if one body is a prefix of the other.
     body_byte: Option<u64>,
-    /// Where the prompt differs in the body of the second.
+    /// The path of the difference in the second body.
     path: Option<String>,
-    /// The item that stands there.
+    /// The item at that path.
     item: Option<String>,
-    /// Its version when the first was made; none where it was not there yet.
+    /// The item's version in the first request; null if it was not included.
     before: Option<String>,
-    /// Its version when the second was made.
+    /// The item's version in the second request.
     after: Option<String>,
-    /// Why.
+    /// The cause.
     cause: String,
-    /// Tokens of the first that cannot be read from a cache for the second.
+    /// Tokens of the first request that the second cannot read from the cache.
     tokens_lost: u64,
-    /// What writing them again costs, in USD.
+    /// The cost of writing them again in USD.
     cost_lost: f64,
-    /// Tokens that only the second has.
+    /// Tokens that only the second request has.
     tokens_new: u64,
-    /// What stood there, and what stands there now.
+    /// The texts before and after.
     texts: Vec<String>,
 }
 
 /// A request that was not sent.
 #[derive(ToSchema)]
 pub(crate) struct Preview {
-    /// What it would hold; its cached tokens are those that the cache's rules lead one to expect.
+    /// The request; cached tokens are estimated from the cache's rules.
     #[serde(flatten)]
     request: Inspection,
-    /// What the provider's cache is expected to make of it.
+    /// The expected cache hits and cost.
     expected: Expected,
-    /// The tools that could be called, by the names the model would see.
+    /// The tools that the model could call, by their names in the request.
     tools: Vec<String>,
-    /// What could not be found out, and what is missing for that.
+    /// Failed searches and missing data.
     problems: Vec<String>,
-    /// Size of the body.
+    /// The size of the body in bytes.
     bytes: u64,
 }
 
-/// What a provider's cache is expected to make of a request.
+/// The expected effect of the provider's cache.
 #[derive(ToSchema)]
 pub(crate) struct Expected {
-    /// Tokens read from it.
+    /// Tokens read from the cache.
     read: u64,
-    /// Tokens written to it.
+    /// Tokens written to the cache.
     write: u64,
-    /// Tokens of the prompt that are neither.
+    /// Other tokens of the prompt.
     uncached: u64,
-    /// The price of the prompt, in USD.
+    /// The cost of the prompt in USD.
     cost: f64,
-    /// The price without a cache.
+    /// The cost without a cache.
     cost_uncached: f64,
-    /// Where and why the prompt is no continuation of the last one.
+    /// Where and why the prompt does not continue the last one.
     broke: Option<Broke>,
 }
 
-/// A break of a cache.
+/// A cache break.
 #[derive(ToSchema)]
 pub(crate) struct Broke {
-    /// Bytes of prompt before it, in the order the provider's cache sees them.
+    /// Prompt bytes before it, in the order of the provider's cache.
     at_byte: u64,
-    /// Where it is in the body; none where nothing differs and the cache only forgot.
+    /// The path in the body; null if the content is equal and the cache has expired.
     path: Option<String>,
-    /// The item that stands there.
+    /// The item at that path.
     item: Option<String>,
-    /// Why.
+    /// The cause.
     cause: String,
-    /// Tokens that cannot be read again.
+    /// Tokens that cannot be read from the cache.
     tokens_lost: u64,
-    /// What that costs, in USD.
+    /// The cost in USD.
     cost_lost: f64,
 }
 
-/// Something that is kept through every fold.
+/// A pin.
 #[derive(ToSchema)]
 pub(crate) struct Pinned {
-    /// A message (`m12`), or an item by its id.
+    /// A message (`m12`), or an item's ID.
     what: String,
-    /// The words that are kept of a message.
+    /// The pinned text of a message.
     text: Option<String>,
 }
 
 /// An agent in the list.
 #[derive(ToSchema)]
 pub(crate) struct AgentInfo {
-    /// What it is called by.
+    /// The agent's name.
     name: String,
-    /// What it is for.
+    /// Its description.
     description: Option<String>,
-    /// The model it prefers.
+    /// Its preferred model.
     model: Option<String>,
 }

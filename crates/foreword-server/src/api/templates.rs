@@ -1,4 +1,4 @@
-//! Templates: which there are, what one says, and whether it says what it means.
+//! Templates: list, show and check.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::given::{Given, Path};
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, Problem};
 
-/// Longer ones are not read.
+/// The largest template in bytes.
 const MOST_BYTES: usize = 256 << 10;
 
 /// A template in the list.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct ListedView {
-    /// Its name, where it comes from, its file, what it is for, whether another of its name comes first, how many things in it are wrong.
+    /// Name, origin, file, description, whether another template hides it, and the number of errors.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     listed: Listed,
-    /// Whether it is the one of a managed history that names none.
+    /// Whether it is the default of managed histories.
     default: bool,
 }
 
-/// All templates, by name.
+/// Lists all templates, sorted by name.
 #[utoipa::path(get, path = "/templates", tag = "templates", responses((status = 200, body = [ListedView])))]
 pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Vec<ListedView>> {
     let common = Arc::clone(&app.common);
@@ -39,15 +39,15 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Vec<ListedView>>
 /// A template.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TemplateView {
-    /// What it says, step by step, and what is wrong with it.
+    /// The parsed steps and errors.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     template: Template,
-    /// Its text as it is written.
+    /// The unchanged text.
     text: String,
 }
 
-/// A template as it is written and as it is understood.
+/// Returns a template as text and as parsed.
 #[utoipa::path(get, path = "/templates/{template}", tag = "templates", params(("template" = String, Path)), responses((status = 200, body = TemplateView), (status = 404, body = Problem)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) -> Answer<TemplateView> {
     let common = Arc::clone(&app.common);
@@ -62,11 +62,11 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(name): Path<String>) 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TemplateText {
-    /// As it would be written.
+    /// The text.
     text: String,
 }
 
-/// How a text would be understood as a template, and what is wrong with it. Nothing is kept.
+/// Parses a text as a template and returns its errors. Nothing is stored.
 #[utoipa::path(post, path = "/templates/check", tag = "templates", request_body = TemplateText, responses((status = 200, body = Object), (status = 400, body = Problem)))]
 pub(crate) async fn check(Given(given): Given<TemplateText>) -> Answer<Parsed> {
     if given.text.len() > MOST_BYTES {

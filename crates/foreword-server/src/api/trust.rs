@@ -1,4 +1,4 @@
-//! What the vault asks for beyond being read, and what the user has decided about it.
+//! Permissions that the vault asks for, and the user's decisions.
 
 use std::sync::Arc;
 
@@ -14,54 +14,54 @@ use super::given::Given;
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, CHANGED, Problem, UNAVAILABLE};
 
-/// More decisions than these are not taken at once.
+/// The largest number of decisions per request.
 const MAX_DECISIONS: usize = 1_000;
 
-/// What the vault asks for.
+/// The permissions that the vault asks for.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TrustView {
     /// The vault's folder.
     vault: String,
-    /// Whether something waits for a decision.
+    /// Whether decisions are pending.
     restricted: bool,
-    /// Where sessions are kept while a `.foreword` folder that came with the vault is not used.
+    /// Where sessions are stored while the vault's `.foreword` folder is not trusted.
     state_outside: Option<String>,
-    /// Why programs cannot be put into a sandbox on this machine; none where they can.
+    /// Why programs cannot run in a sandbox; null if they can.
     no_sandbox: Option<String>,
-    /// Each thing that has no effect until it is allowed, and where it stands.
+    /// The claims: each has no effect until it is allowed.
     #[schema(value_type = [ClaimSchema])]
     claims: Vec<ClaimView>,
 }
 
-/// Something that has no effect until it is allowed.
+/// A claim: something that has no effect until it is allowed.
 #[derive(Serialize, ToSchema)]
 #[allow(dead_code)] // it describes another crate's type
 struct ClaimSchema {
-    /// Stays the same while the content changes.
+    /// The claim's ID, which is stable while its content changes.
     id: String,
     /// `tool_server`, `project_pages`, `internal_hosts`, `template`, `instructions` or `state`.
     kind: String,
-    /// In one line.
+    /// A one-line title.
     title: String,
-    /// What would happen, line by line.
+    /// The effects, line by line.
     effects: Vec<String>,
     /// The file or folder in the vault.
     file: String,
-    /// Exactly what a decision is bound to.
+    /// The content that a decision applies to.
     content: String,
-    /// Whether it starts a program, which can be given the network and the home folder.
+    /// Whether it starts a program, which can be given access to the network and the home folder.
     program: bool,
     /// The hash of the content.
     sha256: String,
     /// `allowed`, `declined`, `new` or `changed`.
     standing: String,
-    /// What its program may reach, where it is allowed.
+    /// What its program may access, if it is allowed.
     grants: Option<GrantsSchema>,
-    /// From what was decided to what there is, where it changed.
+    /// The difference since the decision, if it changed.
     diff: Option<String>,
 }
 
-/// What a program may reach beyond the vault.
+/// What a program may access beyond the vault.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[allow(dead_code)] // it describes another crate's type
 struct GrantsSchema {
@@ -69,7 +69,7 @@ struct GrantsSchema {
     network: bool,
     /// The user's home folder.
     home: bool,
-    /// Everything, because there was no sandbox when the user decided. It is not set by a client.
+    /// Everything, because there was no sandbox when the user decided. Clients cannot set it.
     unconfined: bool,
 }
 
@@ -77,7 +77,7 @@ struct GrantsSchema {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Decisions {
-    /// One for each claim that is decided.
+    /// The decisions.
     #[schema(value_type = [DecisionSchema])]
     decisions: Vec<Verdict>,
 }
@@ -86,13 +86,13 @@ pub(crate) struct Decisions {
 #[derive(Deserialize, ToSchema)]
 #[allow(dead_code)] // it describes another crate's type
 struct DecisionSchema {
-    /// The claim.
+    /// The claim's ID.
     id: String,
-    /// The hash of its content as it was shown.
+    /// The hash of its content as shown.
     sha256: String,
     /// Whether it is allowed.
     allowed: bool,
-    /// What its program may reach; nothing where it is left out.
+    /// What its program may access. Default: nothing.
     grants: Option<GrantsSchema>,
 }
 
@@ -119,17 +119,17 @@ fn view(app: &App) -> TrustView {
     }
 }
 
-/// What the vault asks for, and what is decided.
+/// Returns the permissions that the vault asks for, and the decisions.
 #[utoipa::path(get, path = "/trust", tag = "trust", responses((status = 200, body = TrustView)))]
 pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<TrustView> {
     blocking(move || Ok(view(&app))).await.map(Json)
 }
 
-/// Decides about what was shown. What changed since is not decided, and nothing else is either.
+/// Decides about claims. If any of them changed since it was shown, no decision is saved.
 #[utoipa::path(post, path = "/trust", tag = "trust", request_body = Decisions, responses((status = 200, body = TrustView), (status = 400, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn decide(State(app): State<Arc<App>>, Given(given): Given<Decisions>) -> Answer<TrustView> {
     if given.decisions.len() > MAX_DECISIONS {
-        return Err(Problem::new(BAD_REQUEST, format!("at most {MAX_DECISIONS} decisions are taken at once")));
+        return Err(Problem::new(BAD_REQUEST, format!("at most {MAX_DECISIONS} decisions per request")));
     }
     let verdicts = given.decisions;
     blocking(move || {
@@ -141,7 +141,7 @@ pub(crate) async fn decide(State(app): State<Arc<App>>, Given(given): Given<Deci
     .map(Json)
 }
 
-/// Forgets all decisions about the vault.
+/// Deletes all decisions about the vault.
 #[utoipa::path(delete, path = "/trust", tag = "trust", responses((status = 200, body = TrustView), (status = 503, body = Problem)))]
 pub(crate) async fn revoke(State(app): State<Arc<App>>) -> Answer<TrustView> {
     blocking(move || {

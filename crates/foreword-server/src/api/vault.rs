@@ -1,4 +1,4 @@
-//! The notes: where they are, what one says, and what completes a name that was begun.
+//! Notes: the folder tree, reading, searching and completing names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use super::given::Asked;
 use crate::app::{App, blocking};
 use crate::problem::{BAD_REQUEST, NOT_FOUND, Problem};
 
-/// Which part of the vault.
+/// A part of the vault.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TreeQuery {
-    /// A folder; the vault itself where it is left out.
+    /// A folder. Default: the whole vault.
     #[serde(default)]
     under: String,
 }
 
-/// The folders and notes of the vault.
+/// Returns the folders and notes of the vault.
 #[utoipa::path(get, path = "/vault/tree", tag = "vault", params(TreeQuery), responses((status = 200, body = Object), (status = 404, body = Problem)))]
 pub(crate) async fn tree(State(app): State<Arc<App>>, Asked(query): Asked<TreeQuery>) -> Answer<Tree> {
     let common = Arc::clone(&app.common);
     let tree = blocking(move || {
         let found = common.vault().tree(&query.under, 32, Show::Files);
-        found.ok_or_else(|| Problem::new(NOT_FOUND, format!("{:?} is no folder with notes in this vault", query.under)))
+        found.ok_or_else(|| Problem::new(NOT_FOUND, format!("no folder {:?} with notes in this vault", query.under)))
     });
     tree.await.map(Json)
 }
 
-/// Which note.
+/// A note.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NoteQuery {
@@ -53,14 +53,14 @@ pub(crate) struct NoteView {
     text: String,
 }
 
-/// What a note says. Only notes of the vault can be read.
+/// Returns the text of a note of the vault.
 #[utoipa::path(get, path = "/vault/note", tag = "vault", params(NoteQuery), responses((status = 200, body = NoteView), (status = 404, body = Problem)))]
 pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQuery>) -> Answer<NoteView> {
     let common = Arc::clone(&app.common);
     let note = blocking(move || {
         let vault = common.vault();
         let Some(path) = meant(&vault, &query.path) else {
-            return Err(Problem::new(NOT_FOUND, format!("there is no note {:?} in this vault", query.path)));
+            return Err(Problem::new(NOT_FOUND, format!("note {:?} not found in this vault", query.path)));
         };
         let (text, _) = vault.read_note(&path).map_err(|error| Problem::new(NOT_FOUND, error))?;
         Ok(NoteView { path, text })
@@ -68,7 +68,7 @@ pub(crate) async fn note(State(app): State<Arc<App>>, Asked(query): Asked<NoteQu
     note.await.map(Json)
 }
 
-/// The path of the note that is meant: the one that is called exactly so, else where a link of this name leads.
+/// The path of a note: an exact match, or the target of a link with this name.
 fn meant(vault: &Vault, name: &str) -> Option<String> {
     if let Some(listed) = vault.get(name) {
         return Some(listed.facts.path.clone());
@@ -81,57 +81,57 @@ fn meant(vault: &Vault, name: &str) -> Option<String> {
     Some(listed.facts.path.clone())
 }
 
-/// What to look for.
+/// A search.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct FindQuery {
-    /// A question, or words. A time in it (`last week`) narrows the search.
+    /// A question or keywords. A time (`last week`) limits the search.
     q: String,
-    /// How many at most.
+    /// The largest number of results.
     #[param(maximum = 20)]
     limit: Option<usize>,
-    /// Only these kinds, with commas between them: `note`, `rule`, `reference`.
+    /// Only these kinds, separated by commas: `note`, `rule`, `reference`.
     kinds: Option<String>,
 }
 
-/// Something that speaks to a question.
+/// A search result.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct SourceView {
     /// What it is called.
     title: String,
-    /// Where it is in the vault; of what is no file, its item.
+    /// The path in the vault; for items without a file, their ID.
     path: String,
-    /// The headings above the part.
+    /// The headings above the passage.
     heading: String,
-    /// The part.
+    /// The passage.
     text: String,
-    /// How well it fits, from 0 to 1.
+    /// The relevance, from 0 to 1.
     score: f64,
 }
 
-/// What was found.
+/// The search results.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FoundView {
-    /// The best first.
+    /// The results, the best first.
     results: Vec<SourceView>,
-    /// What should be known about the search.
+    /// Remarks about the search.
     remarks: Vec<String>,
 }
 
-/// The longest question, in bytes.
+/// The longest query in bytes.
 const MOST_QUESTION: usize = 4 << 10;
 
-/// Finds what answers a question, by words and by meaning, as far as the embedding model is here.
+/// Searches the vault by keyword, and by meaning if the embedding model is available.
 #[utoipa::path(get, path = "/vault/search", tag = "vault", params(FindQuery), responses((status = 200, body = FoundView), (status = 400, body = Problem)))]
 pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<FindQuery>) -> Answer<FoundView> {
     if query.q.trim().is_empty() || query.q.len() > MOST_QUESTION {
-        return Err(Problem::new(BAD_REQUEST, format!("a question has 1 to {MOST_QUESTION} bytes")));
+        return Err(Problem::new(BAD_REQUEST, format!("a query must have 1 to {MOST_QUESTION} bytes")));
     }
     let kinds = query.kinds.as_deref().unwrap_or("note").split(',').map(|kind| match kind.trim() {
         "note" => Ok(Kind::Note),
         "rule" => Ok(Kind::Rule),
         "reference" => Ok(Kind::Reference),
-        other => Err(Problem::new(BAD_REQUEST, format!("{other:?} is not searched: expected note, rule or reference"))),
+        other => Err(Problem::new(BAD_REQUEST, format!("cannot search {other:?}: expected note, rule or reference"))),
     });
     let kinds: Vec<Kind> = kinds.collect::<Result<_, _>>()?;
     let common = Arc::clone(&app.common);
@@ -157,20 +157,20 @@ pub(crate) async fn search(State(app): State<Arc<App>>, Asked(query): Asked<Find
     found.await.map(Json)
 }
 
-/// What was begun.
+/// A name to complete.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct CompleteQuery {
-    /// Part of a name.
+    /// A part of a name.
     #[serde(default)]
     q: String,
-    /// How many at most.
+    /// The largest number of results.
     limit: Option<usize>,
-    /// Only these kinds, with commas between them: `note`, `tag`, `folder`; all where it is left out.
+    /// Only these kinds, separated by commas: `note`, `tag`, `folder`. Default: all.
     kinds: Option<String>,
 }
 
-/// What can be attached by its name.
+/// The kinds that can be attached by name.
 const ATTACHED: [&str; 3] = ["note", "tag", "folder"];
 
 /// Something that can be attached.
@@ -178,15 +178,15 @@ const ATTACHED: [&str; 3] = ["note", "tag", "folder"];
 pub(crate) struct Completion {
     /// `note`, `tag` or `folder`.
     kind: &'static str,
-    /// As a person reads it.
+    /// The label for the user.
     label: String,
-    /// As it is attached.
+    /// The attachment.
     attach: String,
-    /// How many notes it stands for.
+    /// The number of notes.
     notes: usize,
 }
 
-/// Notes, tags and folders whose name fits what was begun, the best first. A few letters of a name in the right order are enough.
+/// Completes names of notes, tags and folders, the best matches first. Letters of the name in the right order are sufficient.
 #[utoipa::path(get, path = "/vault/complete", tag = "vault", params(CompleteQuery), responses((status = 200, body = [Completion]), (status = 400, body = Problem)))]
 pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<CompleteQuery>) -> Answer<Vec<Completion>> {
     let wanted: Vec<String> = match &query.kinds {
@@ -194,7 +194,7 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<Co
         Some(kinds) => kinds.split(',').map(|kind| kind.trim().to_owned()).collect(),
     };
     if let Some(other) = wanted.iter().find(|kind| !ATTACHED.contains(&kind.as_str())) {
-        return Err(Problem::new(BAD_REQUEST, format!("{other:?} is not completed: expected note, tag or folder")));
+        return Err(Problem::new(BAD_REQUEST, format!("cannot complete {other:?}: expected note, tag or folder")));
     }
     let common = Arc::clone(&app.common);
     let found = blocking(move || {
@@ -224,8 +224,8 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Asked(query): Asked<Co
     found.await.map(Json)
 }
 
-/// Those whose name fits what was begun, the best first: names that are exactly that, then those that begin with it, hold a word that does,
-/// hold it anywhere, or have its letters in this order close together. Of names that fit as well, the shorter ones come first.
+/// The matching names, the best first: exact matches, then names that begin with the text, contain a word that does, contain it
+/// anywhere, or contain its letters in order and close together. Of equal matches, shorter names come first.
 fn fitting(all: Vec<Completion>, begun: &str, limit: usize) -> Vec<Completion> {
     let begun = begun.to_lowercase();
     let rank = |completion: &Completion| {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::settings::SessionSettings;
-use foreword_server::{Answers, Config, GatewayMode, Limits, Reach, Server, Token};
+use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};
 use serde_json::{Value, json};
 
 /// The server's token.
@@ -57,11 +57,11 @@ impl Running {
     }
 
     pub(crate) fn with(script: &str, reach: Reach, limits: Limits) -> Self {
-        Self::made(Some(script), "", reach, limits, GatewayMode::Session)
+        Self::made(Some(script), "", reach, limits, Level::Manage)
     }
 
     /// Answered by a script, or else by the providers of a configuration.
-    pub(crate) fn made(script: Option<&str>, config: &str, reach: Reach, limits: Limits, gateway: GatewayMode) -> Self {
+    pub(crate) fn made(script: Option<&str>, config: &str, reach: Reach, limits: Limits, level: Level) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let vault = folder.path().join("vault");
         fs::create_dir_all(vault.join("Kitchen")).unwrap();
@@ -76,7 +76,7 @@ impl Running {
         .unwrap();
         fs::write(vault.join("Foreword/Agents/cook/rules/tone.md"), "---\ninclude: manual\n---\nBe brief.\n").unwrap();
         fs::write(folder.path().join("secret.md"), "outside").unwrap();
-        Self::serve(folder, Answered { script, config, model: None }, reach, limits, gateway)
+        Self::serve(folder, Answered { script, config, model: None }, reach, limits, level)
     }
 
     /// A server over a copy of a vault, whose sessions have this model.
@@ -84,16 +84,23 @@ impl Running {
         let folder = tempfile::tempdir().unwrap();
         copy(vault, &folder.path().join("vault"));
         let answered = Answered { script: Some(script), config: "", model };
-        Self::serve(folder, answered, loopback(), Limits::default(), GatewayMode::Session)
+        Self::serve(folder, answered, loopback(), Limits::default(), Level::Manage)
     }
 
-    fn serve(folder: tempfile::TempDir, answered: Answered<'_>, reach: Reach, limits: Limits, gateway: GatewayMode) -> Self {
-        let config = config(folder.path(), answered, reach, limits, gateway);
+    fn serve(folder: tempfile::TempDir, answered: Answered<'_>, reach: Reach, limits: Limits, level: Level) -> Self {
+        let config = config(folder.path(), answered, reach, limits, level);
         let (end, ended) = tokio::sync::oneshot::channel();
         let (tell, told) = mpsc::channel();
         let thread = std::thread::spawn(move || run(config, |address| tell.send(address).unwrap(), async { drop(ended.await) }));
         let address = told.recv().unwrap();
         Self { address, folder, end: Some(end), thread: Some(thread) }
+    }
+
+    /// The same folder served anew, as after a restart.
+    pub(crate) fn restarted(mut self, config: &str, level: Level) -> Self {
+        self.end();
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Self::serve(folder, Answered { script: None, config, model: None }, loopback(), Limits::default(), level)
     }
 
     /// Allows all that the vault asks for, as a person at the page does.
@@ -230,11 +237,11 @@ impl Running {
 /// A server over a folder, whose sessions have this model, until the process ends.
 pub(crate) fn serve_until_killed(folder: &Path, providers: &str, model: &str, told: impl FnOnce(SocketAddr)) {
     let answered = Answered { script: None, config: providers, model: Some(model) };
-    let config = config(folder, answered, Reach::Open, Limits::default(), GatewayMode::Session);
+    let config = config(folder, answered, Reach::Open, Limits::default(), Level::Manage);
     run(config, told, std::future::pending());
 }
 
-fn config(folder: &Path, answered: Answered<'_>, reach: Reach, limits: Limits, gateway: GatewayMode) -> Config {
+fn config(folder: &Path, answered: Answered<'_>, reach: Reach, limits: Limits, level: Level) -> Config {
     let vault = folder.join("vault");
     let file = folder.join("script.json");
     let script = answered.script.map(|script| fs::write(&file, script).map(|()| file).unwrap());
@@ -244,7 +251,7 @@ fn config(folder: &Path, answered: Answered<'_>, reach: Reach, limits: Limits, g
     let answers =
         Answers { config, is_set: |_| false, model, base_url: None, window: None, script, settings: SessionSettings::default() };
     let servers = |_: &_, _: Option<&str>, _| Vec::new();
-    Config { vault, places, weights: Fetch::Never, templates: None, answers, servers, reach, limits, gateway }
+    Config { vault, places, weights: Fetch::Never, templates: None, answers, servers, reach, limits, level: Some(level) }
 }
 
 fn run(config: Config, told: impl FnOnce(SocketAddr), end: impl Future<Output = ()>) {

@@ -71,7 +71,7 @@ fn what_waits_for_the_disk_and_what_does_not_stand_in_order() {
 
 fn passed(at_ms: i64) -> NewForwarded {
     let (front, model, body) = ("chat".to_owned(), "m".to_owned(), "{}".to_owned());
-    NewForwarded { at_ms, front, model, session: None, body }
+    NewForwarded { at_ms, front, model, session: None, body, about: None }
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     let (texts, broken) = texts(connection)?;
     faults.extend(broken);
     for hash in needed(connection)?.difference(&texts) {
-        faults.push(fault(None, "texts", format!("{hash} is pointed to and is not there")));
+        faults.push(fault(None, "texts", format!("{hash} is referenced but missing")));
     }
     faults.extend(schema(connection)?);
     faults.extend(super::sums::check(connection)?);
@@ -49,7 +49,7 @@ fn database(connection: &Connection) -> Result<Vec<Fault>> {
     let mut rows = statement.query([]).map_err(&failed)?;
     while let Some(row) = rows.next().map_err(&failed)? {
         let (table, parent): (String, String) = (row.get(0).map_err(&failed)?, row.get(2).map_err(&failed)?);
-        faults.push(fault(None, table, format!("a row points to a row of {parent} that is not there")));
+        faults.push(fault(None, table, format!("a row refers to a missing row of {parent}")));
     }
     Ok(faults)
 }
@@ -57,8 +57,8 @@ fn database(connection: &Connection) -> Result<Vec<Fault>> {
 /// What is in the database and should not be, or is missing.
 fn schema(connection: &Connection) -> Result<Vec<Fault>> {
     let (strange, missing) = super::migrate::strange(connection, super::migrate::newest()).map_err(doing("check the tables"))?;
-    let planted = strange.into_iter().map(|what| fault(None, "database", format!("Foreword did not put it there: {what}")));
-    let missing = missing.into_iter().map(|what| fault(None, "database", format!("it is missing: {what}")));
+    let planted = strange.into_iter().map(|what| fault(None, "database", format!("not created by Foreword: {what}")));
+    let missing = missing.into_iter().map(|what| fault(None, "database", format!("missing: {what}")));
     Ok(planted.chain(missing).collect())
 }
 
@@ -72,9 +72,9 @@ fn texts(connection: &Connection) -> Result<(BTreeSet<Hash>, Vec<Fault>)> {
         let hash = Hash::from(row.get::<_, [u8; 32]>(0).map_err(&failed)?);
         let body: Vec<u8> = row.get(1).map_err(&failed)?;
         if Hash::of(&body) != hash {
-            faults.push(fault(None, format!("texts {hash}"), "its bytes are not those it was stored with"));
+            faults.push(fault(None, format!("texts {hash}"), "its bytes do not match its hash"));
         } else if String::from_utf8(body).is_err() {
-            faults.push(fault(None, format!("texts {hash}"), "it is not UTF-8"));
+            faults.push(fault(None, format!("texts {hash}"), "not UTF-8"));
         }
         hashes.insert(hash);
     }
@@ -93,7 +93,7 @@ fn contexts(connection: &Connection) -> Result<Vec<Fault>> {
         if value.as_ref().and_then(|value| value.get("item")).and_then(Value::as_str) != Some(item.as_str()) {
             let (branch, position, since): (i64, u64, u64) =
                 (row.get(0).map_err(&failed)?, row.get(1).map_err(&failed)?, row.get(2).map_err(&failed)?);
-            faults.push(fault(None, format!("context {branch}/{position}/{since}"), format!("it does not tell of {item}")));
+            faults.push(fault(None, format!("context {branch}/{position}/{since}"), format!("it does not describe {item}")));
         }
     }
     Ok(faults)
@@ -150,7 +150,7 @@ impl Look<'_> {
 
     fn document(&mut self, place: &str, json: &str) {
         let Ok(value) = serde_json::from_str::<Value>(json) else {
-            self.fault(place.to_owned(), "it is not JSON");
+            self.fault(place.to_owned(), "not JSON");
             return;
         };
         let mut missing = Vec::new();
@@ -160,7 +160,7 @@ impl Look<'_> {
             }
         });
         for hash in missing {
-            self.fault(place.to_owned(), format!("it points to the text {hash}, which is not there"));
+            self.fault(place.to_owned(), format!("it refers to the text {hash}, which is missing"));
         }
     }
 
@@ -174,7 +174,7 @@ impl Look<'_> {
             let sum: Option<[u8; 32]> = column(connection, "log", stretch.branch, entry.number);
             let told = Entry { kind: entry.kind, run: entry.run, at_ms: entry.at_ms, cut_off: entry.cut_off, body: () };
             if sum.map(Hash::from) != Some(sum_of_entry(entry.number, &told, &body)) {
-                self.fault(place.clone(), "it is not as it was written");
+                self.fault(place.clone(), "changed since it was written");
             }
             self.document(&place, &body);
             Ok(())
@@ -190,12 +190,12 @@ impl Look<'_> {
             *next = request.number + 1;
             let sum: Option<[u8; 32]> = column(connection, "requests", stretch.branch, request.number);
             if sum.map(Hash::from) != Some(sum_of_request(&request, messages, &record)) {
-                self.fault(place.clone(), "it is not as it was written");
+                self.fault(place.clone(), "changed since it was written");
             }
             self.document(&place, &record);
             let stands = placed(connection, stretch.branch, request.number)?;
             if stands.len() as u64 != messages {
-                self.fault(place, format!("it has {} messages on record, and {messages} were sent", stands.len()));
+                self.fault(place, format!("{} messages are stored, but {messages} were sent", stands.len()));
             }
         }
         Ok(())

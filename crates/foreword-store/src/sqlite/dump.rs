@@ -201,15 +201,15 @@ fn wrong(place: impl Into<String>, what: impl std::fmt::Display) -> StoreError {
 /// Everything that SQLite would not refuse by itself.
 fn check(dump: &Dump) -> Result<()> {
     if dump.foreword_session != FORMAT {
-        return Err(wrong("foreword_session", format!("format {}; this Foreword knows {FORMAT}", dump.foreword_session)));
+        return Err(wrong("foreword_session", format!("format {}; this version supports {FORMAT}", dump.foreword_session)));
     }
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if dump.id.is_empty() || dump.id.len() > 64 || dump.id == "last" || !dump.id.chars().all(is_name) {
-        return Err(wrong("id", format!("{:?} is not the name of a session", dump.id)));
+        return Err(wrong("id", format!("{:?} is not a session ID", dump.id)));
     }
     for (name, time) in [("created_ms", dump.created_ms), ("touched_ms", dump.touched_ms)] {
         if !(0..YEAR_10000).contains(&time) {
-            return Err(wrong(name, format!("{time} is no time since 1970 in milliseconds")));
+            return Err(wrong(name, format!("{time} is not a time in milliseconds since 1970")));
         }
     }
     if dump.title.as_ref().is_some_and(|title| title.chars().count() > MOST_TITLE) {
@@ -217,7 +217,7 @@ fn check(dump: &Dump) -> Result<()> {
     }
     for (hash, body) in &dump.texts {
         if Hash::of(body) != *hash {
-            return Err(wrong(format!("texts.{hash}"), "the text is not the one its hash was made of"));
+            return Err(wrong(format!("texts.{hash}"), "the text does not match its hash"));
         }
     }
     let known = |hash: Hash, place: &dyn Fn() -> String| {
@@ -244,7 +244,7 @@ fn check(dump: &Dump) -> Result<()> {
     for (at, request) in dump.requests.iter().enumerate() {
         let place = || format!("requests[{at}]");
         if request.number != at as u64 || request.input > dump.log.len() as u64 {
-            return Err(wrong(place(), "the requests are not in order, or one comes before what it answers"));
+            return Err(wrong(place(), "the requests are not in order, or one precedes its input"));
         }
         follow(&request.record, &place)?;
     }
@@ -253,7 +253,7 @@ fn check(dump: &Dump) -> Result<()> {
         for (at, interval) in intervals.iter().enumerate() {
             let ends = interval.until.is_none_or(|until| until > interval.since && until <= count);
             if interval.since >= count || !ends || interval.position > i64::MAX.cast_unsigned() {
-                return Err(wrong(format!("{name}[{at}]"), "it stands in no request"));
+                return Err(wrong(format!("{name}[{at}]"), "it belongs to no request"));
             }
         }
     }
@@ -262,7 +262,7 @@ fn check(dump: &Dump) -> Result<()> {
         sorted.sort_by_key(|interval| (interval.position, interval.since));
         for pair in sorted.windows(2) {
             if pair[0].position == pair[1].position && pair[0].until.is_none_or(|until| until > pair[1].since) {
-                return Err(wrong(name, format!("two things stand at place {} of request {}", pair[1].position, pair[1].since)));
+                return Err(wrong(name, format!("two entries at position {} of request {}", pair[1].position, pair[1].since)));
             }
         }
     }
@@ -277,7 +277,7 @@ fn check(dump: &Dump) -> Result<()> {
     for (at, summary) in dump.summaries.iter().enumerate() {
         let place = || format!("summaries[{at}]");
         if summary.number > dump.log.len() as u64 || !(0..YEAR_10000).contains(&summary.at_ms) {
-            return Err(wrong(place(), "it belongs to no input, or to no time"));
+            return Err(wrong(place(), "it belongs to no input, or its time is invalid"));
         }
         follow(&summary.record, &place)?;
     }

@@ -15,24 +15,26 @@ use crate::{Result, StoreError};
 const PIECE: usize = 16 << 10;
 
 /// Records that one is about to be sent, under a number that was set aside or the next one.
-pub(super) fn sent(connection: &Connection, number: Option<u64>, new: &NewForwarded) -> Result<u64> {
+pub(super) fn sent(connection: &Connection, number: Option<u64>, new: &NewForwarded, about: Option<&str>) -> Result<u64> {
     let mut pieces = Vec::new();
     for piece in cut(&new.body) {
         pieces.extend_from_slice(text(connection, piece)?.bytes());
     }
     let sum = sum(new.at_ms, &new.front, &new.model, new.session.as_deref(), &pieces);
-    let sql = "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    execute(connection, sql, params![number, new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..]])?;
+    let sql =
+        "INSERT INTO forwarded (id, at_ms, front, model, session, pieces, sum, about) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let values = params![number, new.at_ms, new.front, new.model, new.session, pieces, &sum.bytes()[..], about];
+    execute(connection, sql, values)?;
     let number = connection.last_insert_rowid();
     seal(connection, "forwarded", "id = ?1", [number])?;
     u64::try_from(number).map_err(|_| StoreError::Damaged("a row has a number below 0".to_owned()))
 }
 
 /// Records what came of one.
-pub(super) fn answered(connection: &Connection, number: u64, answered: &Answered) -> Result<()> {
+pub(super) fn answered(connection: &Connection, number: u64, answered: &Answered, about: Option<&str>) -> Result<()> {
     let sql =
         "UPDATE forwarded SET status = ?2, read = ?3, write = ?4, uncached = ?5, output = ?6, cost = ?7, cost_uncached = ?8,
-               first_token_ms = ?9, total_ms = ?10 WHERE id = ?1";
+               first_token_ms = ?9, total_ms = ?10, came = ?11 WHERE id = ?1";
     let used = &answered.usage;
     let values = params![
         number,
@@ -44,7 +46,8 @@ pub(super) fn answered(connection: &Connection, number: u64, answered: &Answered
         used.cost,
         used.cost_uncached,
         used.first_token_ms,
-        used.total_ms
+        used.total_ms,
+        about
     ];
     execute(connection, sql, values)?;
     seal(connection, "forwarded", "id = ?1", [number])
@@ -75,8 +78,13 @@ pub(super) fn before(connection: &Connection, before: Option<u64>, most: usize) 
     rows(connection, "WHERE id < ?1 ORDER BY id DESC LIMIT ?2", params![before, most])
 }
 
+/// Those of one session, the first one first.
+pub(super) fn of(connection: &Connection, session: &str) -> Result<Vec<Forwarded>> {
+    rows(connection, "WHERE session = ?1 ORDER BY id", [session])
+}
+
 fn rows(connection: &Connection, which: &str, values: impl Params) -> Result<Vec<Forwarded>> {
-    let sql = format!("SELECT {}, id, at_ms, front, session, status FROM forwarded {which}", read::USAGE);
+    let sql = format!("SELECT {}, id, at_ms, front, session, status, about, came FROM forwarded {which}", read::USAGE);
     let one = |row: &Row<'_>| {
         Ok(Forwarded {
             number: row.get("id")?,
@@ -85,12 +93,14 @@ fn rows(connection: &Connection, which: &str, values: impl Params) -> Result<Vec
             session: row.get("session")?,
             status: row.get("status")?,
             usage: read::usage(row)?,
+            about: row.get("about")?,
+            came: row.get("came")?,
         })
     };
     connection
         .prepare_cached(&sql)
         .and_then(|mut statement| statement.query_map(values, one)?.collect())
-        .map_err(doing("read what was passed on"))
+        .map_err(doing("read forwarded requests"))
 }
 
 /// The body of one.
@@ -98,8 +108,8 @@ pub(super) fn body(connection: &Connection, number: u64) -> Result<String> {
     let pieces: Option<Vec<u8>> = connection
         .prepare_cached("SELECT pieces FROM forwarded WHERE id = ?1")
         .and_then(|mut statement| statement.query_row([number], |row| row.get(0)).optional())
-        .map_err(doing("read what was passed on"))?;
-    let pieces = pieces.ok_or_else(|| StoreError::Refused(format!("no request was passed on under the number {number}")))?;
+        .map_err(doing("read forwarded requests"))?;
+    let pieces = pieces.ok_or_else(|| StoreError::Refused(format!("there is no forwarded request {number}")))?;
     hashes(&pieces).map(|hash| read::text(connection, hash)).collect()
 }
 
@@ -109,7 +119,7 @@ fn hashes(pieces: &[u8]) -> impl Iterator<Item = Hash> {
 
 /// Tells of every piece that is needed.
 pub(super) fn pieces(connection: &Connection, found: &mut dyn FnMut(Hash)) -> Result<()> {
-    let failed = doing("look for texts that are needed");
+    let failed = doing("find unused texts");
     let mut statement = connection.prepare("SELECT pieces FROM forwarded").map_err(&failed)?;
     let mut rows = statement.query([]).map_err(&failed)?;
     while let Some(row) = rows.next().map_err(&failed)? {
@@ -120,7 +130,7 @@ pub(super) fn pieces(connection: &Connection, found: &mut dyn FnMut(Hash)) -> Re
 
 /// Rows that are not as they were written.
 pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
-    let failed = doing("check what was passed on");
+    let failed = doing("check forwarded requests");
     let mut statement =
         connection.prepare("SELECT id, at_ms, front, model, session, pieces, sum FROM forwarded").map_err(&failed)?;
     let row = |row: &Row<'_>| {
@@ -132,7 +142,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
     let rows: Vec<(i64, bool)> = statement.query_map([], row).and_then(Iterator::collect).map_err(&failed)?;
     let broken = rows.into_iter().filter(|(_, whole)| !whole);
     let fault =
-        |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "it is not as it was written".to_owned() };
+        |(id, _)| Fault { session: None, place: format!("forwarded {id}"), what: "changed since it was written".to_owned() };
     Ok(broken.map(fault).collect())
 }
 

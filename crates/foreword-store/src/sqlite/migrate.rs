@@ -9,11 +9,12 @@ use crate::error::{cannot_open, doing};
 use crate::{Result, StoreError};
 
 /// Each brings a store from one format to the next. They are never changed once released, only added to.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     include_str!("../migrations/0001.sql"),
     include_str!("../migrations/0002.sql"),
     include_str!("../migrations/0003.sql"),
     include_str!("../migrations/0004.sql"),
+    include_str!("../migrations/0005.sql"),
 ];
 
 /// Marks the file as one of ours: "FWRD".
@@ -30,7 +31,7 @@ pub(super) fn refuse_strangers(path: &Path) -> Result<()> {
     let file = super::immutable(path)?;
     let number = |name: &str| -> rusqlite::Result<i32> { file.pragma_query_value(None, name, |row| row.get(0)) };
     let not_one = |error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => cannot_open(path, "it is not a database"),
+        Some(ErrorCode::NotADatabase) => cannot_open(path, "not a database"),
         _ => cannot_open(path, error),
     };
     let found = number("user_version").and_then(|version| Ok((version, number("application_id")?)));
@@ -91,7 +92,7 @@ pub(super) fn strange(connection: &Connection, version: u32) -> rusqlite::Result
     let is_own = |name: &str| name.starts_with("sqlite_stat") || name.starts_with("found_");
     let strange = found.iter().filter_map(|(key @ (kind, name), sql)| match expected.get(key) {
         Some(known) if known == sql || is_own(name) => None,
-        Some(_) => Some(format!("the {kind} {name:?}, which was made in another way")),
+        Some(_) => Some(format!("the {kind} {name:?} with another definition")),
         None if kind == "table" && is_own(name) => None,
         None => Some(format!("the {kind} {name:?}")),
     });
@@ -104,7 +105,7 @@ const MAX_NAMED: usize = 20;
 
 /// Brings the store to the newest format, each step by itself or not at all.
 pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
-    let failed = doing("bring the store up to date");
+    let failed = doing("migrate the store");
     loop {
         let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&failed)?;
         if found > newest() {
@@ -119,7 +120,7 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<()> {
 
 /// Takes one step, unless another process just did.
 fn step(connection: &mut Connection, found: u32, path: &Path) -> Result<()> {
-    let failed = doing("bring the store up to date");
+    let failed = doing("migrate the store");
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
     let now: u32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(&failed)?;
     let tables: u32 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(&failed)?;

@@ -1,4 +1,4 @@
-//! The store in one SQLite file.
+//! A store in a SQLite file.
 
 mod check;
 mod dump;
@@ -40,25 +40,25 @@ use crate::shared::{Job, Written};
 use crate::{Lease, Result, Store, StoreError, journal};
 use sums::add_functions;
 
-/// A store in one file, with its locks beside it.
+/// A store in one file, with lock files beside it.
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
     path: PathBuf,
     read_only: bool,
-    /// Whether what is written waits for the disk.
+    /// Whether writes wait for the disk.
     synced: bool,
-    /// What was acknowledged, once something was written.
+    /// The file with the acknowledged writes, once something was written.
     acknowledged: Option<Acknowledged>,
 }
 
-/// How long others may take to bring the log of the database into the file.
+/// How long to wait for other processes to checkpoint the WAL.
 const OTHERS_DONE: Duration = Duration::from_secs(2);
 
-/// Inputs that are made findable in one transaction.
+/// The number of inputs to index in one transaction.
 const INDEXED_AT_ONCE: usize = 1024;
 
-/// A database as it is on the disk: no lock is taken and its log is not read.
+/// Opens a database without locks and without reading its WAL.
 fn immutable(path: &Path) -> Result<Connection> {
     read_only(path, "immutable=1")
 }
@@ -77,7 +77,7 @@ fn read_only(path: &Path, how: &str) -> Result<Connection> {
     Connection::open_with_flags(format!("file:{escaped}?{how}"), flags).map_err(|error| cannot_open(path, error))
 }
 
-/// A database may come from a stranger: nothing in it runs, and nothing in it is believed about itself.
+/// Hardens a connection: a database from someone else must not run code.
 fn defend(connection: &Connection) -> rusqlite::Result<()> {
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
@@ -92,8 +92,8 @@ fn defend(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 impl Sqlite {
-    /// Opens the store, and makes it where there is none. An older one is brought up to date; a newer one is refused, untouched, and so
-    /// is one that holds what Foreword never puts there. Only the owner of its files may read them.
+    /// Opens the store, or creates it. An older format is migrated. A newer one is rejected unchanged, and so is a database with
+    /// objects that Foreword did not create. Only the owner can read its files.
     pub fn open(path: &Path) -> Result<Self> {
         let mut store = Self::connect(path)?;
         acknowledged::compare(path, || store.commits())?;
@@ -101,7 +101,7 @@ impl Sqlite {
         Ok(store)
     }
 
-    /// Another connection of whoever has it open already.
+    /// Opens another connection to a store that is already open.
     pub(crate) fn connect(path: &Path) -> Result<Self> {
         files::prepare(path)?;
         migrate::refuse_strangers(path)?;
@@ -113,10 +113,10 @@ impl Sqlite {
         Self::set_up(opened.map_err(|error| cannot_open(path, error))?, path)
     }
 
-    /// Opens a store that must be there.
+    /// Opens an existing store.
     pub fn open_existing(path: &Path) -> Result<Self> {
         if !path.is_file() {
-            return Err(cannot_open(path, "there is no such file; no session was kept here yet"));
+            return Err(cannot_open(path, "the file does not exist; no session was stored here yet"));
         }
         match Self::open(path) {
             Err(error)
@@ -136,8 +136,8 @@ impl Sqlite {
         }
     }
 
-    /// A store that can only be read: a read-only medium, a disk without any room for the files that SQLite makes beside it, or one that
-    /// holds what Foreword did not put there.
+    /// Opens a store that is read-only: because of its medium, because the disk is full, or because it has objects that Foreword
+    /// did not create.
     fn open_to_read(path: &Path) -> Result<Self> {
         files::inspect(path)?;
         // With its log, where that can be read.
@@ -149,17 +149,17 @@ impl Sqlite {
         let found: u32 =
             connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| cannot_open(path, error))?;
         if found != migrate::newest() {
-            return Err(cannot_open(path, "it has an older format and cannot be written to"));
+            return Err(cannot_open(path, "it has an older format and is read-only"));
         }
         Ok(Self { connection, path: path.to_owned(), read_only: true, synced: true, acknowledged: None })
     }
 
-    /// Whether nothing can be written to it.
+    /// Whether the store is read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// A store that ends with the process, for where none can be kept.
+    /// A store in memory.
     pub fn in_memory() -> Result<Self> {
         let path = Path::new(":memory:");
         Self::set_up(Connection::open_in_memory().map_err(|error| cannot_open(path, error))?, path)
@@ -191,27 +191,27 @@ impl Sqlite {
         Ok(Self { connection, path: path.to_owned(), read_only: false, synced: true, acknowledged: None })
     }
 
-    /// The files that it is in use with: where one of them is removed or replaced, nothing that is written is there for the next process.
+    /// The files in use. If one is removed or replaced, other processes would not see new writes.
     pub(crate) fn in_use(&self) -> [InUse; 2] {
         [InUse::new(self.path.clone()), InUse::new(beside(&self.path, "-wal"))]
     }
 
-    /// How many commits were made.
+    /// The number of commits.
     fn commits(&self) -> Result<u64> {
-        self.connection.query_row("SELECT number FROM commits", [], |row| row.get(0)).map_err(doing("count what was written"))
+        self.connection.query_row("SELECT number FROM commits", [], |row| row.get(0)).map_err(doing("count writes"))
     }
 
-    /// Writes as little as possible, to see whether that works.
+    /// Writes as little as possible, to test whether writing works.
     pub(crate) fn probe(&mut self) -> Result<()> {
         self.written(false, |_| Ok(()))
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Does all of it in one transaction; one that fails leaves nothing behind and takes nobody along.
+    /// Executes jobs in one transaction. A failed job has no effect and does not affect the others.
     pub(crate) fn together(&mut self, jobs: &[Job]) -> Vec<Result<Written>> {
         if let [job] = jobs {
             return vec![self.written(!job.is_light(), |connection| write::job(connection, job))];
@@ -240,7 +240,7 @@ impl Sqlite {
         }
     }
 
-    /// Writes in one transaction, and waits for the disk where that is wanted.
+    /// Runs `work` in one transaction and, if required, waits for the disk.
     fn written<T>(&mut self, synced: bool, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         // By statements that are kept, since this is done for every message.
         let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([]).map(drop);
@@ -271,7 +271,7 @@ impl Sqlite {
         Ok(done)
     }
 
-    /// Remembers outside of the database that it has so many commits, before anyone hears of the last one.
+    /// Stores the number of commits outside of the database, before the last one is acknowledged.
     fn acknowledge(&mut self, commits: u64) {
         if self.acknowledged.is_none() && self.connection.path().is_some_and(|path| !path.is_empty()) {
             self.acknowledged = Acknowledged::open(&self.path).ok();
@@ -288,13 +288,13 @@ impl Sqlite {
         set.unwrap_or_default();
     }
 
-    /// The last write of a journal that is in the database.
+    /// The last journal entry that is in the database.
     pub(crate) fn taken(&self, journal: &str) -> Result<u64> {
         taking::taken(&self.connection, journal)
     }
 
-    /// Takes in writes of a journal, all of them or none; the last has that number. Those that can never be are lost: their places, and
-    /// why.
+    /// Writes journal entries to the database, all or none; `last` is the number of the last one. Returns the indexes of entries
+    /// that can never be written, and why.
     pub(crate) fn take(&mut self, journal: &str, last: u64, jobs: &[Job]) -> Result<Vec<(usize, StoreError)>> {
         if jobs.is_empty() {
             return Ok(Vec::new());
@@ -305,41 +305,41 @@ impl Sqlite {
         }
     }
 
-    /// Sets numbers aside for what a journal passes on; the first of them.
+    /// Reserves numbers for the forwarded requests of a journal; returns the first.
     pub(crate) fn reserve(&mut self, journal: &str, count: u64) -> Result<u64> {
         self.written(false, |connection| taking::reserve(connection, journal, count))
     }
 
-    /// Forgets a journal whose files are gone.
+    /// Deletes the record of a journal whose files are gone.
     pub(crate) fn forget_journal(&mut self, journal: &str) -> Result<()> {
         self.written(false, |connection| taking::forget(connection, journal))
     }
 
-    /// How many pages the log of the database may have before a write brings them into the file.
+    /// Sets the WAL size at which a write checkpoints it.
     pub(crate) fn set_longest_log(&self, pages: u32) -> Result<()> {
         self.connection.pragma_update(None, "wal_autocheckpoint", pages).map_err(doing("open the store"))
     }
 
-    /// Brings what it can of the log of the database into the file; nobody waits for it.
+    /// Checkpoints the WAL without blocking others.
     pub(crate) fn tidy(&self) -> Result<()> {
         let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        done.map_err(doing("tidy up"))
+        done.map_err(doing("checkpoint the database"))
     }
 
-    /// Makes inputs findable that are not yet; whether there may be more of them.
+    /// Indexes inputs for search. Returns whether there may be more.
     fn index(&self, most: usize) -> Result<bool> {
         if self.read_only {
             return Ok(false);
         }
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
-        let transaction = transaction.map_err(doing("make messages findable"))?;
+        let transaction = transaction.map_err(doing("index messages for search"))?;
         let indexed = search::index(&transaction, most)?;
-        transaction.commit().map_err(doing("make messages findable"))?;
+        transaction.commit().map_err(doing("index messages for search"))?;
         Ok(indexed == most)
     }
 }
 
-/// Whether the end of the machine may take it: parts of a reply that is not whole.
+/// Whether a power failure may lose the writes: they are parts of an unfinished reply.
 fn is_light(writes: &[Write]) -> bool {
     writes.iter().all(|write| matches!(write, Write::Part(_) | Write::Checkpoint(_)))
 }
@@ -348,13 +348,13 @@ impl Job {
     fn is_light(&self) -> bool {
         match self {
             Self::Commit(_, writes) | Self::Note(_, _, writes) => is_light(writes),
-            Self::Sent(..) | Self::Answered(..) | Self::Index(_) => true,
+            Self::Sent(..) | Self::SentAbout(..) | Self::Answered(..) | Self::AnsweredAbout(..) | Self::Index(_) => true,
             Self::Begin(_) | Self::Branch(..) => false,
         }
     }
 }
 
-/// Does one thing of several in a transaction: all of it or nothing.
+/// Executes one job of a transaction, completely or not at all.
 fn apart(connection: &Connection, job: &Job) -> Result<Written> {
     let failed = doing("write to a session");
     let run = |sql: &str| connection.prepare_cached(sql)?.execute([]).map(drop);
@@ -370,7 +370,7 @@ fn apart(connection: &Connection, job: &Job) -> Result<Written> {
     done
 }
 
-/// The branch that a session is on.
+/// The current branch of a session.
 fn branch_of(connection: &Connection, session: &str) -> Result<i64> {
     let found = connection
         .prepare_cached("SELECT branch FROM sessions WHERE id = ?1")
@@ -506,7 +506,7 @@ impl Store for Sqlite {
     fn backup(&self, file: &Path) -> Result<()> {
         let failed = |why: String| StoreError::Backup { path: file.to_owned(), why };
         if file.exists() {
-            return Err(failed("there is a file already; name another one".to_owned()));
+            return Err(failed("the file exists; choose another name".to_owned()));
         }
         let mut name = file.as_os_str().to_owned();
         name.push(format!(".{}.part", crate::new_session_id()?));
@@ -530,11 +530,11 @@ impl Store for Sqlite {
     }
 
     fn sent(&mut self, new: NewForwarded) -> Result<u64> {
-        self.written(false, |connection| forwarded::sent(connection, None, &new))
+        self.written(false, |connection| forwarded::sent(connection, None, &new, new.about.as_deref()))
     }
 
     fn answered(&mut self, number: u64, answered: &Answered) -> Result<()> {
-        self.written(false, |connection| forwarded::answered(connection, number, answered))
+        self.written(false, |connection| forwarded::answered(connection, number, answered, answered.about.as_deref()))
     }
 
     fn forwarded(&self) -> Result<Vec<Forwarded>> {
@@ -543,6 +543,10 @@ impl Store for Sqlite {
 
     fn forwarded_before(&self, before: Option<u64>, most: usize) -> Result<Vec<Forwarded>> {
         forwarded::before(&self.connection, before, most)
+    }
+
+    fn forwarded_of(&self, session: &str) -> Result<Vec<Forwarded>> {
+        forwarded::of(&self.connection, session)
     }
 
     fn forwarded_body(&self, number: u64) -> Result<String> {
@@ -555,7 +559,7 @@ impl Store for Sqlite {
 }
 
 impl Sqlite {
-    /// The right to write to a session, for whoever may have many.
+    /// Takes the lease of a session, for a holder of many leases.
     pub(crate) fn lease_by(&self, session: &str, holder: Option<&Arc<Holder>>) -> Result<Lease> {
         branch_of(&self.connection, session)?;
         if self.read_only || self.connection.path().is_none_or(str::is_empty) {

@@ -257,8 +257,7 @@ pub(super) fn message_hashes(connection: &Connection, session: &str, number: u64
     let (_, branch, count) = find(connection, session, number)?;
     let hashes = placed(connection, branch, number)?;
     if hashes.len() as u64 != count {
-        let what =
-            format!("request {number} of session {session} has {} messages on record, and {count} were sent", hashes.len());
+        let what = format!("request {number} of session {session} has {} stored messages, but {count} were sent", hashes.len());
         return Err(StoreError::Damaged(what));
     }
     Ok(hashes)

@@ -44,7 +44,7 @@ fn spaced(text: &str) -> String {
 /// Makes the oldest inputs findable that are not yet, so many at most; how many there were. One transaction for many of them costs a
 /// fraction of one for each, so nobody who writes waits for it.
 pub(super) fn index(connection: &Connection, most: usize) -> Result<usize> {
-    let failed = doing("make messages findable");
+    let failed = doing("index messages for search");
     // They are taken in order and each leaves a row here, also where it has no words: what comes behind the last row is new.
     let sql = "SELECT id, kind, body FROM log WHERE id > (SELECT coalesce(max(id), 0) FROM found_docsize)
                AND kind IN ('turn', 'assistant', 'tool_result', 'imported') ORDER BY id LIMIT ?1";

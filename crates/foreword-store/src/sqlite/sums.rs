@@ -39,7 +39,7 @@ const SUMMED: [Summed; 12] = [
     summed("journals", "name, taken, numbers"),
     Summed {
         table: "forwarded",
-        columns: "id, status, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms",
+        columns: "id, status, read, write, uncached, output, cost, cost_uncached, first_token_ms, total_ms, about, came",
         sum: "answer_sum",
     },
 ];
@@ -99,7 +99,7 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<Fault>> {
         let mut rows = statement.query([]).map_err(&failed)?;
         while let Some(row) = rows.next().map_err(&failed)? {
             let key: String = row.get(0).unwrap_or_default();
-            let what = "it is not as it was written".to_owned();
+            let what = "changed since it was written".to_owned();
             faults.push(Fault { session: None, place: format!("{table} {key}"), what });
         }
     }

@@ -47,7 +47,7 @@ fn reached(connection: &Connection, name: &str, last: u64) -> Result<()> {
 /// Sets numbers aside for requests that are passed on; the first of them.
 pub(super) fn reserve(connection: &Connection, name: &str, count: u64) -> Result<u64> {
     let sql = "SELECT 1 + max(coalesce((SELECT max(id) FROM forwarded), 0), coalesce((SELECT max(numbers) FROM journals), 0))";
-    let first: u64 = connection.query_row(sql, [], |row| row.get(0)).map_err(doing("record what is passed on"))?;
+    let first: u64 = connection.query_row(sql, [], |row| row.get(0)).map_err(doing("record forwarded requests"))?;
     let sql = "INSERT INTO journals (name, taken, numbers) VALUES (?1, 0, ?2) ON CONFLICT (name) DO UPDATE SET numbers = ?2";
     write::execute(connection, sql, params![name, first + count - 1])?;
     seal(connection, "journals", "name = ?1", [name])?;

@@ -303,16 +303,16 @@ fn damage_is_named() {
         drop(broken);
         fs::remove_file(copy).unwrap();
     };
-    check("UPDATE texts SET body = CAST('changed' AS BLOB) WHERE id = 3", "its bytes are not those it was stored with");
-    check("DELETE FROM texts WHERE id = 3", "pointed to and is not there");
-    check("UPDATE log SET body = '{'", "log 0 it is not JSON");
+    check("UPDATE texts SET body = CAST('changed' AS BLOB) WHERE id = 3", "its bytes do not match its hash");
+    check("DELETE FROM texts WHERE id = 3", "referenced but missing");
+    check("UPDATE log SET body = '{'", "log 0 not JSON");
     check("UPDATE log SET number = 1", "input 0 is missing before it");
-    check("UPDATE log SET run = 7", "log 0 it is not as it was written");
-    check("UPDATE requests SET tokens = 9", "requests 0 it is not as it was written");
-    check("UPDATE context SET entry = 'x'", "it does not tell of");
-    check("DELETE FROM placed", "it has 0 messages on record, and 1 were sent");
+    check("UPDATE log SET run = 7", "log 0 changed since it was written");
+    check("UPDATE requests SET tokens = 9", "requests 0 changed since it was written");
+    check("UPDATE context SET entry = 'x'", "it does not describe");
+    check("DELETE FROM placed", "0 messages are stored, but 1 were sent");
     check("UPDATE requests SET number = 5", "request 0 is missing before it");
-    check("DELETE FROM branches", "that is not there");
+    check("DELETE FROM branches", "refers to a missing row");
 }
 
 #[test]
@@ -374,20 +374,20 @@ fn a_dump_that_contradicts_itself_is_refused() {
         assert!(error.contains(expect), "{pointer}: {error}");
     };
     check("/foreword_session", json!(2), "format 2");
-    check("/id", json!("../x"), "not the name of a session");
-    check("/id", json!("last"), "not the name of a session");
-    check("/touched_ms", json!(i64::MAX), "no time since 1970");
+    check("/id", json!("../x"), "not a session ID");
+    check("/id", json!("last"), "not a session ID");
+    check("/touched_ms", json!(i64::MAX), "not a time in milliseconds");
     check("/title", json!("x".repeat(501)), "more than 500");
-    check("/texts", json!({Hash::of("a").to_string(): "b"}), "not the one its hash was made of");
+    check("/texts", json!({Hash::of("a").to_string(): "b"}), "the text does not match its hash");
     check("/texts", json!({}), "is not in the file");
     check("/agent", json!(Hash::of("x").to_string()), "is not in the file");
     check("/requests/0/number", json!(3), "not in order");
-    check("/requests/0/input", json!(9), "comes before what it answers");
-    check("/placed/0/since", json!(9), "stands in no request");
-    check("/placed/0/until", json!(0), "stands in no request");
+    check("/requests/0/input", json!(9), "one precedes its input");
+    check("/placed/0/since", json!(9), "belongs to no request");
+    check("/placed/0/until", json!(0), "belongs to no request");
     check("/placed/0/value", json!("x"), "not a hash");
     let twice = dump["placed"][0].clone();
-    check("/placed", json!([twice, twice]), "two things stand at place 0");
+    check("/placed", json!([twice, twice]), "two entries at position 0");
     check("/ledger", json!([[7, Usage::default()]]), "no request 7");
     check("/log/0/body", json!({"$text": Hash::of("x").to_string()}), "is not in the file");
     check("/outbox", json!([Hash::of("x").to_string()]), "is not in the file");
@@ -399,7 +399,12 @@ fn every_earlier_format_becomes_the_newest() {
         let place = Place::new();
         fs::create_dir_all(place.file().parent().unwrap()).unwrap();
         let connection = Connection::open(place.file()).unwrap();
+        super::add_functions(&connection).unwrap();
         for sql in &MIGRATIONS[..version as usize] {
+            connection.execute_batch(sql).unwrap();
+        }
+        if version == newest() - 1 {
+            let sql = "INSERT INTO forwarded (at_ms, front, model, session, pieces, sum) VALUES (5, 'chat', 'm', 't', x'', x'')";
             connection.execute_batch(sql).unwrap();
         }
         connection.pragma_update(None, "user_version", version).unwrap();
@@ -409,6 +414,10 @@ fn every_earlier_format_becomes_the_newest() {
         begin(&mut store, "s");
         let found: u32 = store.connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
         assert_eq!(found, newest());
+        // What was passed on before is there, with nothing else known of it.
+        let passed = store.forwarded_of("t").unwrap();
+        let known: Vec<_> = passed.iter().map(|passed| (passed.at_ms, passed.about.clone(), passed.came.clone())).collect();
+        assert_eq!(known, if version == newest() - 1 { vec![(5, None, None)] } else { Vec::new() });
         let names = |connection: &Connection| -> BTreeSet<String> {
             let mut statement = connection.prepare("SELECT name FROM sqlite_schema").unwrap();
             statement.query_map([], |row| row.get(0)).unwrap().collect::<rusqlite::Result<_>>().unwrap()
@@ -429,19 +438,19 @@ fn newer_and_foreign_files_are_left_as_they_are() {
         assert_eq!(fs::read(&file).unwrap(), before);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     };
-    check(&|file: &Path| Connection::open(file).unwrap().execute_batch("CREATE TABLE x (y)").unwrap(), "not one of Foreword's");
+    check(&|file: &Path| Connection::open(file).unwrap().execute_batch("CREATE TABLE x (y)").unwrap(), "not a Foreword database");
     let newer = |file: &Path| {
         drop(Sqlite::open(file).unwrap());
         let connection = Connection::open(file).unwrap();
         connection.pragma_update(None, "journal_mode", "DELETE").unwrap();
         connection.pragma_update(None, "user_version", newest() + 1).unwrap();
     };
-    check(&newer, "newer Foreword");
+    check(&newer, "newer version of Foreword");
     let foreign = |file: &Path| {
         let connection = Connection::open(file).unwrap();
         connection.execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 3").unwrap();
     };
-    check(&foreign, "not one of Foreword's");
+    check(&foreign, "not a Foreword database");
     check(&|file: &Path| fs::write(file, "hello").unwrap(), "not a database");
 }
 
@@ -518,6 +527,7 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
         model: "m".to_owned(),
         session: session.map(str::to_owned),
         body: body(turns),
+        about: Some(format!("{{\"turns\":{turns}}}")),
     };
     let texts =
         |store: &Sqlite| -> u64 { store.connection.query_row("SELECT count(*) FROM texts", [], |row| row.get(0)).unwrap() };
@@ -531,10 +541,12 @@ fn what_is_passed_on_is_kept_in_pieces_that_are_shared() {
     }
     assert!(store.forwarded_body(3).is_err());
     let usage = Usage { model: "m".to_owned(), read: 7, output: 3, cost: 0.5, total_ms: Some(9), ..Usage::default() };
-    let answered = Answered { status: Some(200), usage: usage.clone() };
+    let answered = Answered { status: Some(200), usage: usage.clone(), about: Some("{\"x\":1}".into()) };
     store.answered(1, &answered).unwrap();
     let all = store.forwarded().unwrap();
     assert_eq!((all[0].status, &all[0].usage, all[1].status), (Some(200), &usage, None));
+    assert_eq!((all[0].about.as_deref(), all[0].came.as_deref()), (Some("{\"turns\":10}"), Some("{\"x\":1}")));
+    assert_eq!((store.forwarded_of("s").unwrap(), store.forwarded_of("t").unwrap()), (vec![all[1].clone()], vec![]));
     let page =
         |before, most| -> Vec<u64> { store.forwarded_before(before, most).unwrap().iter().map(|passed| passed.number).collect() };
     assert_eq!((page(None, 9), page(None, 1), page(Some(2), 9)), (vec![2, 1], vec![2], vec![1]));
@@ -610,9 +622,18 @@ fn every_changed_bit_that_matters_is_named() {
     store.commit("s", &[said("turn", "three"), request(1, &[(0, "b")], &["note:b"]), Write::Output("out".to_owned())]).unwrap();
     store.commit("s", &[Write::Part("half an ".to_owned()), Write::Part("answer".to_owned())]).unwrap();
     store.commit("s", &[Write::Checkpoint(Checkpoint { counts: Counts { inputs: 1, requests: 1 }, body: vec![7; 40] })]).unwrap();
-    let passed = NewForwarded { at_ms: 1, front: "chat".into(), model: "m".into(), session: None, body: "{}".into() };
+    let passed = NewForwarded {
+        at_ms: 1,
+        front: "chat".into(),
+        model: "m".into(),
+        session: None,
+        body: "{}".into(),
+        about: Some("{}".into()),
+    };
     let number = store.sent(passed).unwrap();
-    store.answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() } }).unwrap();
+    store
+        .answered(number, &Answered { status: Some(200), usage: Usage { cost: 0.25, ..Usage::default() }, about: None })
+        .unwrap();
     store.reserve("journal", 5).unwrap();
     assert_eq!(store.check().unwrap(), []);
     store.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
@@ -666,7 +687,7 @@ fn what_someone_planted_in_the_database_is_refused_and_named() {
     check("CREATE VIEW secrets AS SELECT * FROM log", "the view \"secrets\"");
     check("CREATE TABLE theirs (x)", "the table \"theirs\"");
     check("CREATE INDEX theirs ON log (abs(number))", "the index \"theirs\"");
-    check("DROP VIEW runs; CREATE VIEW runs AS SELECT load_extension('x')", "made in another way");
+    check("DROP VIEW runs; CREATE VIEW runs AS SELECT load_extension('x')", "with another definition");
     check("CREATE TEMP TABLE t (x); CREATE VIRTUAL TABLE words USING fts5 (text)", "the table \"words\"");
 }
 

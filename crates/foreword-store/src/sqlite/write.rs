@@ -47,8 +47,10 @@ pub(super) fn job(connection: &Connection, job: &Job) -> Result<Written> {
         Job::Commit(session, writes) => written.counts = all(connection, session, writes)?,
         Job::Branch(session, at, fork, writes) => branch(connection, session, *at, fork.as_ref(), writes)?,
         Job::Note(session, at, writes) => written.counts = note(connection, session, *at, writes)?,
-        Job::Sent(number, new) => drop(forwarded::sent(connection, Some(*number), new)?),
-        Job::Answered(number, answered) => forwarded::answered(connection, *number, answered)?,
+        Job::Sent(number, new) => drop(forwarded::sent(connection, Some(*number), new, new.about.as_deref())?),
+        Job::SentAbout(number, new, about) => drop(forwarded::sent(connection, Some(*number), new, Some(about))?),
+        Job::Answered(number, answered) => forwarded::answered(connection, *number, answered, answered.about.as_deref())?,
+        Job::AnsweredAbout(number, answered, about) => forwarded::answered(connection, *number, answered, Some(about))?,
         Job::Index(most) => written.indexed = super::search::index(connection, *most)?,
     }
     Ok(written)
@@ -60,7 +62,7 @@ fn note(connection: &Connection, session: &str, at: Counts, writes: &[Write]) ->
     let now = counts(connection, branch)?;
     if now != at {
         let (there, here) = ((at.inputs, at.requests), (now.inputs, now.requests));
-        return Err(StoreError::Damaged(format!("what came after {there:?} of session {session} follows {here:?}")));
+        return Err(StoreError::Damaged(format!("session {session} is at {here:?}, but a write expected {there:?}")));
     }
     after(connection, session, branch, now, writes)
 }

@@ -141,6 +141,7 @@ impl Client {
                 self.silences = 0;
                 self.listener.changed.store(false, Ordering::Relaxed);
                 self.take(listed);
+                tracing::info!(server = %self.config.name, tools = self.tools.len(), "tool server started");
             }
             Err(reason) => self.failed(reason),
         }
@@ -277,6 +278,8 @@ impl Client {
     fn failed(&mut self, reason: String) {
         let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(self.failures)).min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
+        tracing::warn!(server = %self.config.name, failures = self.failures, "tool server is down");
+        tracing::trace!(server = %self.config.name, %reason, "why the tool server is down");
         self.not_before = Some(Instant::now() + pause);
         self.down = Some(reason);
     }

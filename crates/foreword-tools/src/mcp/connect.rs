@@ -67,12 +67,12 @@ pub(super) async fn start(
     let limit = config.timeouts.start;
     let starting = async {
         let connection = connect(&config, bwrap.as_deref(), listener, &tail, &guest).await?;
-        let tools = list(connection.service.peer()).await.map_err(|error| format!("it does not tell its tools: {error}"))?;
+        let tools = list(connection.service.peer()).await.map_err(|error| format!("it did not list its tools: {error}"))?;
         subscribe(&connection.service).await;
         Ok((connection, tools))
     };
     let started: Result<_, String> = tokio::time::timeout(limit, starting).await.unwrap_or_else(|_| {
-        Err(format!("it did not start within {} s; give it more time, or see what it waits for", limit.as_secs_f64()))
+        Err(format!("it did not start within {} s; raise the timeout, or check what it is waiting for", limit.as_secs_f64()))
     });
     started.map_err(|reason| secrets.line(&reason))
 }
@@ -127,7 +127,7 @@ async fn attempt(
             let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(usize::MAX);
             let service = serve_client_with_lifecycle(listener, transport, lifecycle).await;
             let service = service
-                .map_err(|error| Failure::Handshake(format!("it does not answer as an MCP server does: {error}{missing}")))?;
+                .map_err(|error| Failure::Handshake(format!("it does not answer like an MCP server: {error}{missing}")))?;
             Connection { service, process: Some(process) }
         }
         Transport::Http { url, headers } => {
@@ -143,14 +143,14 @@ async fn attempt(
 
 fn unstartable(command: &Path, cwd: &Path, error: &std::io::Error) -> String {
     let (command, cwd) = (command.display(), cwd.display());
-    format!("its program `{command}` cannot be started in {cwd}: {error}; is it installed, and is its name right?")
+    format!("its program `{command}` cannot be started in {cwd}: {error}; check that it is installed and its name is correct")
 }
 
 fn refused(error: &ClientInitializeError) -> Failure {
     if error.is_authorization_required() {
-        return Failure::Final("it wants to know who asks: set its key as a header (`Authorization`)".to_owned());
+        return Failure::Final("it requires authentication: set its API key as a header (`Authorization`)".to_owned());
     }
-    Failure::Handshake(format!("it cannot be reached, or does not answer as an MCP server does: {}", causes(error)))
+    Failure::Handshake(format!("it cannot be reached, or does not answer like an MCP server: {}", causes(error)))
 }
 
 /// An error with what it says about its causes, where they add something.
@@ -180,12 +180,11 @@ fn http_transport(
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT)
         .build()
-        .map_err(|error| format!("no connection can be made: {}", causes(&error)))?;
+        .map_err(|error| format!("cannot connect: {}", causes(&error)))?;
     let mut custom = HashMap::new();
     for (name, value) in headers {
-        let header = HeaderName::try_from(name).map_err(|_| format!("the header name {name:?} is not one"))?;
-        let value =
-            HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name:?} holds what no header may"))?;
+        let header = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a valid header name"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| format!("the value of the header {name:?} is invalid"))?;
         custom.insert(header, value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(custom).max_sse_event_size(MAX_LINE);

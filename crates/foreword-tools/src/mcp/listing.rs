@@ -27,16 +27,16 @@ pub(super) fn tools(config: &ServerConfig, listed: Vec<model::Tool>) -> (Vec<Too
         match tool(config, listed) {
             Ok(tool) if !tools.contains_key(&name) && tools.len() < MAX_TOOLS => drop(tools.insert(name, tool)),
             Ok(_) if tools.len() == MAX_TOOLS => {
-                refused.push(format!("it has more than {MAX_TOOLS} tools; the others were left out"));
+                refused.push(format!("it has more than {MAX_TOOLS} tools; the others are ignored"));
                 break;
             }
             _ if refused.len() == MAX_REFUSED => more += 1,
-            Err(why) => refused.push(format!("its tool {} was left out: {why}", quoted(&name))),
-            Ok(_) => refused.push(format!("its tool {} is listed twice; the first one counts", quoted(&name))),
+            Err(why) => refused.push(format!("its tool {} is ignored: {why}", quoted(&name))),
+            Ok(_) => refused.push(format!("its tool {} is listed twice; the first one is used", quoted(&name))),
         }
     }
     if more > 0 {
-        refused.push(format!("{more} more of its tools were left out"));
+        refused.push(format!("{more} more of its tools are ignored"));
     }
     (tools.into_values().collect(), refused)
 }
@@ -46,12 +46,12 @@ fn tool(config: &ServerConfig, listed: model::Tool) -> Result<Tool, String> {
     // What the protocol recommends; a name also goes to providers and terminals.
     let is_name = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.' | '/');
     if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_name) {
-        return Err(format!("a name has 1 to {MAX_NAME} letters, digits, and _ - . /"));
+        return Err(format!("a name must have 1 to {MAX_NAME} letters, digits, or _ - . /"));
     }
     let schema = Value::Object(listed.input_schema.as_ref().clone());
     let size = foreword_core::json::to_string(&schema).len();
     if size > MAX_SCHEMA {
-        return Err(format!("its schema has {size} bytes, and {MAX_SCHEMA} are the most"));
+        return Err(format!("its schema has {size} bytes; the limit is {MAX_SCHEMA}"));
     }
     let set = config.tools.get(&name).copied().unwrap_or_default();
     let described = listed.description.as_deref().or(listed.title.as_deref());
@@ -119,27 +119,27 @@ mod tests {
         let schema = json!({"type": "object"});
         let tool = |name: &str| json!({"name": name, "inputSchema": schema});
         check(json!([tool("b"), tool("a.b/c-d_1")]), &["a.b/c-d_1", "b"], &[]);
-        check(json!([tool("a"), tool("a")]), &["a"], &["its tool \"a\" is listed twice; the first one counts"]);
+        check(json!([tool("a"), tool("a")]), &["a"], &["its tool \"a\" is listed twice; the first one is used"]);
         check(
             json!([tool("a\u{1b}[2J")]),
             &[],
-            &["its tool \"a [2J\" was left out: a name has 1 to 128 letters, digits, and _ - . /"],
+            &["its tool \"a [2J\" is ignored: a name must have 1 to 128 letters, digits, or _ - . /"],
         );
-        check(json!([tool("")]), &[], &["its tool \"\" was left out: a name has 1 to 128 letters, digits, and _ - . /"]);
+        check(json!([tool("")]), &[], &["its tool \"\" is ignored: a name must have 1 to 128 letters, digits, or _ - . /"]);
         let large = json!({"type": "object", "description": "x".repeat(70_000)});
         check(
             json!([{"name": "a", "inputSchema": large}]),
             &[],
-            &["its tool \"a\" was left out: its schema has 70034 bytes, and 65536 are the most"],
+            &["its tool \"a\" is ignored: its schema has 70034 bytes; the limit is 65536"],
         );
         let bad: Vec<_> = std::iter::repeat_n(tool(""), 100_000).chain([tool("late")]).collect();
         let (tools, why) = listed(bad.into());
-        assert_eq!((tools.len(), why.len(), why[20].as_str()), (1, 21, "99980 more of its tools were left out"));
+        assert_eq!((tools.len(), why.len(), why[20].as_str()), (1, 21, "99980 more of its tools are ignored"));
         let many: Vec<_> = (0..1001).map(|n| tool(&format!("t{n:04}"))).collect();
         let (tools, why) = listed(many.into());
         assert_eq!(
             (tools.len(), why.as_slice()),
-            (1000, &["it has more than 1000 tools; the others were left out".to_owned()][..])
+            (1000, &["it has more than 1000 tools; the others are ignored".to_owned()][..])
         );
     }
 

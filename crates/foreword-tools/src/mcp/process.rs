@@ -112,7 +112,7 @@ impl Program<'_> {
         for path in [self.file, self.cwd] {
             // A relative path would be looked for in the folder that we run in.
             if !path.is_absolute() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no absolute path", path.display())));
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not an absolute path", path.display())));
             }
         }
         let env = environment(|name| std::env::var_os(name), self.env);

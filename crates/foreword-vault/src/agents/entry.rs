@@ -33,7 +33,7 @@ pub(super) fn parts(text: &str, dialect: Dialect, problems: &mut Problems) -> Pa
     let fields = match dialect {
         Dialect::Lines => lines(front),
         Dialect::Yaml => yaml(front).unwrap_or_else(|fault| {
-            problems.push(format!("its frontmatter is no YAML ({fault}); it was read line by line"));
+            problems.push(format!("the frontmatter is not valid YAML ({fault}) and was read line by line"));
             lines(front)
         }),
     };
@@ -59,7 +59,7 @@ pub(super) fn yaml(text: &str) -> Result<Map<String, Value>, String> {
     match serde_saphyr::from_str_with_options(text, options) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(Value::Null) => Ok(Map::new()),
-        Ok(_) => Err("it has no keys".to_owned()),
+        Ok(_) => Err("no keys".to_owned()),
         Err(fault) => Err(fault.to_string().lines().next().unwrap_or("unreadable").to_owned()),
     }
 }
@@ -105,11 +105,11 @@ impl Given<'_> {
     pub(super) fn entry(&self, name: &str, text: String, problems: &mut Problems) -> Option<Entry> {
         let name = checked_name(name, problems)?;
         if text.trim().is_empty() {
-            problems.push("it has no text; it was left out".to_owned());
+            problems.push("no text; it is ignored".to_owned());
             return None;
         }
         let priority = self.fields.get(self.priority).map_or(Some(Priority::DEFAULT), priority).unwrap_or_else(|| {
-            problems.push(format!("{} must be a whole number from 0 to 999; 500 is used", self.priority));
+            problems.push(format!("{} must be an integer from 0 to 999; using 500", self.priority));
             Priority::DEFAULT
         });
         let include = include(self.fields.get("include"), problems).unwrap_or(Include::Manual);
@@ -121,9 +121,7 @@ impl Given<'_> {
 pub(super) fn checked_name(name: &str, problems: &mut Problems) -> Option<String> {
     let name: String = name.trim().nfc().collect();
     if name.is_empty() || name.chars().count() > MAX_NAME_CHARS || name.chars().any(char::is_control) {
-        problems.push(format!(
-            "a name must have 1 to {MAX_NAME_CHARS} characters, none of them a control character; it was left out"
-        ));
+        problems.push(format!("a name must have 1 to {MAX_NAME_CHARS} characters and no control characters; it is ignored"));
         return None;
     }
     Some(name)
@@ -141,7 +139,7 @@ pub(super) fn include(value: Option<&Value>, problems: &mut Problems) -> Option<
         Some("manual") => Some(Include::Manual),
         Some("agent") => Some(Include::Agent),
         _ => {
-            problems.push("include must be always, manual or agent; the default is used".to_owned());
+            problems.push("include must be always, manual or agent; using the default".to_owned());
             None
         }
     }

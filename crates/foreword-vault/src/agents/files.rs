@@ -43,7 +43,7 @@ impl OnDisk {
         if resolved.starts_with(&self.root) {
             Ok(resolved)
         } else {
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it leads outside of the vault"))
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is outside of the vault"))
         }
     }
 }
@@ -52,14 +52,14 @@ impl Files for OnDisk {
     fn read(&self, path: &str) -> io::Result<String> {
         let path = self.resolve(path)?;
         if !fs::metadata(&path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let mut bytes = Vec::new();
         File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it has more than {MAX_FILE_BYTES} bytes")));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {MAX_FILE_BYTES} bytes")));
         }
-        String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text"))
+        String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8 text"))
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<Listed>> {

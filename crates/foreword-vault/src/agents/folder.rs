@@ -50,7 +50,7 @@ pub(super) fn read(files: &dyn Files, path: &str, problems: &mut Problems) -> Op
         Ok(text) => Some(text),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => {
-            problems.push(format!("it could not be read ({error}); it was left out"));
+            problems.push(format!("cannot read the file ({error}); it is ignored"));
             None
         }
     }
@@ -63,7 +63,7 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
     let text = read(files, &path, &mut problems).unwrap_or_default();
     match text.parse::<Table>() {
         Ok(found) => table = found,
-        Err(fault) => problems.push(format!("it is no TOML ({}); only the other files are used", fault.message())),
+        Err(fault) => problems.push(format!("not valid TOML ({}); only the other files are used", fault.message())),
     }
     if let Some(name) = take::<String>(&mut table, "name", &mut problems) {
         loaded.name = checked_name(&name, &mut problems).unwrap_or_else(|| loaded.name.clone());
@@ -83,7 +83,7 @@ fn describe(files: &dyn Files, folder: &str, loaded: &mut Loaded) {
     (loaded.agent.system_prompt, loaded.prompt_file) = prompt(files, folder, inline, file, &mut problems);
     for key in table.keys() {
         let meant = nearest(key, KEYS).map(|known| format!(" (did you mean {known}?)")).unwrap_or_default();
-        problems.push(format!("{key} is no setting of an agent{meant}; docs/agents.md lists those there are"));
+        problems.push(format!("{key} is not a setting of an agent{meant}; see docs/agents.md"));
     }
     loaded.settings = (!text.is_empty()).then_some(SettingsFile { path, text });
     loaded.problems.extend(problems.list);
@@ -99,7 +99,7 @@ fn prompt(
 ) -> (String, Option<String>) {
     if let Some(inline) = inline {
         if file.is_some() {
-            problems.push("system_prompt and system_prompt_file are both given; the file is not used".to_owned());
+            problems.push("both system_prompt and system_prompt_file are set; the file is ignored".to_owned());
         }
         return (inline.trim().to_owned(), None);
     }
@@ -107,7 +107,7 @@ fn prompt(
     let file = file.unwrap_or_else(|| "prompt.md".to_owned());
     if file.contains('\\') || file.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
         problems
-            .push(format!("system_prompt_file must be a path inside the agent's folder, not {file}; there is no system prompt"));
+            .push(format!("system_prompt_file must be a path inside the agent's folder, not {file}; the system prompt is empty"));
         return (String::new(), None);
     }
     let path = format!("{folder}/{file}");
@@ -115,7 +115,7 @@ fn prompt(
         return (text.strip_prefix('\u{feff}').unwrap_or(&text).replace("\r\n", "\n").trim().to_owned(), Some(path));
     }
     if named {
-        problems.push(format!("system_prompt_file names {file}, which is not there; there is no system prompt"));
+        problems.push(format!("system_prompt_file {file} not found; the system prompt is empty"));
     }
     (String::new(), Some(path))
 }
@@ -126,7 +126,7 @@ fn take<T: DeserializeOwned>(table: &mut Table, key: &str, problems: &mut Proble
     match value.try_into() {
         Ok(value) => Some(value),
         Err(fault) => {
-            problems.push(format!("{key}: {}; it is not used", fault.message()));
+            problems.push(format!("{key}: {}; it is ignored", fault.message()));
             None
         }
     }
@@ -141,7 +141,7 @@ fn entries(files: &dyn Files, folder: &str, kind: Kind, loaded: &mut Loaded) -> 
         let path = format!("{folder}/{}", listed.name);
         let mut problems = Problems::of(&path);
         if at >= MAX_ENTRIES {
-            problems.push(format!("the folder has more than {MAX_ENTRIES} files; the rest was left out"));
+            problems.push(format!("the folder has more than {MAX_ENTRIES} files; the others are ignored"));
             loaded.problems.extend(problems.list);
             break;
         }

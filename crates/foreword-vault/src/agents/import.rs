@@ -95,7 +95,7 @@ impl Imported {
         let Parts { fields, body } = parts(text, Dialect::Lines, problems);
         let Some(name) = checked_name(name, problems) else { return };
         if body.is_empty() {
-            problems.push("it has no text; it was left out".to_owned());
+            problems.push("no text; it is ignored".to_owned());
             return;
         }
         let description = string(&fields, "description");
@@ -124,14 +124,14 @@ impl Imported {
                     let name = string(&fields, "name").unwrap_or_else(|| folder.name.clone());
                     let description = string(&fields, "description");
                     if description.is_none() {
-                        problems.push("it has no description, by which the search would find it; add one".to_owned());
+                        problems.push("no description; add one so that search can find it".to_owned());
                     }
                     let text = with_files_beside(files, &place, body);
                     match checked_name(&name, &mut problems) {
                         Some(name) if !text.is_empty() => {
                             self.reference(&path, entry(name, description, text, Include::Agent), &mut problems);
                         }
-                        Some(_) => problems.push("it has no text; it was left out".to_owned()),
+                        Some(_) => problems.push("no text; it is ignored".to_owned()),
                         None => {}
                     }
                 }
@@ -151,7 +151,7 @@ impl Imported {
 
 fn add(list: &mut Vec<(String, Entry)>, path: &str, entry: Entry, problems: &mut Problems) {
     match list.iter().find(|(_, known)| known.name == entry.name) {
-        Some((first, _)) => problems.push(format!("the name {} is taken by {first}; this one was left out", entry.name)),
+        Some((first, _)) => problems.push(format!("the name {} is already used by {first}; this one is ignored", entry.name)),
         None => list.push((path.to_owned(), entry)),
     }
 }

@@ -1,7 +1,7 @@
-//! Agents from files. An agent is a folder (`Foreword/Agents/<name>/`) of plain files, or one of `TsAgent`'s YAML files beside it.
-//! What other programs keep in a folder for their own agents (`AGENTS.md`, Cursor rules, skills) is taken as it is.
+//! Loads agents from files. An agent is a folder (`Foreword/Agents/<name>/`) of plain files, or one of `TsAgent`'s YAML files.
+//! Agent files of other programs (`AGENTS.md`, Cursor rules, skills) are supported too.
 //!
-//! Nothing here fails: what cannot be used becomes a [`Problem`] that names file and field, and the rest is loaded.
+//! Loading never fails: invalid parts become [`Problem`]s with file and field, and the rest is loaded.
 
 mod consent;
 mod entry;
@@ -91,13 +91,13 @@ impl Asking {
             None | Some("tool") => Self::Tool,
             Some("never") => {
                 problems.push(format!(
-                    "{field} is never, which only you can say, not a file of the vault; you are asked as each tool says \
+                    "{field} is never, which only you can set, not a file of the vault; using tool \
                      (--ask never, /tools ask never or the page's settings turn the questions off for a session)"
                 ));
                 Self::Tool
             }
             Some(_) => {
-                problems.push(format!("{field} must be always or tool; tool is used"));
+                problems.push(format!("{field} must be always or tool; using tool"));
                 Self::Tool
             }
         }
@@ -174,7 +174,7 @@ impl Loaded {
             let known: BTreeSet<String> = own.iter().map(|entry| entry.name.clone()).collect();
             for (file, entry) in theirs {
                 if known.contains(&entry.name) {
-                    let what = format!("the agent has a {kind} {} of its own; the imported one was left out", entry.name);
+                    let what = format!("the agent has its own {kind} {}; the imported one is ignored", entry.name);
                     self.problems.push(Problem { file, what });
                     left_out.insert((kind, entry.name));
                 } else {
@@ -242,7 +242,7 @@ impl Problems {
 /// Adds `entry` unless its name is taken; whether it was added.
 fn add(list: &mut Vec<Entry>, entry: Entry, problems: &mut Problems) -> bool {
     if list.iter().any(|known| known.name == entry.name) {
-        problems.push(format!("the name {} is taken already; this one was left out", entry.name));
+        problems.push(format!("the name {} is already used; this one is ignored", entry.name));
         false
     } else {
         list.push(entry);

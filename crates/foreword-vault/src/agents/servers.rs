@@ -82,8 +82,8 @@ pub(super) fn from_json(text: &str, problems: &mut Problems) -> Vec<ServerSpec> 
     // Of an error only the place is told: the rest could quote a secret.
     let fault = match serde_json::from_str::<Value>(text).map(|mut value| value.get_mut("mcpServers").map(Value::take)) {
         Ok(Some(servers)) => return read(&servers, problems),
-        Ok(None) => "it has no mcpServers; write {\"mcpServers\": {\"name\": {\"command\": …}}}".to_owned(),
-        Err(fault) => format!("it is no JSON, see line {}, column {}; no server was read", fault.line(), fault.column()),
+        Ok(None) => "mcpServers is missing; write {\"mcpServers\": {\"name\": {\"command\": …}}}".to_owned(),
+        Err(fault) => format!("not valid JSON at line {}, column {}; no servers are loaded", fault.line(), fault.column()),
     };
     problems.push(fault);
     Vec::new()
@@ -92,11 +92,11 @@ pub(super) fn from_json(text: &str, problems: &mut Problems) -> Vec<ServerSpec> 
 /// Reads the value of `mcpServers`, sorted by name.
 pub(super) fn read(servers: &Value, problems: &mut Problems) -> Vec<ServerSpec> {
     let Some(servers) = servers.as_object() else {
-        problems.push("mcpServers must be an object of servers by name; no server was read".to_owned());
+        problems.push("mcpServers must be an object of servers by name; no servers are loaded".to_owned());
         return Vec::new();
     };
     if servers.len() > MAX_SERVERS {
-        problems.push(format!("it has {} servers; the first {MAX_SERVERS} are used", servers.len()));
+        problems.push(format!("{} servers; only the first {MAX_SERVERS} are used", servers.len()));
     }
     let mut found: Vec<ServerSpec> = Vec::new();
     for (name, value) in servers.iter().take(MAX_SERVERS) {
@@ -111,11 +111,11 @@ pub(super) fn read(servers: &Value, problems: &mut Problems) -> Vec<ServerSpec> 
 fn server(name: &str, value: &Value, problems: &mut Problems) -> Option<ServerSpec> {
     let name = checked_name(name, problems)?;
     if name.contains('/') {
-        problems.push("a server's name must not contain /; it was left out".to_owned());
+        problems.push("a server name must not contain /; the server is ignored".to_owned());
         return None;
     }
     let Some(fields) = value.as_object() else {
-        problems.push("it must be an object; it was left out".to_owned());
+        problems.push("a server must be an object; it is ignored".to_owned());
         return None;
     };
     if fields.get("disabled") == Some(&Value::Bool(true)) {
@@ -134,7 +134,7 @@ fn server(name: &str, value: &Value, problems: &mut Problems) -> Option<ServerSp
                 tools.insert(tool_name.clone(), tool(value, &mut inner));
                 problems.extend(inner);
             }
-            None => problems.push(format!("tools.{tool_name} must be an object; it was left out")),
+            None => problems.push(format!("tools.{tool_name} must be an object; it is ignored")),
         }
     }
     Some(ServerSpec {
@@ -159,9 +159,7 @@ fn transport(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Tra
             Some(Transport::Http { url, headers: values(fields, "headers", problems) })
         }
         _ => {
-            problems.push(
-                "it needs a command (type stdio) or a url (type http), not both and of no other type; it was left out".to_owned(),
-            );
+            problems.push("a server needs either a command (type stdio) or a url (type http); it is ignored".to_owned());
             None
         }
     }
@@ -170,7 +168,7 @@ fn transport(fields: &Map<String, Value>, problems: &mut Problems) -> Option<Tra
 fn texts(value: &Value, problems: &mut Problems) -> Vec<String> {
     let texts = value.as_array().and_then(|list| list.iter().map(scalar).collect());
     texts.unwrap_or_else(|| {
-        problems.push("args must be a list of texts; none is used".to_owned());
+        problems.push("args must be a list of strings; it is ignored".to_owned());
         Vec::new()
     })
 }
@@ -179,7 +177,7 @@ fn values(fields: &Map<String, Value>, key: &str, problems: &mut Problems) -> Wi
     let Some(value) = fields.get(key) else { return Withheld::default() };
     let read = value.as_object().and_then(|map| map.iter().map(|(name, value)| Some((name.clone(), scalar(value)?))).collect());
     Withheld(read.unwrap_or_else(|| {
-        problems.push(format!("{key} must be an object of texts; none is used"));
+        problems.push(format!("{key} must be an object of strings; it is ignored"));
         BTreeMap::new()
     }))
 }
@@ -199,7 +197,7 @@ fn tool(fields: &Map<String, Value>, problems: &mut Problems) -> ToolSpec {
         (Some(Some("not_required")), _) | (None, Some(Some(false))) => Some(Permission::NotRequired),
         // What is not understood must not let a tool run unasked.
         _ => {
-            problems.push("permission must be required or not_required; required is used".to_owned());
+            problems.push("permission must be required or not_required; using required".to_owned());
             Some(Permission::Required)
         }
     };
@@ -234,7 +232,7 @@ mod tests {
             &[],
         );
         check(&json!({"off": {"command": "x", "disabled": true}}), &[], &[]);
-        let needs = "it needs a command (type stdio) or a url (type http), not both and of no other type";
+        let needs = "a server needs either a command (type stdio) or a url (type http)";
         let at = |name: &str, what: &str| format!("mcpServers.{name}: {what}");
         check(
             &json!({"a": {}, "b": {"command": "x", "url": "y"}, "c": {"type": "internal", "command": "x"}, "d/e": {"command": "x"}, "f": 1}),
@@ -243,8 +241,8 @@ mod tests {
                 &at("a", needs),
                 &at("b", needs),
                 &at("c", needs),
-                &at("d/e", "a server's name must not contain /"),
-                &at("f", "it must be an object"),
+                &at("d/e", "a server name must not contain /"),
+                &at("f", "a server must be an object"),
             ],
         );
         check(&json!([]), &[], &["mcpServers must be an object of servers by name"]);

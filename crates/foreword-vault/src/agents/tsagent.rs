@@ -13,8 +13,8 @@ pub(super) fn load(files: &dyn Files, found: &Found) -> Loaded {
     let mut problems = Problems::of(&found.path);
     match read(files, &found.path, &mut problems).map(|text| yaml(text.strip_prefix('\u{feff}').unwrap_or(&text))) {
         Some(Ok(fields)) => fill(&mut loaded, &fields, &mut problems),
-        Some(Err(fault)) => problems.push(format!("it is no YAML ({fault}); nothing of it was loaded")),
-        None if problems.list.is_empty() => problems.push("it is not there".to_owned()),
+        Some(Err(fault)) => problems.push(format!("not valid YAML ({fault}); nothing was loaded")),
+        None if problems.list.is_empty() => problems.push("file not found".to_owned()),
         None => {}
     }
     loaded.problems = problems.list;

@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         self.found.files.sort_by(|a, b| a.facts.path.cmp(&b.facts.path));
         self.found.problems.sort();
         if self.untold > 0 {
-            self.found.problems.push(Problem::new("", format!("{} more files have problems that are not listed", self.untold)));
+            self.found.problems.push(Problem::new("", format!("{} more files have problems", self.untold)));
         }
         self.found
     }
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
             let entries = match fs::read_dir(&place.disk).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
                 Ok(entries) => entries,
                 Err(error) => {
-                    self.problem(&place.path, format!("this folder cannot be listed: {error}"));
+                    self.problem(&place.path, format!("cannot list this folder: {error}"));
                     continue;
                 }
             };
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
             let beside = if plain { BTreeSet::new() } else { entries.iter().map(|(name, _)| name.clone()).collect() };
             for (name, kind) in &entries {
                 if self.found.files.len() >= MOST_FILES {
-                    self.problem(&place.path, format!("the vault has more than {MOST_FILES} files; the rest is left out"));
+                    self.problem(&place.path, format!("the vault has more than {MOST_FILES} files; the others are ignored"));
                     return;
                 }
                 places.extend(self.enter(&place, name, *kind, &beside));
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
     fn enter(&mut self, place: &Place, name: &OsStr, kind: FileType, beside: &BTreeSet<OsString>) -> Option<Place> {
         let Some(text) = name.to_str() else {
             let path = inside(&place.path, &name.to_string_lossy());
-            self.problem(&path, "left out, because its name is not Unicode; rename it");
+            self.problem(&path, "ignored: its name is not Unicode; rename it");
             return None;
         };
         if text.starts_with('.') {
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
         let mut path = inside(&place.path, &composed);
         if composed != text && beside.contains(OsStr::new(composed.as_ref())) {
             path = inside(&place.path, text);
-            self.problem(&path, "another file has the same name in Unicode's composed form; rename one of them");
+            self.problem(&path, "another file has the same name after Unicode normalization; rename one of them");
         }
         let disk = place.disk.join(name);
         let (target, kind) = if kind.is_symlink() {
@@ -208,7 +208,7 @@ impl<'a> Walk<'a> {
         }
         if kind.is_dir() {
             if place.depth >= MOST_DEPTH {
-                self.problem(&path, format!("folders deeper than {MOST_DEPTH} are left out"));
+                self.problem(&path, format!("folders deeper than {MOST_DEPTH} levels are ignored"));
                 return None;
             }
             let linked = place.linked || target.is_some();
@@ -223,7 +223,7 @@ impl<'a> Walk<'a> {
 
     fn file(&mut self, path: String, disk: PathBuf, kind: FileType) {
         if !kind.is_file() {
-            self.problem(&path, "left out, because it is neither a file nor a folder");
+            self.problem(&path, "ignored: neither a file nor a folder");
             return;
         }
         match fs::metadata(&disk) {
@@ -232,7 +232,7 @@ impl<'a> Walk<'a> {
                 self.found.files.push(Found { kind: FileKind::of(&facts.path), facts, stamp, disk });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => self.problem(&path, format!("left out, because it cannot be looked at: {error}")),
+            Err(error) => self.problem(&path, format!("ignored: cannot read its metadata: {error}")),
         }
     }
 
@@ -242,20 +242,20 @@ impl<'a> Walk<'a> {
         let (kind, real) = match found {
             Ok(found) => found,
             Err(error) => {
-                self.problem(path, format!("left out, because this symbolic link leads nowhere: {error}"));
+                self.problem(path, format!("ignored: broken symbolic link: {error}"));
                 return None;
             }
         };
         let Ok(target) = real.strip_prefix(self.root.root()) else {
-            self.problem(path, "refused, because this symbolic link leaves the vault");
+            self.problem(path, "ignored: this symbolic link leads out of the vault");
             return None;
         };
         let refusal = if target.iter().any(|name| name.as_encoded_bytes().starts_with(b".")) {
-            "left out, because this symbolic link leads to something hidden"
+            "ignored: this symbolic link leads to a hidden file or folder"
         } else if kind.is_dir() && place.real.starts_with(&real) {
-            "left out, because this symbolic link leads back to a folder above it"
+            "ignored: this symbolic link leads to a parent folder"
         } else if kind.is_dir() && place.linked {
-            "left out: a symbolic link to a folder is not followed inside another one"
+            "ignored: a symbolic link to a folder inside another linked folder"
         } else {
             return Some((real, kind));
         };
@@ -291,7 +291,7 @@ impl<'a> Walk<'a> {
         let text = match self.root.read_at(&disk, &path, MOST_IGNORE_BYTES) {
             Ok(bytes) => super::Text::decode(bytes).text,
             Err(error) => {
-                self.problem(&path, format!("its rules do not hold: {error}"));
+                self.problem(&path, format!("its rules are ignored: {error}"));
                 return above;
             }
         };
@@ -317,11 +317,11 @@ fn ignore_rules<'a>(folder: &str, lines: impl Iterator<Item = &'a str>) -> (Giti
     let mut faults = Vec::new();
     for line in lines {
         if let Err(error) = builder.add_line(None, &nfc(line)) {
-            faults.push(format!("the rule {line:?} is left aside: {error}"));
+            faults.push(format!("the rule {line:?} is ignored: {error}"));
         }
     }
     let rules = builder.build().unwrap_or_else(|error| {
-        faults.push(format!("its rules do not hold: {error}"));
+        faults.push(format!("its rules are ignored: {error}"));
         Gitignore::empty()
     });
     (rules, faults)

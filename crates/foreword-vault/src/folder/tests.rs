@@ -96,8 +96,8 @@ mod unix {
         let (paths, problems) = list(&root, &[]);
         assert_eq!(paths, ["in/a.md"]);
         let said = |path: &str, what: &str| problems.iter().any(|problem| problem.starts_with(path) && problem.contains(what));
-        assert!(said("file.md", "leaves the vault") && said("folder", "leaves the vault"), "{problems:?}");
-        assert!(said("dangling.md", "leads nowhere") && said("loop.md", "leads nowhere"), "{problems:?}");
+        assert!(said("file.md", "leads out of the vault") && said("folder", "leads out of the vault"), "{problems:?}");
+        assert!(said("dangling.md", "broken symbolic link") && said("loop.md", "broken symbolic link"), "{problems:?}");
         let folder = Folder::open(&root).unwrap();
         assert!(matches!(folder.read("file.md"), Err(ReadError::Leaves { .. })));
         assert!(matches!(folder.read("folder/secret.md"), Err(ReadError::Leaves { .. })));
@@ -134,7 +134,7 @@ mod unix {
         assert!(std::process::Command::new("mkfifo").arg(dir.path().join("pipe.md")).status().unwrap().success());
         let (paths, problems) = list(dir.path(), &[]);
         assert_eq!(paths, ["folder.md/a.md"]);
-        assert_eq!(problems, ["pipe.md: left out, because it is neither a file nor a folder"]);
+        assert_eq!(problems, ["pipe.md: ignored: neither a file nor a folder"]);
         let folder = Folder::open(dir.path()).unwrap();
         assert!(matches!(folder.read("pipe.md"), Err(ReadError::NotAFile { .. })));
         assert!(folder.read("folder.md").is_err());

@@ -9,10 +9,10 @@ pub struct Text {
     pub fault: Option<&'static str>,
 }
 
-const LOSSY: &str = "it is not UTF-8; what could not be read stands as \u{fffd}. Save it as UTF-8";
-const LOSSY_16: &str = "it is broken UTF-16; what could not be read stands as \u{fffd}. Save it as UTF-8";
+const LOSSY: &str = "not UTF-8: unreadable bytes are shown as \u{fffd}; save it as UTF-8";
+const LOSSY_16: &str = "invalid UTF-16: unreadable parts are shown as \u{fffd}; save it as UTF-8";
 
-const ZEROS: &str = "it has zero bytes, as UTF-16 without a byte order mark and files that are not text have. Save it as UTF-8";
+const ZEROS: &str = "it contains zero bytes: either UTF-16 without a byte order mark, or not text; save it as UTF-8";
 
 impl Text {
     /// Reads UTF-8, or UTF-16 where a byte order mark says so, or zero bytes in every other place do.

@@ -27,7 +27,7 @@ const PARTS: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// The system refused.
-    #[error("cannot store the index of the vault as {}: {error}; the vault will be read anew at the next opening", path.display())]
+    #[error("cannot save the index of the vault to {}: {error}; the vault will be read again next time", path.display())]
     Io {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum CacheError {
         error: io::Error,
     },
     /// It cannot be written in this form.
-    #[error("cannot store the index of the vault: {0}")]
+    #[error("cannot save the index of the vault: {0}")]
     Encode(#[from] postcard::Error),
 }
 

@@ -173,7 +173,7 @@ fn a_cache_that_cannot_be_written_is_told() {
     fs::write(bench.cache.path().join("file"), "").unwrap();
     let opened = Vault::open(bench.dir.path(), Some(&bench.cache.path().join("file/below"))).unwrap();
     assert_eq!(opened.vault.notes().len(), 1);
-    assert!(opened.problems[0].what.contains("cannot store the index"), "{:?}", opened.problems);
+    assert!(opened.problems[0].what.contains("cannot save the index"), "{:?}", opened.problems);
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Dataview query blocks, answered: what a note shows in Obsidian where it holds a query is what a model should read there.
+//! Answers Dataview query blocks, so that a model reads the same results as a user of Obsidian.
 //!
-//! `parse` and `expression` (with `cursor` for the words) make a [`Query`] out of text; `source` finds the notes it is about; `run`
-//! puts them through its commands one after another; `evaluate` and `functions` compute the values of `value` and `span`
-//! over the notes as `notes` and `items` show them; `render` writes markdown. `cache` remembers answers.
+//! `parse` and `expression` (with `cursor`) parse a [`Query`]; `source` finds its notes; `run` executes its commands; `evaluate`
+//! and `functions` compute values (`value`, `span`) from notes (`notes`, `items`); `render` writes markdown. `cache` stores
+//! answers.
 //!
-//! Queries and notes come from outside: nesting, rows, texts, work and time are bounded, and what is not supported says so.
+//! Queries and notes are untrusted: nesting, rows, texts, work and time are limited, and unsupported features give a clear error.
 
 mod cache;
 mod cursor;

@@ -219,7 +219,7 @@ pub(super) fn find(preface: &str) -> (Option<Result<Hidden, String>>, String) {
     let hidden = serde_json::from_str::<Hidden>(json).map_err(|error| error.to_string());
     let hidden = hidden.and_then(|hidden| match hidden.version {
         VERSION => Ok(hidden),
-        version => Err(format!("it has version {version}, and this program knows version {VERSION}")),
+        version => Err(format!("version {version} is not supported (expected {VERSION})")),
     });
     (Some(hidden), format!("{before}{after}"))
 }

@@ -1,13 +1,13 @@
-//! A Session as a markdown file that people can read and edit, and that obsidian-copilot opens as one of its own.
+//! Transcripts: sessions as markdown files that people can read and edit, and that obsidian-copilot can open.
 //!
-//! Text in, text out: [`write()`] makes the file, [`read()`] understands our own files, obsidian-copilot chats of all ages and
-//! `AssistantMD` transcripts, [`import()`] does so for a vault and finds the notes that a chat names, [`merge()`] takes over what a person
-//! changed by hand, [`file_name()`] names the file and [`identify()`] tells whose file one is.
+//! Text in, text out: [`write()`] creates the file; [`read()`] parses our own files, obsidian-copilot chats of all versions and
+//! `AssistantMD` transcripts; [`import()`] does so for a vault and finds the notes that a chat names; [`merge()`] applies edits of
+//! the user; [`file_name()`] names the file and [`identify()`] finds its session.
 //!
-//! The visible format is theirs. What it cannot carry stands in one HTML comment between the frontmatter and the first message: their
-//! program looks for the first `**user**: ` and passes over what stands before it, Obsidian shows no HTML comments, and unlike a
-//! comment in the frontmatter it stays when Obsidian rewrites the properties. The comment is only believed where it agrees with
-//! the visible text, message by message: a hand edit always wins.
+//! The visible format is that of obsidian-copilot. Other data is in one HTML comment between the frontmatter and the first message:
+//! obsidian-copilot skips everything before the first `**user**: `, Obsidian hides HTML comments, and unlike a comment in the
+//! frontmatter it survives when Obsidian rewrites the properties. The comment is used only where it matches the visible text: the
+//! user's edits take precedence.
 
 mod align;
 mod format;
@@ -177,6 +177,8 @@ pub enum Kind {
     NoteMissing,
     /// A note's name fits several notes.
     NoteAmbiguous,
+    /// A tag, a folder or a page that was attached is not attached again.
+    NotBroughtBack,
 }
 
 /// The text is no saved chat.

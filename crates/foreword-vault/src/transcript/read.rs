@@ -54,7 +54,7 @@ pub fn read(text: &str, tz: &TimeZone) -> Result<Read, NotATranscript> {
         }
         Some(Err(fault)) => {
             let text = format!(
-                "the hidden `foreword` comment cannot be read ({fault}), so exact times, tool calls and odd names are missing; \
+                "cannot read the hidden `foreword` comment ({fault}), so exact times, tool calls and unusual names are missing; \
                  restore the file from a backup if you need them"
             );
             warnings.push(Warning::new(Kind::Hidden, text));
@@ -75,9 +75,7 @@ pub fn read(text: &str, tz: &TimeZone) -> Result<Read, NotATranscript> {
     let places = align(&old, &new);
     let removed = records.len() - places.iter().flatten().count();
     if removed > 0 {
-        let text = format!(
-            "messages that were written to this file and are no longer in it: {removed}; what was hidden with them is dropped"
-        );
+        let text = format!("messages that were removed from the file: {removed}; their hidden data is dropped");
         warnings.push(Warning::new(Kind::Edited, text));
     }
     let mut messages: Vec<Entry> = Vec::with_capacity(parsed.blocks.len());
@@ -120,27 +118,27 @@ fn entry(block: Block, record: Option<&Record>, number: usize, warnings: &mut Ve
 
     if let Some(record) = record {
         if whole.is_none() {
-            warn(Kind::Edited, "its words were changed in the file and are taken from there".to_owned());
+            warn(Kind::Edited, "its text was changed in the file; the file's text is used".to_owned());
         }
         if exact.is_none() && record.mark().time != block.shown_time {
-            warn(Kind::Edited, "its time was changed in the file and is taken from there".to_owned());
+            warn(Kind::Edited, "its time was changed in the file; the file's time is used".to_owned());
         }
         if full.is_none() && record.has_context() {
-            warn(Kind::Edited, "its context was changed in the file and is taken from there".to_owned());
+            warn(Kind::Edited, "its context was changed in the file; the file's context is used".to_owned());
         }
     }
     if exact.is_none() && block.time.is_none() && block.shown_time != UNKNOWN_TIME {
         let shown = quote(&block.shown_time);
-        warn(Kind::Time, format!("its time {shown:?} cannot be read and is left out; write it as 2024/09/23 22:18:00"));
+        warn(Kind::Time, format!("invalid time {shown:?}, which is ignored; write it as 2024/09/23 22:18:00"));
     }
     if block.below && whole.is_none() {
         warn(Kind::Stray, "text below its time is now part of it".to_owned());
     }
     if block.stripped && whole.is_none() {
-        warn(Kind::ToolComment, "comments in which another program kept tool calls or reasoning were taken out".to_owned());
+        warn(Kind::ToolComment, "comments with tool calls or reasoning of another program were removed".to_owned());
     }
     if block.role == Role::Assistant && block.text.contains("<errorChunk>") {
-        warn(Kind::ErrorAnswer, "an error was saved here as the answer; it is kept".to_owned());
+        warn(Kind::ErrorAnswer, "the saved answer is an error message; it is kept".to_owned());
     }
     Entry {
         role: block.role,
@@ -162,7 +160,7 @@ fn epoch(value: Option<&str>, source: Source, blocks: &[Block], warnings: &mut V
         if first.is_some() { "the time of the first message is used" } else { "no message has a time either, so it is 0" };
     match value {
         Some(value) => {
-            warnings.push(Warning::new(Kind::Epoch, format!("the epoch {:?} is no number; {instead}", quote(value))));
+            warnings.push(Warning::new(Kind::Epoch, format!("the epoch {:?} is not a number; {instead}", quote(value))));
         }
         None if source == Source::AssistantMd => {} // it never has one
         None => warnings.push(Warning::new(Kind::Epoch, format!("the frontmatter has no epoch; {instead}"))),

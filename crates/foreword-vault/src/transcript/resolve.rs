@@ -70,12 +70,12 @@ pub fn resolve_context(context: &Context, notes: &Notes) -> (Context, Vec<Warnin
             (Meant::Several(paths), parts) => {
                 let more = if paths.len() > MOST_MATCHES { " and others" } else { "" };
                 let paths = paths.get(..MOST_MATCHES).unwrap_or(paths).join(", ");
-                let text = format!("the note {name:?} is left out: its name fits {paths}{more}; attach the one you mean");
+                let text = format!("note {name:?} skipped: the name is ambiguous ({paths}{more}); attach the one you mean");
                 warnings.push(Warning::new(Kind::NoteAmbiguous, text));
                 (None, parts)
             }
             (Meant::Nothing, parts) => {
-                let text = format!("the note {name:?} is left out: it is not in the vault; it may have been renamed or deleted");
+                let text = format!("note {name:?} skipped: not found in the vault; it may have been renamed or deleted");
                 warnings.push(Warning::new(Kind::NoteMissing, text));
                 (None, parts)
             }

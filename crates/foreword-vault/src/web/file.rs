@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
     /// The address cannot be used.
-    #[error("{url:?} cannot be used ({why}); write it as https://host/folder")]
+    #[error("invalid URL {url:?} ({why}); write it as https://host/folder")]
     Address {
         /// The address.
         url: String,
@@ -37,7 +37,7 @@ pub enum FileError {
         why: &'static str,
     },
     /// A redirect was not followed.
-    #[error("{url} leads on to {to}, which is not followed: {why}")]
+    #[error("{url}: redirect to {to} not followed: {why}")]
     Redirect {
         /// Where it came from.
         url: String,
@@ -55,7 +55,7 @@ pub enum FileError {
         status: u16,
     },
     /// The server gave another part than the one that was asked for.
-    #[error("{url}: the server answered with another part of the file than byte {start} and on")]
+    #[error("{url}: the server did not resume the download at byte {start}")]
     Part {
         /// The address.
         url: String,
@@ -63,7 +63,7 @@ pub enum FileError {
         start: u64,
     },
     /// Nothing came in, or it took too long.
-    #[error("{url}: nothing came in for {} seconds, or it took more than {} minutes", PATIENCE.as_secs(), MAX_DURATION.as_secs() / 60)]
+    #[error("{url}: no data for {} seconds, or longer than {} minutes", PATIENCE.as_secs(), MAX_DURATION.as_secs() / 60)]
     TooSlow {
         /// The address.
         url: String,
@@ -108,10 +108,10 @@ impl FileSource {
     /// The folder at `url`. Only https, except on this machine by its address.
     pub fn new(url: &str) -> Result<Self, FileError> {
         let wrong = |why| FileError::Address { url: url.split(['?', '#']).next().unwrap_or_default().to_owned(), why };
-        let base =
-            parse(url).map_err(|_| FileError::Address { url: String::new(), why: "it is no web address without a password" })?;
+        let base = parse(url)
+            .map_err(|_| FileError::Address { url: String::new(), why: "not a valid URL, or it contains a password" })?;
         if base.scheme() != "https" && !literal(&base).is_some_and(|address| address.is_loopback()) {
-            return Err(wrong("only https is used"));
+            return Err(wrong("only https is supported"));
         }
         // An error says that a provider is there already, which will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -153,10 +153,10 @@ impl FileSource {
             match redirected(&at, &response) {
                 Ok(Some(next)) => at = self.followed(&at, next)?,
                 Ok(None) => return body(&at, deadline, start, response, each).await,
-                Err(_) => return Err(FileError::Redirect { url: told(&at), to: String::new(), why: "it is no web address" }),
+                Err(_) => return Err(FileError::Redirect { url: told(&at), to: String::new(), why: "not a valid URL" }),
             }
         }
-        Err(FileError::Redirect { url: told(&self.base), to: told(&at), why: "there were too many before" })
+        Err(FileError::Redirect { url: told(&self.base), to: told(&at), why: "too many redirects" })
     }
 
     /// The next address, if it may be gone to. Where a name leads is checked when it is resolved.
@@ -166,10 +166,10 @@ impl FileSource {
             return Ok(next);
         }
         if next.scheme() != "https" {
-            return refused("only https is used");
+            return refused("only https is supported");
         }
         if literal(&next).is_some_and(|address| !is_public(address)) {
-            return refused("it is not on the public internet");
+            return refused("not on the public internet");
         }
         Ok(next)
     }

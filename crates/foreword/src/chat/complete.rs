@@ -1,4 +1,4 @@
-//! What Tab offers in a chat: notes behind `[[`, tags behind `#`, the agent's items behind `@`, commands and what they take.
+//! Tab completion in a chat: notes after `[[`, tags after `#`, the agent's items after `@`, commands and their arguments.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,10 +14,10 @@ use rustyline::{Context, Helper};
 use super::COMMANDS;
 use crate::paint::{Paint, shown};
 
-/// More than this nobody looks through.
+/// The largest number of suggestions.
 const MOST: usize = 50;
 
-/// Everything that has a name.
+/// The names that can be completed.
 #[derive(Default)]
 pub(super) struct Names {
     notes: Vec<String>,
@@ -41,7 +41,7 @@ impl Names {
         }
     }
 
-    /// Where what is completed begins, and what could stand there.
+    /// The start of the word being completed, and its completions.
     fn offers(&self, before: &str) -> (usize, Vec<String>) {
         if let Some(open) = before.rfind("[[").filter(|open| !before[*open..].contains("]]")) {
             let begun = before[open + 2..].to_lowercase();
@@ -81,7 +81,7 @@ impl Completer for Names {
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let (from, offers) = self.offers(line.get(..at).unwrap_or_default());
-        // A name with a character that moves the cursor is no name to put into a line.
+        // Names with control characters are not offered.
         let offers = offers.into_iter().filter(|offer| *offer == shown(offer));
         Ok((from, offers.map(|offer| Pair { display: offer.clone(), replacement: offer }).collect()))
     }

@@ -1,7 +1,7 @@
-//! An answer as a terminal shows it, while it comes: headings, emphasis, code, lists, quotes, links, citations; wrapped at the terminal's
-//! width. What has been shown is never drawn again, so nothing is shown before it is certain how it looks.
+//! Renders an answer as markdown on the terminal while it streams: headings, emphasis, code, lists, quotes, links and citations,
+//! wrapped at the terminal's width. Printed text is never redrawn, so text is held back until its rendering is certain.
 //!
-//! The text goes through character by character, so it does not matter into which parts a model cut it.
+//! Text is processed by character, so the boundaries of the streamed parts do not matter.
 
 mod block;
 mod flow;
@@ -19,7 +19,7 @@ use inline::{Line, Step};
 const WIDEST: usize = 100;
 const NARROWEST: usize = 20;
 
-/// A plain text, broken into lines of `width` at most; all but the first are indented.
+/// Wraps plain text at `width`; all lines but the first are indented.
 pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut flow = Flow::new(width, false);
     flow.begin(&Vec::new(), vec![(" ".repeat(indent), Style::PLAIN)]);
@@ -28,18 +28,18 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     flow.take().trim_end().to_owned()
 }
 
-/// Where in a line the text is.
+/// The state of the current line.
 #[derive(Debug)]
 enum Place {
-    /// What kind of line it is, is not known yet.
+    /// The kind of line is not known yet.
     Start,
-    /// In its words.
+    /// In text.
     Words(Style),
-    /// In a line that stays as it is.
+    /// In a line that is printed unchanged.
     Row,
-    /// At the start of a line of code, which could be the last.
+    /// At the start of a line in a code block, which could be the closing fence.
     CodeStart(Fence),
-    /// In a line of code.
+    /// In a line of a code block.
     Code(Fence),
 }
 
@@ -48,11 +48,11 @@ enum Place {
 pub(crate) struct Markdown {
     flow: Flow,
     place: Place,
-    /// What came and could not be shown yet.
+    /// Text that cannot be printed yet.
     held: String,
-    /// What has to come before looking at it again makes sense.
+    /// The character to wait for before `held` is looked at again.
     wait: Option<char>,
-    /// The character before what is held.
+    /// The character before `held`.
     before: Option<char>,
 }
 
@@ -68,7 +68,7 @@ impl Markdown {
         }
     }
 
-    /// Takes in a part and gives what can be shown by now.
+    /// Adds a part and returns the text that can be printed.
     pub(crate) fn push(&mut self, part: &str) -> String {
         for c in part.chars() {
             match c {
@@ -82,7 +82,7 @@ impl Markdown {
         self.flow.take()
     }
 
-    /// Nothing more comes: gives the rest, which ends with the end of a line.
+    /// Ends the text and returns the rest, with a line end.
     pub(crate) fn finish(&mut self) -> String {
         let open = !self.held.is_empty() || !self.flow.is_at_start();
         if open {

@@ -37,10 +37,10 @@ fn errors_say_what_to_do() {
     fn check(kind: io::ErrorKind, expect: &str) {
         assert_eq!(ChatError::new("a.md", kind.into()).to_string(), expect);
     }
-    let again = "and the next message saves all of it";
+    let again = "and the next message saves the whole chat";
     let full = "cannot save the chat to \"a.md\": the disk is full";
-    check(io::ErrorKind::StorageFull, &format!("{full} (no storage space); make room, {again}"));
-    check(io::ErrorKind::QuotaExceeded, &format!("{full} (quota exceeded); make room, {again}"));
+    check(io::ErrorKind::StorageFull, &format!("{full} (no storage space); free some space, {again}"));
+    check(io::ErrorKind::QuotaExceeded, &format!("{full} (quota exceeded); free some space, {again}"));
     let denied = format!("cannot save the chat to \"a.md\": permission denied; allow writing there, {again}");
     check(io::ErrorKind::PermissionDenied, &denied);
     let read_only =

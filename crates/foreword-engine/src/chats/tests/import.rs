@@ -101,7 +101,7 @@ fn a_chat_of_our_own_goes_on_in_its_file() {
     assert_eq!((&imported.transcript, imported.source, imported.warnings.len()), (&world.ours, Source::Foreword, 0));
     let times: Vec<_> = messages(&imported.transcript.messages).into_iter().map(|message| message.time.unwrap()).collect();
     assert_eq!(times, ["2024-09-23T20:18:00.123Z", "2024-09-23T20:18:01.123Z"]);
-    world.known = imported.saved;
+    world.known = Some(imported.saved);
     world.say("More");
     assert_eq!(world.save(), Edit::None);
     assert_eq!(world.path(), "Mine/plan.md");

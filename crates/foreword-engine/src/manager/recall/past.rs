@@ -2,10 +2,14 @@
 
 use foreword_core::history::MessageId;
 use foreword_core::message::Role;
+use foreword_core::prompt::USE_TOOL;
 use foreword_store::{Logged, Store, StoreError};
 use serde_json::Value;
 
 use crate::session::is_input;
+
+/// The tool's own name: looking back is nothing to look back at.
+pub(super) const NAME: &str = "recall";
 
 /// A message of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +58,14 @@ pub struct StoredPast {
     next: u64,
     /// The entry of each input.
     entry_of: Vec<u64>,
+    /// The newest message's calls of the tool itself.
+    own_calls: Vec<String>,
 }
 
 impl StoredPast {
     /// Over a store that is opened when it is first needed.
     pub fn new(open: OpenStore, session: &str) -> Self {
-        Self { open, store: None, session: session.to_owned(), next: 0, entry_of: Vec::new() }
+        Self { open, store: None, session: session.to_owned(), next: 0, entry_of: Vec::new(), own_calls: Vec::new() }
     }
 
     fn log(&mut self, from: u64) -> Result<(Vec<Logged>, &dyn Store), StoreError> {
@@ -74,16 +80,25 @@ impl StoredPast {
     fn read_news(&mut self) -> Result<Vec<Remark>, StoreError> {
         let (mut next, mut inputs) = (self.next, self.entry_of.len() as u64);
         let (mut news, mut entries) = (Vec::new(), Vec::new());
+        let mut own_calls = std::mem::take(&mut self.own_calls);
         let (log, store) = self.log(next)?;
         for entry in log {
             next = entry.number + 1;
             if is_input(&entry.kind) {
-                news.extend(remarks(store, &entry, inputs)?);
+                let is_own_result = entry.kind == "tool_result"
+                    && entry.body.get("id").and_then(Value::as_str).is_some_and(|id| own_calls.iter().any(|own| own == id));
+                if entry.kind == "assistant" {
+                    own_calls = calls(store, &entry)?.iter().filter(|call| is_own(call)).filter_map(id).collect();
+                }
+                if !is_own_result {
+                    news.extend(remarks(store, &entry, inputs)?);
+                }
                 entries.push(entry.number);
                 inputs += 1;
             }
         }
         self.next = next;
+        self.own_calls = own_calls;
         self.entry_of.extend(entries);
         Ok(news)
     }
@@ -108,6 +123,25 @@ impl Past for StoredPast {
     }
 }
 
+/// The calls of a message of the model.
+fn calls(store: &dyn Store, entry: &Logged) -> Result<Vec<Value>, StoreError> {
+    let calls = entry.body.get("calls").and_then(Value::as_array).into_iter().flatten();
+    calls.map(|call| store.unpack(call.clone())).collect()
+}
+
+fn id(call: &Value) -> Option<String> {
+    Some(call.get("id")?.as_str()?.to_owned())
+}
+
+/// Whether a call is one of the tool itself, by whatever name the model knows it.
+fn is_own(call: &Value) -> bool {
+    let named = |value: &Value| {
+        value.get("name").and_then(Value::as_str).is_some_and(|name| name.rsplit(['_', '/']).next() == Some(NAME))
+    };
+    named(call)
+        || call.get("arguments").is_some_and(|given| call.get("name").is_some_and(|name| name == USE_TOOL) && named(given))
+}
+
 /// What an entry of the log says.
 fn remarks(store: &dyn Store, entry: &Logged, input: u64) -> Result<Vec<Remark>, StoreError> {
     let id = MessageId::of_input(input);
@@ -121,8 +155,7 @@ fn remarks(store: &dyn Store, entry: &Logged, input: u64) -> Result<Vec<Remark>,
         "tool_result" => one(Role::Tool, text(entry.body.get("output"))?),
         "assistant" => {
             let mut said = text(entry.body.get("text"))?;
-            for call in entry.body.get("calls").and_then(Value::as_array).into_iter().flatten() {
-                let call = store.unpack(call.clone())?;
+            for call in calls(store, entry)?.into_iter().filter(|call| !is_own(call)) {
                 let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
                 let arguments = call.get("arguments").map(foreword_core::json::to_string).unwrap_or_default();
                 said = format!("{said}\n{name}({arguments})");

@@ -211,7 +211,7 @@ fn images_that_a_model_does_not_take_are_told() {
         kept.send(question, &mut script(&json!([{"text": "A dot."}])), &mut NoHands, &|| place.tick(), &mut |_| {}).unwrap();
         let failures = kept.take_failures();
         assert_eq!(failures.len(), usize::from(told), "{model}: {failures:?}");
-        assert!(failures.iter().all(|failure| failure.0.contains("takes no images") && failure.0.contains("a.png")));
+        assert!(failures.iter().all(|failure| failure.0.contains("does not support images") && failure.0.contains("a.png")));
         assert_eq!(sent(&kept, 0).contains("iVBORw0KGgo="), !told, "{model}");
     };
     for model in ["gpt-6.1-sol", "gpt-5.4", "claude-sonnet-5", "gemini-3.8-flash", "llama.cpp"] {

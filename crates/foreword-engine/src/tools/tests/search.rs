@@ -73,7 +73,7 @@ fn results_share_the_room_of_an_output() {
     let names: Vec<String> = (0..30).map(|number| format!("{number}.md")).collect();
     let mut session = Session::over(&names.iter().map(|name| (name.as_str(), note.as_str())).collect::<Vec<_>>());
     let mut check = |chars: usize, limit: usize, shown: usize| {
-        session.tools = own_tools(&session.desk.clone().with_output_chars(chars), Box::new(|_| None));
+        session.tools = own_tools(&session.desk.clone().with_output_chars(chars), Box::new(|_| Vec::new()));
         let text = session.done("localSearch", &json!({"query": "zeppelin", "limit": limit}));
         assert!(text.len() <= chars, "{} {text}", text.len());
         assert_eq!(paths(&text).len(), shown, "{text}");

@@ -42,7 +42,7 @@ fn a_file_cut_anywhere_is_refused() {
     let bytes = whole(TABLE);
     for length in 0..bytes.len() {
         let message = read(&bytes[..length]).unwrap_err();
-        assert!(message.ends_with("; fetch the model again"), "cut to {length} bytes: {message}");
+        assert!(message.ends_with("; download the model again"), "cut to {length} bytes: {message}");
     }
 }
 
@@ -82,31 +82,37 @@ fn a_table_that_does_not_fit_is_refused_with_the_reason() {
     };
     let a = r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}"#;
     check("", "has at `a` nothing");
-    check(&format!("{a},{a}"), "`a` comes twice");
+    check(&format!("{a},{a}"), "`a` is a duplicate");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[20,28]}}"#), "`c` and `a` overlap");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[4,8]}}"#), "`c` and `a` overlap");
-    check(r#""a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,24]}"#, "F16 numbers in the shape [2, 3], where F32 in [2, 3]");
-    check(r#""a":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}"#, "F32 numbers in the shape [3, 2], where F32 in [2, 3]");
-    check(r#""a":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}"#, "in the shape [6]");
-    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}"#, "the bytes 0 to 20, where 24 bytes are needed");
-    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[8,32]}"#, "`a` lies at bytes 8 to 32 of 28");
-    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}"#, "`a` lies at bytes 24 to 0 of 28");
+    check(
+        r#""a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,24]}"#,
+        "F16 numbers with the shape [2, 3], expected F32 with [2, 3]",
+    );
+    check(
+        r#""a":{"dtype":"F32","shape":[3,2],"data_offsets":[0,24]}"#,
+        "F32 numbers with the shape [3, 2], expected F32 with [2, 3]",
+    );
+    check(r#""a":{"dtype":"F32","shape":[6],"data_offsets":[0,24]}"#, "with the shape [6]");
+    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,20]}"#, "the bytes 0 to 20, expected 24 bytes");
+    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[8,32]}"#, "`a` is at bytes 8 to 32 of 28");
+    check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[24,0]}"#, "`a` is at bytes 24 to 0 of 28");
     check(
         r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[18446744073709551600,18446744073709551615]}"#,
-        "`a` lies at bytes 18446744073709551600 to 18446744073709551615 of 28",
+        "`a` is at bytes 18446744073709551600 to 18446744073709551615 of 28",
     );
     check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,18446744073709551616]}"#, "`a`: ");
     check(r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[-1,23]}"#, "`a`: ");
     check(r#""a":{"dtype":"F32","shape":[2,3]}"#, "`a`: missing field `data_offsets`");
     check(r#""a":7"#, "`a`: ");
-    check(&format!(r#""a":{}"#, "[".repeat(100_000)), "no table of tensors");
+    check(&format!(r#""a":{}"#, "[".repeat(100_000)), "an invalid table of tensors");
 }
 
 #[test]
 fn a_table_that_is_no_object_is_refused() {
     for table in ["[]", "null", "7", "", " ", "{", "\u{0}", "\"a\""] {
         let message = read(&whole(table)).unwrap_err();
-        assert!(message.contains("no table of tensors that can be read"), "{table}: {message}");
+        assert!(message.contains("an invalid table of tensors"), "{table}: {message}");
     }
 }
 
@@ -117,7 +123,7 @@ fn a_number_that_is_none_is_refused() {
             let mut data = data();
             data[place * 4..][..4].copy_from_slice(&bad.to_le_bytes());
             let message = read(&file(TABLE.len() as u64, TABLE, &data)).unwrap_err();
-            assert!(message.contains("has at `a` a number that is infinite or none"), "{message}");
+            assert!(message.contains("tensor `a` has an infinite number or NaN"), "{message}");
         }
     }
 }

@@ -129,6 +129,6 @@ fn nothing_in_a_hostile_working_directory_runs() {
 
     fetch_in(&world, &vault, &format!(".::{0}:{0}/bin:bin:{path}", vault.display()));
     let outcome = fs::read_to_string(world.path.join("outcome")).unwrap();
-    assert!(outcome.starts_with("cannot fetch toy"), "{outcome}");
+    assert!(outcome.starts_with("cannot download toy"), "{outcome}");
     assert_eq!(marks(&world), BTreeSet::new(), "{outcome}");
 }

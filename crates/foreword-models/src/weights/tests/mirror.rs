@@ -73,11 +73,11 @@ fn a_mirror_is_asked_first_and_its_bytes_are_checked() {
     check(vec![(0, good.clone())], &[0], None);
     check(vec![(0, good[..half].to_vec()), rest.clone()], &[0, half], None);
     check(vec![(0, good[..half].to_vec()), (0, good.clone())], &[0, half], None);
-    check(vec![(0, wrong)], &[0], Some("is not what was published"));
+    check(vec![(0, wrong)], &[0], Some("does not match the published file"));
     check(vec![(0, [good.clone(), vec![0; 100]].concat())], &[0], Some("more bytes"));
     check(vec![(5, good.clone())], &[0], Some("more bytes"));
     check(vec![(0, good[..10].to_vec())], &[0, 10, 10], Some("it is down"));
-    check(vec![(0, good[..10].to_vec()), (10, vec![]), (10, vec![])], &[0, 10, 10], Some("it ended after 10 of"));
+    check(vec![(0, good[..10].to_vec()), (10, vec![]), (10, vec![])], &[0, 10, 10], Some("the download ended after 10 of"));
     check(vec![], &[0, 0, 0], Some("it is down"));
 }
 
@@ -86,7 +86,7 @@ fn what_came_down_is_used_by_the_next_fetch() {
     let (world, good) = (world(), wheel());
     let (failed, _) = world.fetch_from(vec![(0, good[..20].to_vec())], "exit 1");
     let error = failed.unwrap_err().to_string();
-    assert!(error.contains("from the mirror: it is down") && error.contains("Then pip was tried: cannot fetch toy"), "{error}");
+    assert!(error.contains("from the mirror: it is down") && error.contains("pip failed too: cannot download toy"), "{error}");
     let (fetched, asked) = world.fetch_from(vec![(20, good[20..].to_vec())], "exit 1");
     assert!(fetched.unwrap().mirror_error.is_none());
     assert_eq!(asked, [20]);

@@ -42,7 +42,7 @@ fn check_read((from, to): (&str, &str), change: impl Fn(&mut Transcript), warnin
 #[test]
 fn a_hand_edit_wins_over_the_hidden_comment() {
     let at = |time: &str| Some(time.parse::<Timestamp>().unwrap());
-    let words = |n| format!("message {n}: its words were changed in the file and are taken from there");
+    let words = |n| format!("message {n}: its text was changed in the file; the file's text is used");
     check_read(
         ("**user**: first question", "**user**: other question"),
         |t| t.messages[0].text = "other question".into(),
@@ -57,17 +57,17 @@ fn a_hand_edit_wins_over_the_hidden_comment() {
     check_read(
         ("22:18:01]", "22:18:09]"),
         |t| t.messages[1].time = at("2024-09-23T20:18:09Z"),
-        &["message 2: its time was changed in the file and is taken from there"],
+        &["message 2: its time was changed in the file; the file's time is used"],
     );
     check_read(
         ("[Context: Notes: a.md]", "[Context: Notes: z.md]"),
         |t| t.messages[0].context.notes = vec!["z.md".into()],
-        &["message 1: its context was changed in the file and is taken from there"],
+        &["message 1: its context was changed in the file; the file's context is used"],
     );
     check_read(
         ("\n[Context: Notes: a.md]", ""),
         |t| t.messages[0].context.notes = vec![],
-        &["message 1: its context was changed in the file and is taken from there"],
+        &["message 1: its context was changed in the file; the file's context is used"],
     );
     check_read(("---\n\n<!--", "---\n\n\n\n<!--"), |_| (), &[]);
     check_read(("\n\n**ai**: second", "\n\n\n \n**ai**: second"), |_| (), &[]);
@@ -83,7 +83,7 @@ fn a_hand_edit_wins_over_the_hidden_comment() {
     );
 }
 
-const REMOVED: &str = "messages that were written to this file and are no longer in it: 1; what was hidden with them is dropped";
+const REMOVED: &str = "messages that were removed from the file: 1; their hidden data is dropped";
 
 #[test]
 fn messages_added_removed_and_split_by_hand() {
@@ -263,12 +263,12 @@ fn notes_are_found_by_path_then_by_name() {
     check(&["Cafe\u{301}", "scan.pdf"], &["Caf\u{e9}.md", "scan.pdf"], &[]);
     check(&["Top.md"], &["Top.md"], &[]);
     let ambiguous =
-        |name: &str, fits: &str| format!("the note {name:?} is left out: its name fits {fits}; attach the one you mean");
+        |name: &str, fits: &str| format!("note {name:?} skipped: the name is ambiguous ({fits}); attach the one you mean");
     check(&["Same", "Two"], &["b/Two.md"], &[&ambiguous("Same", "x/Same.md, y/Same.md")]);
     check(&["Top", "Two"], &["b/Two.md"], &[&ambiguous("Top", "Top.md, z/Top.md")]);
     check(&["moved/Top.md"], &[], &[&ambiguous("moved/Top.md", "Top.md, z/Top.md")]);
     for gone in ["Gone.md", "Gone/", "one", "scan", ""] {
-        let warned = format!("the note {gone:?} is left out: it is not in the vault; it may have been renamed or deleted");
+        let warned = format!("note {gone:?} skipped: not found in the vault; it may have been renamed or deleted");
         check(&[gone, "Two"], &["b/Two.md"], &[&warned]);
     }
 }

@@ -67,6 +67,31 @@ pub(crate) fn read(file: &Path, observations: Observations) -> Result<Vec<Conver
     lines.enumerate().map(conversation).collect()
 }
 
+/// Conversations joined to longer ones, `count` at a time; what is left over is not used. Calls get names of their own again.
+pub(crate) fn chained(conversations: Vec<Conversation>, count: usize) -> Vec<Conversation> {
+    if count <= 1 {
+        return conversations;
+    }
+    let join = |some: &[Conversation]| {
+        let rounds = some.iter().enumerate().flat_map(|(at, one)| one.rounds.iter().map(move |inputs| renamed(inputs, at)));
+        Conversation { name: some[0].name.clone(), system: some[0].system.clone(), rounds: rounds.collect() }
+    };
+    conversations.chunks_exact(count).map(join).collect()
+}
+
+fn renamed(inputs: &[Input], at: usize) -> Vec<Input> {
+    let name = |id: &str| format!("{at}-{id}");
+    let renamed = |input: &Input| match input.clone() {
+        Input::Assistant { text, calls, opaque } => {
+            let calls = calls.into_iter().map(|call| ToolCall { id: name(&call.id), ..call }).collect();
+            Input::Assistant { text, calls, opaque }
+        }
+        Input::ToolResult { id, output, failed, found } => Input::ToolResult { id: name(&id), output, failed, found },
+        other => other,
+    };
+    inputs.iter().map(renamed).collect()
+}
+
 /// Turns messages into inputs.
 struct Converter {
     observations: Observations,
