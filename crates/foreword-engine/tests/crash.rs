@@ -103,7 +103,9 @@ fn send(root: &Path, kept: &mut RecordedSession, dice: &mut Dice, script: &mut S
         _ => {}
     };
     let said = kept.send(Question { turn, ..Question::default() }, script, &mut hands, &now, &mut each).unwrap();
-    assert_eq!(kept.take_failures(), []);
+    // The script's cache never serves anything, of which the user is told once.
+    let failures = kept.take_failures().into_iter().filter(|failure| !failure.0.contains("tokens from its cache"));
+    assert_eq!(failures.collect::<Vec<_>>(), []);
     acknowledge(&format!("said {id} {}", said.text));
 }
 

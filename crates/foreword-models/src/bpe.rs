@@ -363,10 +363,10 @@ mod tests {
             let found = Bpe::new(&metadata).unwrap_err().to_string();
             assert!(found.contains(expect), "{found}");
         }
-        check(|metadata| metadata.model = None, "no `tokenizer.ggml.model`");
+        check(|metadata| metadata.model = None, "`tokenizer.ggml.model` is missing");
         check(|metadata| metadata.model = Some("llama".into()), "is `llama`");
         check(|metadata| metadata.pre = Some("odd".into()), "is `odd`");
-        check(|metadata| metadata.tokens.clear(), "no `tokenizer.ggml.tokens`");
+        check(|metadata| metadata.tokens.clear(), "`tokenizer.ggml.tokens` is missing");
         check(|metadata| metadata.token_types = vec![1], "3 tokens but 1 token types");
         check(|metadata| metadata.merges.push("a c".into()), "merge 1 is \"a c\"");
         check(|metadata| metadata.merges[0] = "ab".into(), "merge 0 is");

@@ -362,7 +362,7 @@ mod tests {
         check_error("[[model]]\nname = 'x'\nwindow = 'big'", r#"row "x", field `window`: invalid type"#);
         check_error("[[model]]\nname = 'x'\nwindoww = 1", "windoww");
         check_error("[[model]]\nname = 'x'", r#"row "x", field `cache`: missing"#);
-        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.44'", "field `like`: no model");
+        check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.44'", "field `like`: model \"gpt-5.44\" is not in the model table");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\ncache = 'q'", "unknown cache rules \"q\"; known: ");
         check_error("[[model]]\nname = 'x'\nlike = 'llama.cpp'\ncache_minimum = 4", "field `cache_minimum`");
         check_error("[[model]]\nname = 'x'\nlike = 'gpt-5.4'\nreply_limit = 0", "field `reply_limit`: 0 is not");
@@ -394,7 +394,7 @@ mod tests {
         };
         check("gpt-6.1-sol", 2.0, 0.1, 2.5, Some(1800));
         check("gpt-5.4", 2.5, 0.25, 2.5, Some(1800));
-        check("claude-opus-5-5", 4.0, 0.2, 5.0, Some(300));
+        check("claude-opus-5-5", 4.0, 0.2, 5.0, Some(310));
         check("llama.cpp", 0.0, 0.0, 0.0, None);
     }
 

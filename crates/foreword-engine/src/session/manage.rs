@@ -113,7 +113,7 @@ impl RecordedSession {
                 } else {
                     String::new()
                 };
-                self.fail(format!("there is no new summary of the history: {why}{again}. The turn goes on without one"));
+                self.fail(format!("there is no new summary of the history: {why}{again}. The turn continues with the full history"));
             }
         }
         self.view = Some(view);

@@ -355,7 +355,7 @@ fn faults_are_named() {
         assert!(found.contains(expect), "{found}");
     }
     // A later entry takes the place of an earlier one.
-    check(|file| file.text("general.architecture", "bert"), "`general.architecture` is bert, where `llama` is needed");
+    check(|file| file.text("general.architecture", "bert"), "`general.architecture` is bert, expected `llama`");
     check(|file| file.whole("llama.block_count", 0), "`llama.block_count` is 0");
     check(|file| file.whole("llama.block_count", 4_000_000_000), "from 1 to 256");
     check(|file| file.whole("llama.embedding_length", 65), "a multiple of 32");

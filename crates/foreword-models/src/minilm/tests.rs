@@ -160,7 +160,7 @@ fn a_broken_tokenizer_is_refused() {
     check("null", "not a valid tokenizer");
     check(&"{\"model\":".repeat(100_000), "not a valid tokenizer");
     for (pointer, wrong, expect) in [
-        ("/normalizer/type", json!("NFC"), "`normalizer.type` is NFC, where BertNormalizer is needed"),
+        ("/normalizer/type", json!("NFC"), "`normalizer.type` is NFC, expected BertNormalizer"),
         ("/normalizer/lowercase", json!(false), "`normalizer.strip_accents` is false"),
         ("/normalizer", json!({"type": "Sequence", "normalizers": []}), "`normalizer.type` is Sequence"),
         ("/pre_tokenizer/type", json!("ByteLevel"), "`pre_tokenizer.type` is ByteLevel"),

@@ -254,7 +254,7 @@ mod tests {
         };
         check(KeySource::None, Ok(None));
         check(KeySource::Given(Secret::new("k")), Ok(Some("k")));
-        check(KeySource::Env("PATH_THAT_NOBODY_SETS".to_owned()), Err("no PATH_THAT_NOBODY_SETS"));
+        check(KeySource::Env("PATH_THAT_NOBODY_SETS".to_owned()), Err("PATH_THAT_NOBODY_SETS is not set"));
         check(KeySource::Command("printf '  k1\\n'".to_owned()), Ok(Some("k1")));
         check(KeySource::Command("true".to_owned()), Err("printed nothing"));
         check(KeySource::Command("exit 3".to_owned()), Err("failed (exit status: 3)"));

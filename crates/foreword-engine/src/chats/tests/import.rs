@@ -129,7 +129,7 @@ fn folders_stand_for_their_files() {
     let why = |file: &str| importer(&world).import(&world.at(file)).unwrap_err().why;
     assert!(why("in/note.md").contains("the text begins with \"# A note\""));
     assert!(why("in").contains("not a regular file"));
-    assert!(why("gone.md").contains("cannot be read"));
+    assert!(why("gone.md").contains("cannot read the file"));
     std::fs::File::create(world.at("large.md")).unwrap().set_len((64 << 20) + 1).unwrap();
     assert!(why("large.md").contains("more than 67108864 bytes"));
 }

@@ -81,7 +81,7 @@ fn a_table_that_does_not_fit_is_refused_with_the_reason() {
         assert!(message.contains(expect), "{entries}: {message}");
     };
     let a = r#""a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}"#;
-    check("", "has at `a` nothing");
+    check("", "tensor `a` has nothing");
     check(&format!("{a},{a}"), "`a` is a duplicate");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[20,28]}}"#), "`c` and `a` overlap");
     check(&format!(r#"{a},"c":{{"dtype":"I64","shape":[],"data_offsets":[4,8]}}"#), "`c` and `a` overlap");
