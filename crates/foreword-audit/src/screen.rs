@@ -34,7 +34,8 @@ pub fn screen(report: &Report, look: Look) -> String {
     groups(&mut out, report, look);
     what_if(&mut out, report, look);
     findings(&mut out, report, look);
-    out
+    // Columns are filled up with blanks; at the end of a line nobody needs them.
+    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 impl Look {
