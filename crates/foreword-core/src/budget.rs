@@ -154,8 +154,8 @@ impl Mandatory {
 /// The content that cannot be left out exceeds the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request does not fit, so nothing was sent: {} tokens cannot be left out ({}), and there is room for {budget}. Shorten the largest \
-     of these, or give it more room",
+    "the request does not fit the budget of {budget} tokens and was not sent: {} tokens cannot be left out ({}). Shorten the largest \
+     of these, or raise the budget",
     mandatory.total(), mandatory.parts()
 )]
 pub struct OverBudget {

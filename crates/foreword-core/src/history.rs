@@ -101,7 +101,7 @@ pub enum Unit {
     /// A user message, without its attached context.
     User(Arc<Message>),
     /// A model reply.
-    Said(Arc<Message>),
+    PastMessage(Arc<Message>),
     /// Tool calls with their results.
     Calls(Arc<Message>, Vec<Output>),
     /// An engine message after results, which is useless once the turn is over.
@@ -112,7 +112,7 @@ impl Unit {
     /// The messages of the unit.
     pub fn messages(&self, stubs_before: usize) -> Vec<Arc<Message>> {
         match self {
-            Self::User(message) | Self::Said(message) | Self::Engine(message) => vec![Arc::clone(message)],
+            Self::User(message) | Self::PastMessage(message) | Self::Engine(message) => vec![Arc::clone(message)],
             Self::Calls(assistant, outputs) => {
                 let outputs = outputs.iter().map(|output| Arc::clone(output.message(stubs_before)));
                 std::iter::once(Arc::clone(assistant)).chain(outputs).collect()

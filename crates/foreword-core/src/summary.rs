@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{Checked, Kept, check};
+pub use check::{Checked, Retained, check};
 pub use cite::{Cited, Source, cite};
 use page::Page;
 
@@ -178,18 +178,18 @@ impl RollingSummary {
     }
 
     /// What a summary of the units before `cut` has to keep, newest first, each once.
-    pub fn required(&self, cut: usize) -> Vec<Kept> {
+    pub fn required(&self, cut: usize) -> Vec<Retained> {
         self.to_keep(cut).collect()
     }
 
     /// The same, found one by one: a summary with little room looks at few of them.
-    fn to_keep(&self, cut: usize) -> impl Iterator<Item = Kept> {
+    fn to_keep(&self, cut: usize) -> impl Iterator<Item = Retained> {
         let pinned = before(&self.pinned, cut, |found| found.unit);
         let asks = self.last_said(cut).and_then(|line| {
             let fact = Fact { kind: FactKind::Question, text: line.asks.clone()? };
-            Some(Kept { from: line.from, fact })
+            Some(Retained { from: line.from, fact })
         });
-        let kept = |found: &Found| Kept { from: found.from, fact: found.fact.clone() };
+        let kept = |found: &Found| Retained { from: found.from, fact: found.fact.clone() };
         let exact = before(&self.exact, cut, |found| found.unit).iter().rev().take(MOST_LOOKED_AT);
         let mut seen = BTreeSet::new();
         let all = pinned.iter().map(kept).chain(asks).chain(exact.map(kept));

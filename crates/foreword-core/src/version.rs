@@ -31,14 +31,14 @@ pub struct Version {
 
 /// How a Version is rendered at its current place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dress {
+pub struct RenderOptions {
     /// It is the active note (open in the user's editor).
     pub active: bool,
     /// An earlier Version of it is above.
     pub supersedes: bool,
 }
 
-impl Dress {
+impl RenderOptions {
     /// The options for most items.
     pub const PLAIN: Self = Self { active: false, supersedes: false };
 
@@ -150,7 +150,7 @@ impl Version {
     }
 
     /// The block in the prompt. `content` is the Version's content, which may have been cut.
-    pub fn block(&self, fence: &mut Fence, content: &str, dress: Dress) -> String {
+    pub fn block(&self, fence: &mut Fence, content: &str, dress: RenderOptions) -> String {
         let content = fence.escape(content);
         let line = |tag: &str, value: &str| format!("<{tag}>{}</{tag}>\n", one_line(value));
         let (tag, head) = match &self.detail {
@@ -180,7 +180,7 @@ impl Version {
     }
 }
 
-fn named(tag: &str, name: &str, dress: Dress, content: &str) -> String {
+fn named(tag: &str, name: &str, dress: RenderOptions, content: &str) -> String {
     format!("<{tag} name=\"{}\">\n{}{content}\n</{tag}>", attribute(name), dress.mark())
 }
 

@@ -14,11 +14,11 @@ use foreword_core::layer::LayerId;
 use foreword_core::message::{Message, Origin, Role};
 use foreword_core::pairing;
 use foreword_core::prompt::ToolStyle;
-use foreword_core::session::{Input, Said, Session};
+use foreword_core::session::{Input, PastMessage, Session};
 use foreword_core::settings::{HistoryPolicy, Layout};
 use foreword_core::tokens::Tokens;
 use proptest::prelude::*;
-use world::{Event, MODEL, SEARCHED, STEP, Sent, Told, World, holds, replay, run, run_with, tokenizer};
+use world::{Event, MODEL, SEARCHED, STEP, Sent, Step, World, holds, replay, run, run_with, tokenizer};
 
 fn bytes(message: &Message) -> String {
     let Message { role, calls, answers, opaque, failed, .. } = message;
@@ -237,9 +237,10 @@ fn invariant_9_explained() {
 /// Whether a turn was begun; one that was only had elsewhere chose nothing.
 fn has_turn(sent: &Sent) -> bool {
     sent.past.iter().any(|told| match told {
-        Told::Input(Input::Turn(_)) => true,
-        Told::Input(Input::Past(said)) => {
-            matches!(said.last(), Some(Said::Called { .. })) && said.iter().any(|said| matches!(said, Said::User(_)))
+        Step::Input(Input::Turn(_)) => true,
+        Step::Input(Input::Past(said)) => {
+            matches!(said.last(), Some(PastMessage::Called { .. }))
+                && said.iter().any(|said| matches!(said, PastMessage::User(_)))
         }
         _ => false,
     })
@@ -274,7 +275,7 @@ fn unexplained(world: &World) -> Option<String> {
         // A Version is sent in full once an epoch, in L2 and L3 together.
         let mut versions: BTreeMap<String, BTreeSet<Hash>> = BTreeMap::new();
         for told in &sent.past {
-            let Told::Input(Input::Turn(turn)) = told else { continue };
+            let Step::Input(Input::Turn(turn)) = told else { continue };
             for version in turn.refreshed.iter().chain(&turn.attached) {
                 versions.entry(version.id.to_string()).or_default().insert(version.hash);
             }

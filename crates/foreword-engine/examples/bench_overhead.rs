@@ -1,6 +1,6 @@
 //! What a request costs before and after the model: `cargo xtask bench overhead [-- LAYOUT… TURNS…]`.
 //!
-//! Whole turns (`Kept::send`: the question taken in, the request laid out, encoded and recorded, the reply taken in) with somebody who answers at
+//! Whole turns (`RecordedSession::send`: the question taken in, the request laid out, encoded and recorded, the reply taken in) with somebody who answers at
 //! once. In memory nothing reaches a disk, so what is left is the engine's own work; beside it a plain copy of the body's bytes. On disk the
 //! same turn waits for three commits; beside it three plain appends that reach the disk.
 
@@ -16,7 +16,7 @@ use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    Event, Kept, NoHands, Outgoing, Question, Reply, STORE, Setup, SpeakError, Speaker, Spent, Sqlite, Store,
+    ChatModel, Event, NoHands, Outgoing, Question, RecordedSession, Reply, STORE, Setup, SpeakError, Spent, Sqlite, Store,
 };
 use foreword_engine::vault::agent;
 
@@ -51,7 +51,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 /// Says the same to everything, at once.
 struct AtOnce(String);
 
-impl Speaker for AtOnce {
+impl ChatModel for AtOnce {
     fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let prompt = foreword_provider::cache::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
         Ok(Reply { text: self.0.clone(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })
@@ -88,7 +88,7 @@ fn row(layout: Layout, name: &str, turns: usize) -> Result<Duration, Box<dyn Err
 fn session(layout: Layout, turns: usize, store: Box<dyn Store>) -> Result<Turns, Box<dyn Error>> {
     let (agent, _) = agent(Path::new("."), None).ok_or("no agent")?;
     let setup = Setup::new("bench", Some("claude-sonnet-5"), layout, 0, None)?;
-    let mut kept = Kept::begin(store, "bench", &agent, &setup, None, None, 0)?;
+    let mut kept = RecordedSession::begin(store, "bench", &agent, &setup, None, None, 0)?;
     let mut speaker = AtOnce("An answer of some length that says what the note says, in other words. ".repeat(8));
     let (mut times, mut copies) = (Vec::new(), Vec::new());
     let mut body = 0;

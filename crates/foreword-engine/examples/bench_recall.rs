@@ -11,8 +11,8 @@ use clap::Parser;
 use flate2::read::GzDecoder;
 use foreword_core::history::MessageId;
 use foreword_core::message::Role;
+use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::manager::{Past, Recall, Remark};
-use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::places::Places;
 use serde::Deserialize;
 
@@ -78,7 +78,7 @@ fn main() -> Result<()> {
     let given = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
     let models = given.unwrap_or_else(|| cache.join("models"));
     let places = Places { state: cache.join("state"), cache, models };
-    let meaning = Arc::new(Meaning::new(&places.models, Fetch::Allowed { mirror: None }));
+    let meaning = Arc::new(EmbeddingModel::new(&places.models, Fetch::Allowed { mirror: None }));
     println!("| recall | R@{TOP} | ms a question |\n| --- | --- | --- |");
     for (name, by_meaning) in [("by words", false), ("**by words and meaning**", true)] {
         let (mut shares, mut ms) = (Vec::new(), 0.0);

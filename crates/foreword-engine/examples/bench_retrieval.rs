@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use flate2::read::GzDecoder;
 use foreword_engine::catalog::{Catalog, Row, RowKind};
-use foreword_engine::meaning::{Fetch, Meaning};
+use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::places::Places;
 use foreword_engine::search::{Embedder, Query, Strategy};
 use serde::Deserialize;
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
     let named = args.models.or_else(|| std::env::var_os("FOREWORD_MODELS").map(PathBuf::from));
     let models = named.unwrap_or_else(|| cache.join("models"));
     let places = Places { state: cache.join("state"), cache, models };
-    let meaning = Meaning::new(&places.models, Fetch::Allowed { mirror: None });
+    let meaning = EmbeddingModel::new(&places.models, Fetch::Allowed { mirror: None });
     let model = meaning.load(&mut |_| ControlFlow::Continue(()))?;
 
     let tools = [bfcl(&data)?];

@@ -13,7 +13,7 @@ use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::chats::Chats;
-use foreword_engine::session::{Kept, Question, STORE, Script, Setup, Sqlite, verify};
+use foreword_engine::session::{Question, RecordedSession, STORE, Script, Setup, Sqlite, verify};
 use foreword_engine::vault::agent;
 use jiff::tz::TimeZone;
 
@@ -59,7 +59,7 @@ fn row(turns: usize) -> Result<(), Box<dyn Error>> {
     let file = vault.path().join(STORE);
     let setup = Setup::new("bench", Some("claude-sonnet-5"), Layout::Log, 0, None)?;
     let store = Box::new(Sqlite::open(&file)?);
-    let mut kept = Kept::begin(store, "bench", &agent, &setup, None, None, 0)?;
+    let mut kept = RecordedSession::begin(store, "bench", &agent, &setup, None, None, 0)?;
     let mut now = 0;
     let mut times = Vec::new();
     for turn in 0..turns {
@@ -76,11 +76,12 @@ fn row(turns: usize) -> Result<(), Box<dyn Error>> {
     let mut opened = Vec::new();
     for _ in 0..5 {
         let start = Instant::now();
-        let kept = Kept::open(Box::new(Sqlite::open(&file)?), "bench", None, None)?;
+        let kept = RecordedSession::open(Box::new(Sqlite::open(&file)?), "bench", None, None)?;
         opened.push(start.elapsed());
         drop(kept);
     }
-    let mut kept = Kept::open(Box::new(Sqlite::open(&file)?), "bench", None, Some(Chats::open(vault.path(), TimeZone::UTC)?))?;
+    let mut kept =
+        RecordedSession::open(Box::new(Sqlite::open(&file)?), "bench", None, Some(Chats::open(vault.path(), TimeZone::UTC)?))?;
     kept.save_transcript(now);
     let mut saved = Vec::new();
     for turn in 0..5 {

@@ -6,7 +6,7 @@ use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::text::fence::Fence;
 use foreword_core::tokens::{Chars, Tokenizer as _};
-use foreword_core::version::{Detail, Dress, Version};
+use foreword_core::version::{Detail, RenderOptions, Version};
 use foreword_vault::agents::{self, Loaded, OnDisk};
 pub use foreword_vault::attach::Attachment;
 use foreword_vault::attach::Limits;
@@ -51,7 +51,7 @@ pub struct Attached {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Yes, if it is recent.
-    Kept,
+    RecordedSession,
     /// No, fetch it again.
     Fresh,
 }
@@ -175,7 +175,7 @@ fn rules_for(vault: &Vault, paths: &BTreeSet<String>) -> Vec<Version> {
 
 async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {
     let fetched = match pages {
-        Pages::Kept => web.fetch(url, now.timestamp()).await,
+        Pages::RecordedSession => web.fetch(url, now.timestamp()).await,
         Pages::Fresh => web.refresh(url, now.timestamp()).await,
     };
     match fetched {
@@ -188,7 +188,7 @@ async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Versi
 }
 
 fn shown(fence: &mut Fence, version: &Version) -> Shown {
-    let block = version.block(fence, &version.content, Dress::PLAIN);
+    let block = version.block(fence, &version.content, RenderOptions::PLAIN);
     Shown {
         id: version.id.clone(),
         hash: version.hash,

@@ -26,7 +26,7 @@ mod files;
 mod kept;
 
 use files::Indexed;
-use kept::{Kept, Stored};
+use kept::{CachedNotes, Stored};
 
 /// A vault with its search index.
 pub struct Corpus {
@@ -38,7 +38,7 @@ pub struct Corpus {
     files: BTreeMap<String, Indexed>,
     /// The indexed items of agents.
     items: BTreeSet<ItemId>,
-    kept: Kept,
+    kept: CachedNotes,
     embeddings: PathBuf,
     zone: TimeZone,
     /// Notes that could not be read.
@@ -69,7 +69,7 @@ impl Corpus {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let folder = places.vault(&root);
         let opened = Vault::open(&root, Some(&folder))?;
-        let kept = Kept::new(&folder);
+        let kept = CachedNotes::new(&folder);
         let Stored { index, texts, files } = kept.load();
         let mut corpus = Self {
             vault: opened.vault,

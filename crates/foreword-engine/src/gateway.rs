@@ -32,14 +32,16 @@ pub use endpoint::{Endpoint, Family, Kind};
 pub use explain::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_diff, client_session, client_sessions};
 pub use foreword_provider::client::Method;
 pub use foreword_provider::client::{Secret, SendError};
-pub use foreword_provider::front::{Along, Asked, End, Front, NotUnderstood, Said, SaidCall, Teller, Told};
+pub use foreword_provider::front::{
+    Asked, ClientApi, ClientCall, ClientMessage, End, FinishedAnswer, ForwardedFields, NotUnderstood, ResponseWriter,
+};
 pub use foreword_provider::refusal::Refusal;
 pub use forward::{About, Forwarder, Given, Passing, Recorded, Route, Way, is_any_model, model_of, renamed};
 pub use sessions::{How, Names, Recognised, Sessions};
 pub use spending::{Payer, Spending, Verdict};
 
 use crate::Layout;
-use crate::session::{Line, Manner, Model, Setup};
+use crate::session::{ClientOptions, Line, Model, Setup};
 use crate::tools::read_output;
 
 /// Conversations that are remembered. Whoever comes back to one that was forgotten begins a session with a past.
@@ -172,11 +174,11 @@ impl Chain {
         let mut hashes = vec![last];
         for said in &asked.said {
             last = match said {
-                Said::User(words) => link(Some(last), &("user", words)),
-                Said::Assistant { text, calls } => {
+                ClientMessage::User(words) => link(Some(last), &("user", words)),
+                ClientMessage::Assistant { text, calls } => {
                     assistant(last, text, calls.iter().map(|call| (&*call.id, &*call.name, &call.arguments)))
                 }
-                Said::Result { id, output, failed } => link(Some(last), &("result", id, output, failed)),
+                ClientMessage::Result { id, output, failed } => link(Some(last), &("result", id, output, failed)),
             };
             hashes.push(last);
         }
@@ -205,7 +207,7 @@ fn check(asked: &Asked) -> Result<(), NotUnderstood> {
     let wrong = |what: &str| Err(NotUnderstood { place: "messages".to_owned(), what: what.to_owned() });
     match asked.said.last() {
         None => wrong("nothing was said; a message of the user is needed"),
-        Some(Said::Assistant { .. }) => {
+        Some(ClientMessage::Assistant { .. }) => {
             wrong("the last message is the model's own; send the user's, or the results of its calls")
         }
         Some(_) if last_user(&asked.said).is_none() && asked.previous.is_none() => wrong("there is no message of the user"),
@@ -213,23 +215,23 @@ fn check(asked: &Asked) -> Result<(), NotUnderstood> {
     }
 }
 
-fn last_user(said: &[Said]) -> Option<usize> {
-    said.iter().rposition(|said| matches!(said, Said::User(_)))
+fn last_user(said: &[ClientMessage]) -> Option<usize> {
+    said.iter().rposition(|said| matches!(said, ClientMessage::User(_)))
 }
 
 /// What is new behind the first `known` messages, as a session is told it: results, then the user's words. None where a message of the
 /// model is among it that the session never gave.
-fn tail(said: &[Said], known: usize) -> Option<Vec<Input>> {
+fn tail(said: &[ClientMessage], known: usize) -> Option<Vec<Input>> {
     let mut inputs = Vec::new();
     let mut words: Vec<&str> = Vec::new();
     for said in said.get(known..)? {
         match said {
-            Said::User(text) => words.push(text),
-            Said::Result { id, output, failed } if words.is_empty() => {
+            ClientMessage::User(text) => words.push(text),
+            ClientMessage::Result { id, output, failed } if words.is_empty() => {
                 let (id, output) = (id.clone(), output.clone());
                 inputs.push(Input::ToolResult { id, output, failed: *failed, found: Vec::new() });
             }
-            Said::Result { .. } | Said::Assistant { .. } => return None,
+            ClientMessage::Result { .. } | ClientMessage::Assistant { .. } => return None,
         }
     }
     if !words.is_empty() {
@@ -239,7 +241,7 @@ fn tail(said: &[Said], known: usize) -> Option<Vec<Input>> {
 }
 
 /// A session that begins with a past. Where tools have the last word, all of it is: the session goes on from there.
-fn begin(said: &[Said]) -> Plan {
+fn begin(said: &[ClientMessage]) -> Plan {
     let mut lines = past(said);
     match lines.pop_if(|line| line.role == Role::User) {
         Some(last) => Plan::Begin(lines, vec![Input::Turn(TurnInput { words: last.text, ..TurnInput::default() })]),
@@ -248,7 +250,7 @@ fn begin(said: &[Said]) -> Plan {
 }
 
 /// What was said, a line for each message; what tools gave back stands with their calls. What nobody asked for is left out.
-fn past(said: &[Said]) -> Vec<Line> {
+fn past(said: &[ClientMessage]) -> Vec<Line> {
     let line = |role, text: &str| Line {
         role,
         text: text.to_owned(),
@@ -262,12 +264,12 @@ fn past(said: &[Said]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for said in said {
         match said {
-            Said::User(words) => lines.push(line(Role::User, words)),
-            Said::Assistant { text, calls } => {
+            ClientMessage::User(words) => lines.push(line(Role::User, words)),
+            ClientMessage::Assistant { text, calls } => {
                 let calls = calls.iter().map(|call| (call.id.clone(), call.name.clone(), call.arguments.clone(), None));
                 lines.push(Line { calls: calls.collect(), ..line(Role::Assistant, text) });
             }
-            Said::Result { id, output, failed } => {
+            ClientMessage::Result { id, output, failed } => {
                 let waits = |line: &&mut Line| line.calls.iter().any(|(call, .., result)| call == id && result.is_none());
                 let Some(line) = lines.iter_mut().rev().find(waits) else { continue };
                 if let Some((.., result)) = line.calls.iter_mut().find(|(call, .., result)| call == id && result.is_none()) {
@@ -311,24 +313,24 @@ pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup
 }
 
 /// How a client wants its answer, as far as the model of a session can be told, and what of it is ignored, by name.
-pub fn manner(front: Front, setup: &Setup, asked: &Asked) -> (Manner, Vec<String>) {
+pub fn manner(front: ClientApi, setup: &Setup, asked: &Asked) -> (ClientOptions, Vec<String>) {
     let stream = asked.stream;
     let same = front.is_spoken_in(setup.dialect) && !setup.is_embedded();
     let (extra, mut ignored) = if setup.is_embedded() {
         (Map::new(), asked.extra.keys().cloned().collect())
     } else {
-        let Along { fields, ignored } = front.along(setup.dialect, &asked.extra);
+        let ForwardedFields { fields, ignored } = front.along(setup.dialect, &asked.extra);
         (fields, ignored)
     };
-    if (!same && !asked.marks.is_empty()) || (front == Front::Messages && asked.laid_out) {
+    if (!same && !asked.marks.is_empty()) || (front == ClientApi::Messages && asked.laid_out) {
         ignored.push("cache_control".to_owned());
     }
     if !same {
         let fields = asked.tool_fields.values().flat_map(Map::keys).collect::<BTreeSet<_>>();
         ignored.extend(fields.into_iter().map(|field| format!("tools.{field}")));
-        return (Manner { extra, stream, ..Manner::default() }, ignored);
+        return (ClientOptions { extra, stream, ..ClientOptions::default() }, ignored);
     }
-    (Manner { extra, stream, marks: asked.marks.clone(), tool_fields: asked.tool_fields.clone() }, ignored)
+    (ClientOptions { extra, stream, marks: asked.marks.clone(), tool_fields: asked.tool_fields.clone() }, ignored)
 }
 
 /// The session that an answer's name tells: `resp_SESSION-REQUEST`. None for an answer that a provider named.
@@ -342,16 +344,16 @@ pub fn session_of(answer: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn asked(said: Vec<Said>) -> Asked {
+    fn asked(said: Vec<ClientMessage>) -> Asked {
         Asked { model: "m".to_owned(), system: "s".to_owned(), said, ..Asked::default() }
     }
 
-    fn user(words: &str) -> Said {
-        Said::User(words.to_owned())
+    fn user(words: &str) -> ClientMessage {
+        ClientMessage::User(words.to_owned())
     }
 
-    fn ai(text: &str) -> Said {
-        Said::Assistant { text: text.to_owned(), calls: Vec::new() }
+    fn ai(text: &str) -> ClientMessage {
+        ClientMessage::Assistant { text: text.to_owned(), calls: Vec::new() }
     }
 
     fn turn(words: &str) -> Input {
@@ -384,11 +386,11 @@ mod tests {
         let first = asked(vec![user("a")]);
         let call = ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"p": 1}) };
         memory.remember(&Chain::of(&first), "", std::slice::from_ref(&call), "one", 1);
-        let made = Said::Assistant {
+        let made = ClientMessage::Assistant {
             text: String::new(),
-            calls: vec![SaidCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
+            calls: vec![ClientCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
         };
-        let result = Said::Result { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
+        let result = ClientMessage::Result { id: "c1".to_owned(), output: "text".to_owned(), failed: true };
         let (id, output) = ("c1".to_owned(), "text".to_owned());
         let told = Input::ToolResult { id, output, failed: true, found: Vec::new() };
         let second = asked(vec![user("a"), made, result]);
@@ -410,7 +412,7 @@ mod tests {
             vec![],
             vec![ai("b")],
             vec![user("a"), ai("b")],
-            vec![Said::Result { id: "x".to_owned(), output: String::new(), failed: false }],
+            vec![ClientMessage::Result { id: "x".to_owned(), output: String::new(), failed: false }],
         ] {
             assert!(memory.plan(&asked(said.clone()), &Chain::of(&asked(said.clone())), None, &|_| true).is_err(), "{said:?}");
         }

@@ -168,7 +168,7 @@ pub async fn prepare(vault: &Vault, wanted: Wanted<'_>, places: &Places, now: &Z
             let what = "its web pages were not fetched, because you have not allowed them; review them with `foreword trust`";
             problems.push(Problem::new(&written.path, what));
         }
-        let gathered = gather(vault, &attachments, places, now, Pages::Kept).await?;
+        let gathered = gather(vault, &attachments, places, now, Pages::RecordedSession).await?;
         let (project, left_out) = projects::project(&written, &gathered.versions, wanted.room);
         agent.project = Some(project);
         problems.extend(written.problems.into_iter().chain(gathered.problems).chain(left_out));
@@ -250,8 +250,8 @@ mod tests {
     fn names_that_are_not_there_are_told_with_those_that_are() {
         let (_folder, vault) = vault(&[("Foreword/Projects/Bread.md", "x"), ("Foreword/Agents/cook/agent.toml", "")]);
         let agent = prepared(&vault, Wanted { agent: Some("cok"), ..Wanted::default() }).unwrap_err().to_string();
-        assert!(agent.contains("\"cok\"") && agent.contains("there are: cook"), "{agent}");
+        assert!(agent.contains("\"cok\"") && agent.contains("available: cook"), "{agent}");
         let project = prepared(&vault, Wanted { project: Some("x"), ..Wanted::default() }).unwrap_err().to_string();
-        assert!(project.contains("there are: Bread"), "{project}");
+        assert!(project.contains("available: Bread"), "{project}");
     }
 }

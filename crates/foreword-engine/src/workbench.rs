@@ -12,8 +12,8 @@ use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
 
 use crate::corpus::agent_documents;
-use crate::session::{Call, Called, Citable, Hands, Outputs, Own, Scores, Size, Sources, Stop};
-use crate::tools::Desk;
+use crate::session::{Call, Called, Citable, Outputs, Own, Scores, Size, Sources, Stop, ToolHost};
+use crate::tools::VaultTools;
 use crate::tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
 use crate::vectors;
 
@@ -34,7 +34,7 @@ const BYTES_PER_TOKEN: usize = 4;
 
 /// The notes, the search and the tools of a session.
 pub struct Workbench {
-    desk: Desk,
+    desk: VaultTools,
     toolbox: Toolbox,
     stop: Stop,
     /// The room for the sources of a question, in bytes.
@@ -53,7 +53,7 @@ struct Waiting {
 
 impl Workbench {
     /// Creates a workbench. `stop` interrupts running tools. Sources use at most a fraction of `window`.
-    pub fn new(desk: Desk, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
+    pub fn new(desk: VaultTools, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
         let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         let room = share.min(desk.select().top_n.clamp(1, MOST_SOURCES) * SOURCE_BYTES);
         Self { desk, toolbox, stop, room, waiting: Waiting::default(), played: None }
@@ -67,7 +67,7 @@ impl Workbench {
     }
 
     /// The notes.
-    pub fn desk(&self) -> &Desk {
+    pub fn desk(&self) -> &VaultTools {
         &self.desk
     }
 
@@ -99,7 +99,7 @@ impl Waiting {
     }
 }
 
-impl Hands for Workbench {
+impl ToolHost for Workbench {
     fn run(&mut self, call: &Call<'_>) -> Output {
         if let Some(outputs) = self.played.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
             return outputs.run(call);

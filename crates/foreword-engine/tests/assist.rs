@@ -5,7 +5,7 @@ use foreword_engine::gateway::{Conversation, Names, Sessions, plan_additions};
 use foreword_provider::cache::CacheSim;
 use foreword_provider::cost::cost;
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::prompt_of;
+use foreword_provider::mock_server::prompt_of;
 use foreword_provider::model::Model;
 use foreword_provider::table::ModelTable;
 use serde_json::{Value, json};

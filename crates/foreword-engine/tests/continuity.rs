@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use foreword_core::settings::Layout;
-use foreword_engine::session::{Agent, Event, Input, Kept, Model, NoHands, Question, Script, Setup, Sqlite, TurnInput, Version};
+use foreword_engine::session::{
+    Agent, Event, Input, Model, NoHands, Question, RecordedSession, Script, Setup, Sqlite, TurnInput, Version,
+};
 use foreword_engine::settings::CacheTtl;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::stream::{PromptStream, common_prefix};
@@ -46,7 +48,7 @@ impl Provider {
 
 struct Chat {
     folder: tempfile::TempDir,
-    kept: Option<Kept>,
+    kept: Option<RecordedSession>,
     provider: Provider,
     script: Script,
     turns: usize,
@@ -71,13 +73,13 @@ impl Chat {
         let mut setup = Setup::new("s", Some(model), layout, 0, None).unwrap();
         setup.wanted.cache_ttl = cache_ttl;
         let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
-        let kept = Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
+        let kept = RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
         let script = Script::read(&folder.path().join("script.json")).unwrap();
         let (provider, warnings) = (Provider::new(), Vec::new());
         Self { folder, kept: Some(kept), provider, script, turns: 0, pause_s: 20, warnings, body: String::new() }
     }
 
-    fn kept(&mut self) -> &mut Kept {
+    fn kept(&mut self) -> &mut RecordedSession {
         self.kept.as_mut().unwrap()
     }
 
@@ -111,7 +113,7 @@ impl Chat {
     fn restart(&mut self) {
         self.kept = None;
         let store = Box::new(Sqlite::open(&database(self.folder.path())).unwrap());
-        self.kept = Some(Kept::open(store, "s", None, None).unwrap());
+        self.kept = Some(RecordedSession::open(store, "s", None, None).unwrap());
     }
 
     fn change_model(&mut self, name: &str) {
@@ -209,7 +211,7 @@ fn a_fork_reads_what_its_parent_was_sent() {
         drop(kept);
         let mut store = Sqlite::open(&database(chat.folder.path())).unwrap();
         foreword_engine::session::rewind(&mut store, "s", 2, 0).unwrap();
-        chat.kept = Some(Kept::open(Box::new(store), "s", None, None).unwrap());
+        chat.kept = Some(RecordedSession::open(Box::new(store), "s", None, None).unwrap());
         let (read, readable) = chat.ask(&[]);
         assert!(readable > 1_000, "{model}: {readable}");
         assert_eq!(read, readable, "{model}");

@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use foreword_engine::chats::{Chats, Importer};
 use foreword_engine::places::Places;
 use foreword_engine::session::{
-    Event, Fork, Input, Kept, Manner, Mode, Question, STORE, Script, Setup, Shared, Sqlite, Store, StoreError, TurnInput, fork,
-    rewind, take_in, transcript, verify,
+    ClientOptions, Event, Fork, Input, Mode, Question, RecordedSession, STORE, Script, Setup, Shared, Sqlite, Store, StoreError,
+    TurnInput, fork, rewind, take_in, transcript, verify,
 };
 use foreword_engine::{Layout, vault};
 use foreword_store::{Answered, NewForwarded};
@@ -68,19 +68,19 @@ fn acknowledge(line: &str) {
     out.flush().unwrap();
 }
 
-fn open(root: &Path, id: &str) -> Kept {
+fn open(root: &Path, id: &str) -> RecordedSession {
     let chats = Chats::open(root, TimeZone::UTC).ok();
     let store = Sqlite::open(&root.join(STORE)).unwrap();
     if matches!(store.session(id), Err(StoreError::NoSession(_))) {
         let (agent, _) = vault::agent(root, None).unwrap();
         let layout = if id.ends_with('l') { Layout::Library } else { Layout::Log };
         let setup = Setup::new(id, Some("claude-sonnet-5"), layout, 0, None).unwrap();
-        return Kept::begin(Box::new(store), id, &agent, &setup, None, chats, now()).unwrap();
+        return RecordedSession::begin(Box::new(store), id, &agent, &setup, None, chats, now()).unwrap();
     }
-    Kept::open(Box::new(store), id, None, chats).unwrap()
+    RecordedSession::open(Box::new(store), id, None, chats).unwrap()
 }
 
-fn send(root: &Path, kept: &mut Kept, dice: &mut Dice, script: &mut Script) {
+fn send(root: &Path, kept: &mut RecordedSession, dice: &mut Dice, script: &mut Script) {
     let id = kept.id().to_owned();
     let words = format!("question {} of {}", dice.roll(1_000_000), std::process::id());
     let path = format!("Note {}.md", dice.roll(3));
@@ -110,7 +110,7 @@ fn send(root: &Path, kept: &mut Kept, dice: &mut Dice, script: &mut Script) {
 /// What a gateway does: sessions that do not wait for the disk, and requests that are passed on.
 struct Gateway {
     store: Shared,
-    open: Vec<Kept>,
+    open: Vec<RecordedSession>,
     script: Script,
 }
 
@@ -130,7 +130,7 @@ impl Gateway {
             if self.open.len() > 2 {
                 self.open.remove(0);
             }
-            self.open.push(Kept::begin(Box::new(self.store.clone()), &id, &agent, &setup, None, None, now()).unwrap());
+            self.open.push(RecordedSession::begin(Box::new(self.store.clone()), &id, &agent, &setup, None, None, now()).unwrap());
         }
         let at = usize::try_from(dice.roll(self.open.len() as u64)).unwrap();
         let kept = &mut self.open[at];
@@ -144,7 +144,7 @@ impl Gateway {
             }
         };
         let told = vec![Input::Turn(turn)];
-        let relayed = kept.relay(told, Manner::default(), &mut self.script, &now, &mut each).unwrap();
+        let relayed = kept.relay(told, ClientOptions::default(), &mut self.script, &now, &mut each).unwrap();
         assert_eq!(kept.take_failures(), []);
         acknowledge(&format!("said {id} {}", relayed.unwrap().text));
     }

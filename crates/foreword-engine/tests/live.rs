@@ -10,12 +10,12 @@ use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    ClientConfig, Event, Kept, NoHands, Question, Remote, Setup, Sqlite, Stop, TurnError, inspect, verify,
+    ClientConfig, Event, NoHands, Question, RecordedSession, Remote, Setup, Sqlite, Stop, TurnError, inspect, verify,
 };
 use foreword_engine::vault::agent;
 use foreword_provider::client::{KeySource, Secret};
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::{Double, Script};
+use foreword_provider::mock_server::{MockServer, Script};
 use tempfile::TempDir;
 
 const MODELS: [(Dialect, &str); 5] = [
@@ -27,27 +27,27 @@ const MODELS: [(Dialect, &str); 5] = [
 ];
 
 /// A double in a thread of its own, until the process ends.
-fn double(script: &str) -> Arc<Double> {
+fn double(script: &str) -> Arc<MockServer> {
     let script = Script::from_json(script).unwrap();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            send.send(Arc::new(Double::start(script).await.unwrap())).unwrap();
+            send.send(Arc::new(MockServer::start(script).await.unwrap())).unwrap();
             std::future::pending::<()>().await;
         });
     });
     receive.recv().unwrap()
 }
 
-fn session(folder: &TempDir, model: &str) -> Kept {
+fn session(folder: &TempDir, model: &str) -> RecordedSession {
     let (agent, _) = agent(folder.path(), None).unwrap();
     let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
     let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
-    Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap()
+    RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap()
 }
 
-fn speaker(double: &Double, kept: &Kept, stop: &Stop) -> Remote {
+fn speaker(double: &MockServer, kept: &RecordedSession, stop: &Stop) -> Remote {
     let dialect = kept.setup().dialect;
     let key = KeySource::Given(Secret::new("test-key"));
     let config = ClientConfig { base_url: Some(double.base_url(dialect)), key, ..ClientConfig::new(dialect) };
@@ -103,7 +103,8 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
     let double = double(script);
     let mut kept = session(&folder, "claude-sonnet-5");
     let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false)));
-    let mut send = |kept: &mut Kept, words: &str| kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {});
+    let mut send =
+        |kept: &mut RecordedSession, words: &str| kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {});
     let refused = send(&mut kept, "a").unwrap_err();
     assert!(matches!(&refused, TurnError::Speak(error) if error.0.contains("no such model")), "{refused}");
     assert!(matches!(send(&mut kept, "b"), Err(TurnError::Speak(_))));
@@ -133,7 +134,7 @@ fn a_large_prefix_is_cached_at_the_provider_for_as_long_as_the_session_is_open()
         let agent = serde_json::from_value(serde_json::json!({"system_prompt": prompt})).unwrap();
         let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
         let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
-        let mut kept = Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
+        let mut kept = RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
         let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false))).with_caches(Duration::from_mins(5));
         for words in ["a", "b"] {
             kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {}).unwrap();

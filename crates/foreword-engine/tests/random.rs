@@ -12,10 +12,10 @@ use foreword_core::tokens::Tokens;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    Call, ClientConfig, Hands, Input, Kept, Output, Question, Remote, Setup, Sqlite, Stop, TurnError, verify,
+    Call, ClientConfig, Input, Output, Question, RecordedSession, Remote, Setup, Sqlite, Stop, ToolHost, TurnError, verify,
 };
 use foreword_provider::client::{KeySource, Retry, Secret};
-use foreword_provider::double::{Double, Script};
+use foreword_provider::mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -54,7 +54,7 @@ impl Dice {
 
 struct Tools(Dice);
 
-impl Hands for Tools {
+impl ToolHost for Tools {
     fn run(&mut self, call: &Call<'_>) -> Output {
         match self.0.roll(4) {
             0 => Output::failed(format!("{} found nothing", call.call.name)),
@@ -66,13 +66,13 @@ impl Hands for Tools {
 }
 
 /// A double in a thread of its own, until the process ends.
-fn double(script: &Value) -> Arc<Double> {
+fn double(script: &Value) -> Arc<MockServer> {
     let script = Script::from_json(&script.to_string()).unwrap();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            send.send(Arc::new(Double::start(script).await.unwrap())).unwrap();
+            send.send(Arc::new(MockServer::start(script).await.unwrap())).unwrap();
             std::future::pending::<()>().await;
         });
     });
@@ -85,7 +85,7 @@ fn setup(dice: &mut Dice, session: &str, layout: Layout) -> Setup {
     setup
 }
 
-fn speaker(double: &Double, setup: &Setup) -> Remote {
+fn speaker(double: &MockServer, setup: &Setup) -> Remote {
     let key = KeySource::Given(Secret::new("test-key"));
     let retry = Retry { tries: 1, ..Retry::default() };
     let config = ClientConfig { base_url: Some(double.base_url(setup.dialect)), key, retry, ..ClientConfig::new(setup.dialect) };
@@ -122,7 +122,7 @@ fn the_double_takes_every_request_of_random_sessions() {
         let open = || Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
         let layout = dice.pick(&Layout::ALL);
         let first = setup(&mut dice, "s", layout);
-        let mut kept = Kept::begin(open(), "s", &agent(), &first, None, None, 0).unwrap();
+        let mut kept = RecordedSession::begin(open(), "s", &agent(), &first, None, None, 0).unwrap();
         let mut speaker_now = speaker(&double, &first);
         let mut hands = Tools(Dice(number));
         let clock = Cell::new(0);
@@ -142,7 +142,7 @@ fn the_double_takes_every_request_of_random_sessions() {
                 }
                 4 => {
                     drop(kept);
-                    kept = Kept::open(open(), "s", None, None).unwrap();
+                    kept = RecordedSession::open(open(), "s", None, None).unwrap();
                     Ok(())
                 }
                 5 => kept.go_on(&mut speaker_now, &mut hands, &now, &mut |_| {}).map(|_| ()),

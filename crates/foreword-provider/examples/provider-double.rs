@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::{Double, Script};
+use foreword_provider::mock_server::{MockServer, Script};
 
 fn main() -> ExitCode {
     match run() {
@@ -30,7 +30,7 @@ fn run() -> Result<(), String> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let double = Double::start_at(script, port).await.map_err(|error| format!("listening on port {port}: {error}"))?;
+        let double = MockServer::start_at(script, port).await.map_err(|error| format!("listening on port {port}: {error}"))?;
         for dialect in Dialect::ALL {
             println!("{:18} {}", dialect.as_str(), double.base_url(dialect));
         }

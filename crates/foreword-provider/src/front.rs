@@ -14,13 +14,13 @@ use std::collections::BTreeSet;
 
 use crate::dialect::Dialect;
 
-pub use ask::{Asked, MAX_TOOLS, NotUnderstood, Said, SaidCall};
-pub use extra::Along;
-pub use tell::{End, Teller, Told};
+pub use ask::{Asked, ClientCall, ClientMessage, MAX_TOOLS, NotUnderstood};
+pub use extra::ForwardedFields;
+pub use tell::{End, FinishedAnswer, ResponseWriter};
 
 /// The API a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Front {
+pub enum ClientApi {
     /// `/v1/chat/completions`
     Chat,
     /// `/v1/responses`
@@ -29,7 +29,7 @@ pub enum Front {
     Messages,
 }
 
-impl Front {
+impl ClientApi {
     /// Reads what a client asks.
     pub fn read(self, body: serde_json::Value) -> Result<Asked, NotUnderstood> {
         let asked = match self {

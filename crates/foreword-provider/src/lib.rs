@@ -2,7 +2,7 @@
 //! provider-neutral events.
 //!
 //! Only this crate knows the JSON, prices and cache rules of providers. Everything is pure (no IO, no clock, no async) except
-//! [`client`], which sends requests, and `double`, the mock server for tests.
+//! [`client`], which sends requests, and `mock_server`, the mock server for tests.
 
 pub mod cache;
 pub mod client;
@@ -10,10 +10,10 @@ pub mod clock;
 pub mod cost;
 pub mod diagnose;
 pub mod dialect;
-#[cfg(feature = "double")]
-pub mod double;
 pub mod front;
 pub mod lifetime;
+#[cfg(feature = "mock_server")]
+pub mod mock_server;
 pub mod model;
 pub mod refusal;
 pub mod render;

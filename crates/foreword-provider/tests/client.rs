@@ -17,7 +17,7 @@ use foreword_provider::client::{
     Client, ClientConfig, Delivery, ExplicitCaches, KeySource, Retry, Secret, SendError, Timeouts, Waited,
 };
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::{Double, Script, Scripted, ScriptedCall, ScriptedError, ScriptedStop};
+use foreword_provider::mock_server::{MockServer, Script, Scripted, ScriptedCall, ScriptedError, ScriptedStop};
 use foreword_provider::refusal::Fault;
 use foreword_provider::render::{Body, BodyOptions, body, gemini_cache_request};
 use foreword_provider::reply::{Event, Part, Place, ReadError, Reply, Stop};
@@ -27,7 +27,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
 }
 
-fn config(double: &Double, dialect: Dialect) -> ClientConfig {
+fn config(double: &MockServer, dialect: Dialect) -> ClientConfig {
     ClientConfig {
         base_url: Some(double.base_url(dialect)),
         key: KeySource::Given(Secret::new("sk-test-1234")),
@@ -36,7 +36,7 @@ fn config(double: &Double, dialect: Dialect) -> ClientConfig {
     }
 }
 
-fn client(double: &Double, dialect: Dialect) -> Client {
+fn client(double: &MockServer, dialect: Dialect) -> Client {
     Client::new(config(double, dialect)).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn a_reply_is_the_same_streamed_and_whole() {
     for dialect in Dialect::ALL {
         let replies = [Delivery::Stream, Delivery::Whole].map(|delivery| {
             run(async {
-                let double = Double::start(Script::of([scripted.clone()])).await.unwrap();
+                let double = MockServer::start(Script::of([scripted.clone()])).await.unwrap();
                 let body = request(dialect, delivery, &[user("Read a and b")], &tools);
                 let client = client(&double, dialect);
                 let answer = client.send(&model(&default_name(dialect)), &body, delivery).await.unwrap();
@@ -128,7 +128,7 @@ fn ends_that_are_not_the_models_own() {
     each(async |dialect, delivery| {
         let end = |stop| Scripted { stop: Some(stop), ..says("Well") };
         let script = Script::of([end(ScriptedStop::Length), end(ScriptedStop::Refused), says("Well")]);
-        let double = Double::start(script).await.unwrap();
+        let double = MockServer::start(script).await.unwrap();
         let client = client(&double, dialect);
         for stop in [Stop::Length, Stop::Refused, Stop::End] {
             assert_eq!(ask(&client, delivery).await.unwrap().stop, Some(stop), "{dialect}");
@@ -140,17 +140,17 @@ fn ends_that_are_not_the_models_own() {
 fn what_passes_is_tried_again_and_what_does_not_is_not() {
     each(async |dialect, delivery| {
         let double =
-            Double::start(Script::of([error(529, "Overloaded", None), error(503, "Busy", None), says("Hi")])).await.unwrap();
+            MockServer::start(Script::of([error(529, "Overloaded", None), error(503, "Busy", None), says("Hi")])).await.unwrap();
         assert_eq!(ask(&client(&double, dialect), delivery).await.unwrap().text(), "Hi", "{dialect}");
         assert_eq!(double.seen().len(), 3);
 
-        let double = Double::start(Script::of([error(400, "messages: bad \u{1b}[31m request", None)])).await.unwrap();
+        let double = MockServer::start(Script::of([error(400, "messages: bad \u{1b}[31m request", None)])).await.unwrap();
         let failed = ask(&client(&double, dialect), delivery).await.unwrap_err();
         let refusal = failed.refusal().unwrap();
         assert_eq!((refusal.status, refusal.fault, &*refusal.message), (Some(400), Fault::Request, "messages: bad [31m request"));
         assert_eq!(double.seen().len(), 1, "{dialect}");
 
-        let double = Double::start(Script::of([error(500, "Broken", None)])).await.unwrap();
+        let double = MockServer::start(Script::of([error(500, "Broken", None)])).await.unwrap();
         assert_eq!(ask(&client(&double, dialect), delivery).await.unwrap_err().refusal().unwrap().status, Some(500));
         assert_eq!(double.seen().len(), 3, "{dialect}");
     });
@@ -159,12 +159,12 @@ fn what_passes_is_tried_again_and_what_does_not_is_not() {
 #[test]
 fn the_provider_says_how_long_to_wait() {
     run(async {
-        let double = Double::start(Script::of([error(429, "Slow down", Some(0.3)), says("Hi")])).await.unwrap();
+        let double = MockServer::start(Script::of([error(429, "Slow down", Some(0.3)), says("Hi")])).await.unwrap();
         ask(&client(&double, Dialect::Anthropic), Delivery::Stream).await.unwrap();
         let seen = double.seen();
         assert!(seen[1].at >= seen[0].at + Duration::from_millis(300), "{seen:?}");
         // Longer than anyone wants to wait.
-        let double = Double::start(Script::of([error(429, "Slow down", Some(60.0)), says("Hi")])).await.unwrap();
+        let double = MockServer::start(Script::of([error(429, "Slow down", Some(60.0)), says("Hi")])).await.unwrap();
         let failed = ask(&client(&double, Dialect::Anthropic), Delivery::Stream).await.unwrap_err();
         assert_eq!(failed.refusal().unwrap().wait, Some(Duration::from_mins(1)));
         assert_eq!(double.seen().len(), 1);
@@ -176,7 +176,7 @@ fn a_stream_that_breaks_off_is_not_begun_again() {
     for dialect in Dialect::ALL {
         run(async {
             let cut = Scripted { cut_after: Some(6), piece: 1, ..says("A long answer that is cut") };
-            let double = Double::start(Script::of([cut, says("Hi")])).await.unwrap();
+            let double = MockServer::start(Script::of([cut, says("Hi")])).await.unwrap();
             let body = hello(dialect, Delivery::Stream);
             let client = client(&double, dialect);
             let mut answer = client.send(&model(&default_name(dialect)), &body, Delivery::Stream).await.unwrap();
@@ -201,7 +201,7 @@ fn a_stream_that_breaks_off_is_not_begun_again() {
 fn a_stream_that_breaks_off_before_the_first_word_is_begun_again() {
     each(async |dialect, delivery| {
         let cut = Scripted { cut_after: Some(0), ..says("never seen") };
-        let double = Double::start(Script::of([cut, says("Hi")])).await.unwrap();
+        let double = MockServer::start(Script::of([cut, says("Hi")])).await.unwrap();
         let asked = ask(&client(&double, dialect), delivery).await;
         // A whole answer is sent when the model is done.
         match delivery {
@@ -218,7 +218,7 @@ fn an_error_within_a_stream_keeps_what_was_said() {
         run(async {
             let overloaded = ScriptedError { status: 529, message: "Overloaded".to_owned(), ..ScriptedError::default() };
             let breaks = Scripted { breaks: Some(overloaded), piece: 1, ..says("A long answer") };
-            let double = Double::start(Script::of([breaks])).await.unwrap();
+            let double = MockServer::start(Script::of([breaks])).await.unwrap();
             let body = hello(dialect, Delivery::Stream);
             let client = client(&double, dialect);
             let mut answer = client.send(&model(&default_name(dialect)), &body, Delivery::Stream).await.unwrap();
@@ -240,7 +240,7 @@ fn a_wrong_key_is_not_repeated() {
             return;
         }
         let script = Script { key: Some("sk-right".to_owned()), ..Script::default() };
-        let double = Double::start(script).await.unwrap();
+        let double = MockServer::start(script).await.unwrap();
         let client = client(&double, dialect);
         let failed = ask(&client, delivery).await.unwrap_err();
         assert_eq!(failed.refusal().unwrap().fault, Fault::Key, "{dialect}: {failed}");
@@ -257,26 +257,27 @@ fn a_wrong_key_is_not_repeated() {
 #[test]
 fn nobody_waits_for_ever() {
     let timeouts = Timeouts { begin: Duration::from_millis(150), idle: Duration::from_millis(150), ..Timeouts::default() };
-    let slow = |double: &Double, timeouts| Client::new(ClientConfig { timeouts, ..config(double, Dialect::Anthropic) }).unwrap();
+    let slow =
+        |double: &MockServer, timeouts| Client::new(ClientConfig { timeouts, ..config(double, Dialect::Anthropic) }).unwrap();
     let waited = |error: SendError| match error {
         SendError::TooSlow { waited, .. } => waited,
         other => panic!("{other}"),
     };
     run(async {
         let late = Script::of([Scripted { delay_ms: 60_000, ..Scripted::default() }]);
-        let double = Double::start(late.clone()).await.unwrap();
+        let double = MockServer::start(late.clone()).await.unwrap();
         assert_eq!(waited(ask(&slow(&double, timeouts), Delivery::Stream).await.unwrap_err()), Waited::Begin);
         assert_eq!(double.seen().len(), 1);
 
         let paused = Script::of([Scripted { pause_ms: 60_000, piece: 1, ..says("slow") }]);
-        let double = Double::start(paused.clone()).await.unwrap();
+        let double = MockServer::start(paused.clone()).await.unwrap();
         assert_eq!(waited(ask(&slow(&double, timeouts), Delivery::Stream).await.unwrap_err()), Waited::Begin);
 
         let total = Timeouts { total: Duration::from_millis(150), ..Timeouts::default() };
-        let double = Double::start(late).await.unwrap();
+        let double = MockServer::start(late).await.unwrap();
         assert_eq!(waited(ask(&slow(&double, total), Delivery::Whole).await.unwrap_err()), Waited::Whole);
 
-        let gemini = Double::start(paused).await.unwrap();
+        let gemini = MockServer::start(paused).await.unwrap();
         let timeouts = Timeouts { idle: Duration::from_millis(150), ..Timeouts::default() };
         let client = Client::new(ClientConfig { timeouts, ..config(&gemini, Dialect::Gemini) }).unwrap();
         assert_eq!(waited(ask(&client, Delivery::Stream).await.unwrap_err()), Waited::Next);
@@ -286,7 +287,7 @@ fn nobody_waits_for_ever() {
 #[test]
 fn no_limit_is_a_limit_too() {
     run(async {
-        let double = Double::start(Script::of([error(503, "Busy", None), says("Hi")])).await.unwrap();
+        let double = MockServer::start(Script::of([error(503, "Busy", None), says("Hi")])).await.unwrap();
         let for_ever = Duration::MAX;
         let timeouts = Timeouts { connect: for_ever, begin: for_ever, idle: for_ever, total: for_ever };
         let retry = Retry { tries: u32::MAX, first_wait: Duration::from_millis(1), max_wait: for_ever };
@@ -298,7 +299,7 @@ fn no_limit_is_a_limit_too() {
 #[test]
 fn a_server_that_is_not_there_is_said() {
     run(async {
-        let double = Double::start(Script::default()).await.unwrap();
+        let double = MockServer::start(Script::default()).await.unwrap();
         let config = config(&double, Dialect::OpenAiResponses);
         drop(double);
         let failed = ask(&Client::new(config).unwrap(), Delivery::Stream).await.unwrap_err();
@@ -309,7 +310,7 @@ fn a_server_that_is_not_there_is_said() {
 #[test]
 fn a_proxy_is_asked_in_place_of_the_provider() {
     run(async {
-        let double = Double::start(Script::of([says("Hi")])).await.unwrap();
+        let double = MockServer::start(Script::of([says("Hi")])).await.unwrap();
         let config = ClientConfig {
             base_url: Some("http://provider.invalid/anthropic/v1".to_owned()),
             proxy: Some(Secret::new(format!("http://me:secret@{}", host(&double)))),
@@ -323,7 +324,8 @@ fn a_proxy_is_asked_in_place_of_the_provider() {
 #[test]
 fn dropping_an_answer_ends_it() {
     run(async {
-        let double = Double::start(Script::of([Scripted { pause_ms: 20, piece: 1, ..says(&"x".repeat(1000)) }])).await.unwrap();
+        let double =
+            MockServer::start(Script::of([Scripted { pause_ms: 20, piece: 1, ..says(&"x".repeat(1000)) }])).await.unwrap();
         let client = client(&double, Dialect::OpenAiChat);
         let body = hello(Dialect::OpenAiChat, Delivery::Stream);
         let start = Instant::now();
@@ -343,7 +345,7 @@ fn dropping_an_answer_ends_it() {
 #[test]
 fn what_a_provider_refuses_is_refused() {
     each(async |dialect, delivery| {
-        let double = Double::start(Script::default()).await.unwrap();
+        let double = MockServer::start(Script::default()).await.unwrap();
         let client = client(&double, dialect);
         let half = request(dialect, delivery, &[user("x"), calls("", &[("c1", "read", json!({}))])], &no_tools());
         let failed = client.send(&model(&default_name(dialect)), &half, delivery).await.unwrap_err();
@@ -358,7 +360,7 @@ fn what_a_provider_refuses_is_refused() {
 fn a_second_turn_reads_the_cache() {
     for dialect in Dialect::ALL {
         run(async {
-            let double = Double::start(Script::default()).await.unwrap();
+            let double = MockServer::start(Script::default()).await.unwrap();
             let client = client(&double, dialect);
             let model = model(&default_name(dialect));
             let mut messages = vec![system(&"Rules of the house. ".repeat(4000), &[]), user("Hello")];
@@ -384,7 +386,7 @@ fn a_second_turn_reads_the_cache() {
 fn requests_that_start_together_write_the_cache_once() {
     for dialect in [Dialect::Anthropic, Dialect::OpenAiResponses, Dialect::Gemini] {
         run(async {
-            let double = Double::start(Script::of([Scripted { delay_ms: 50, ..Scripted::default() }])).await.unwrap();
+            let double = MockServer::start(Script::of([Scripted { delay_ms: 50, ..Scripted::default() }])).await.unwrap();
             let client = Arc::new(client(&double, dialect));
             let model = model(&default_name(dialect));
             let first = system(&"Rules of the house. ".repeat(4000), &[]);
@@ -405,7 +407,7 @@ fn requests_that_start_together_write_the_cache_once() {
 fn when_the_first_one_fails_the_next_goes_ahead() {
     run(async {
         let script = Script::of([Scripted { delay_ms: 30, ..error(400, "no", None) }, says("Hi")]);
-        let double = Double::start(script).await.unwrap();
+        let double = MockServer::start(script).await.unwrap();
         let client = Arc::new(client(&double, Dialect::Anthropic));
         let model = model(&default_name(Dialect::Anthropic));
         let first = system(&"Rules of the house. ".repeat(4000), &[]);
@@ -422,7 +424,7 @@ fn when_the_first_one_fails_the_next_goes_ahead() {
 #[test]
 fn explicit_caches_are_made_once_kept_alive_and_deleted() {
     run(async {
-        let double = Double::start(Script::default()).await.unwrap();
+        let double = MockServer::start(Script::default()).await.unwrap();
         let client = Arc::new(client(&double, Dialect::Gemini));
         let model = model("gemini-3.8-flash");
         let (messages, tools) = ([system(&"Rules of the house. ".repeat(4000), &[]), user("Hello")], no_tools());
@@ -461,14 +463,14 @@ fn explicit_caches_are_made_once_kept_alive_and_deleted() {
 #[test]
 fn an_answer_can_be_too_long() {
     run(async {
-        let double = Double::start(Script::of([says(&"x".repeat(20_000))])).await.unwrap();
+        let double = MockServer::start(Script::of([says(&"x".repeat(20_000))])).await.unwrap();
         let config = ClientConfig { max_bytes: 10_000, ..config(&double, Dialect::OpenAiChat) };
         let failed = ask(&Client::new(config).unwrap(), Delivery::Whole).await.unwrap_err();
         assert_eq!(failed, SendError::Unread { host: host(&double), error: ReadError::TooLarge { max: 10_000 } });
     });
 }
 
-fn host(double: &Double) -> String {
+fn host(double: &MockServer) -> String {
     double.base_url(Dialect::OpenAiChat).split('/').nth(2).unwrap().to_owned()
 }
 

@@ -15,8 +15,8 @@ use foreword_engine::destination::address;
 use foreword_engine::manager::Manager;
 use foreword_engine::prepare::{self, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Event, Input, Kept, Mode, Preview, Question, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version, changed_agent,
-    library_of, refresh_notes, replace_turn, rewind, turn_of,
+    Event, Input, Mode, Preview, Question, RecordedSession, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version,
+    changed_agent, library_of, refresh_notes, replace_turn, rewind, turn_of,
 };
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
@@ -24,15 +24,15 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::answer::{Tools, Voice, asking_of, voice, workbench};
+use crate::answer::{AnswerModel, Tools, asking_of, voice, workbench};
 use crate::api::counted;
 use crate::app::Common;
 use crate::clock::now_ms;
-use crate::hub::{Line, Running};
+use crate::hub::{Running, SessionHandle};
 use crate::problem::{BAD_REQUEST, INTERNAL, Problem};
 
 /// Something for a session's thread to do.
-pub(crate) type Job = Box<dyn FnOnce(&mut Desk) + Send>;
+pub(crate) type Job = Box<dyn FnOnce(&mut OpenSession) + Send>;
 
 /// How long a session is held that nothing is done to; then another program may go on with it.
 const HELD: Duration = Duration::from_secs(5);
@@ -44,12 +44,12 @@ pub(crate) const READY: Duration = Duration::from_mins(10);
 const SHOWN: usize = 2000;
 
 /// The state for operations on a session.
-pub(crate) struct Desk {
+pub(crate) struct OpenSession {
     id: String,
-    line: Line,
+    line: SessionHandle,
     pub(crate) common: Arc<Common>,
-    kept: Option<Kept>,
-    pub(crate) voice: Option<Voice>,
+    kept: Option<RecordedSession>,
+    pub(crate) voice: Option<AnswerModel>,
     pub(crate) hands: Option<Tools>,
     /// When tools require approval, if the user set it.
     pub(crate) asking: Option<Asking>,
@@ -62,7 +62,7 @@ pub(crate) struct Desk {
 }
 
 /// Does what comes until the queue is gone.
-pub(crate) fn work(desk: &Mutex<Desk>, jobs: &Receiver<Job>) {
+pub(crate) fn work(desk: &Mutex<OpenSession>, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         let mut desk = at(desk);
         job(&mut desk);
@@ -71,12 +71,12 @@ pub(crate) fn work(desk: &Mutex<Desk>, jobs: &Receiver<Job>) {
 }
 
 /// Locks the desk.
-pub(crate) fn at(desk: &Mutex<Desk>) -> MutexGuard<'_, Desk> {
+pub(crate) fn at(desk: &Mutex<OpenSession>) -> MutexGuard<'_, OpenSession> {
     desk.lock().unwrap_or_else(|poisoned| cleared(desk, poisoned))
 }
 
 /// The desk, if it is not locked.
-pub(crate) fn try_at(desk: &Mutex<Desk>) -> Option<MutexGuard<'_, Desk>> {
+pub(crate) fn try_at(desk: &Mutex<OpenSession>) -> Option<MutexGuard<'_, OpenSession>> {
     match desk.try_lock() {
         Ok(desk) => Some(desk),
         Err(TryLockError::Poisoned(poisoned)) => Some(cleared(desk, poisoned)),
@@ -85,7 +85,7 @@ pub(crate) fn try_at(desk: &Mutex<Desk>) -> Option<MutexGuard<'_, Desk>> {
 }
 
 /// After a panic the session may be inconsistent, so it is opened again from the store.
-fn cleared<'a>(desk: &'a Mutex<Desk>, poisoned: PoisonError<MutexGuard<'a, Desk>>) -> MutexGuard<'a, Desk> {
+fn cleared<'a>(desk: &'a Mutex<OpenSession>, poisoned: PoisonError<MutexGuard<'a, OpenSession>>) -> MutexGuard<'a, OpenSession> {
     desk.clear_poison();
     let mut desk = poisoned.into_inner();
     (desk.kept, desk.voice, desk.hands) = (None, None, None);
@@ -148,8 +148,8 @@ struct Ready {
     missing: Vec<String>,
 }
 
-impl Desk {
-    pub(crate) fn new(id: String, line: Line, common: Arc<Common>) -> Self {
+impl OpenSession {
+    pub(crate) fn new(id: String, line: SessionHandle, common: Arc<Common>) -> Self {
         Self {
             id,
             line,
@@ -182,16 +182,16 @@ impl Desk {
 
     /// Releases unused resources and returns those that take time to stop, such as tool servers. `tools` and `model` are the idle
     /// times for tools and for a local model.
-    pub(crate) fn rest(&mut self, tools: Duration, model: Duration) -> (Option<Voice>, Option<Tools>) {
+    pub(crate) fn rest(&mut self, tools: Duration, model: Duration) -> (Option<AnswerModel>, Option<Tools>) {
         if self.is_running() {
             return (None, None);
         }
         let idle = self.done.elapsed();
         // What could not be stored is held until it can be.
-        if idle > HELD.min(tools) && self.kept.as_mut().is_some_and(Kept::settle) {
+        if idle > HELD.min(tools) && self.kept.as_mut().is_some_and(RecordedSession::settle) {
             self.kept = None;
         }
-        let model = if matches!(self.voice, Some(Voice::Here(_))) { model } else { tools };
+        let model = if matches!(self.voice, Some(AnswerModel::Here(_))) { model } else { tools };
         let voice = if idle > model { self.voice.take() } else { None };
         // What the user allowed for the session is remembered by its tools.
         let tools = if self.line.approvals.is_any_lasting() { READY } else { tools };
@@ -290,7 +290,7 @@ impl Desk {
         // The small model cannot use tools: they would only fill its window.
         let agent = if is_embedded { agent } else { hands.equip(&agent) };
         setup.choose_tool_style(&agent);
-        let mut kept = Kept::begin(store, &self.id, &agent, &setup, Some(models), chats, now_ms())?;
+        let mut kept = RecordedSession::begin(store, &self.id, &agent, &setup, Some(models), chats, now_ms())?;
         let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
         kept.heed_end(Arc::clone(&self.common.ends));
         kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
@@ -308,14 +308,14 @@ impl Desk {
     }
 
     /// The session, opened.
-    pub(crate) fn kept(&mut self) -> Result<&mut Kept, Problem> {
+    pub(crate) fn kept(&mut self) -> Result<&mut RecordedSession, Problem> {
         if self.kept.is_none() {
             let models = self.common.config.places.models.clone();
             let store = Box::new(self.common.store());
             // A session that was begun without a file in the vault, for a client of the gateway, stays without one.
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
-            let mut kept = Kept::open(store, &self.id, Some(&models), chats)?;
+            let mut kept = RecordedSession::open(store, &self.id, Some(&models), chats)?;
             kept.heed_end(Arc::clone(&self.common.ends));
             self.manage(&mut kept);
             self.kept = Some(kept);
@@ -324,7 +324,7 @@ impl Desk {
     }
 
     /// Sees to it that the session's history is managed, where it is to be.
-    fn manage(&self, kept: &mut Kept) {
+    fn manage(&self, kept: &mut RecordedSession) {
         let root = Some(&*self.common.root);
         let mut manager = Manager::of(kept.setup(), &self.common.shelf(), root, TimeZone::system(), self.stop());
         if let Some(manager) = &mut manager {
@@ -335,7 +335,7 @@ impl Desk {
 
     /// Whether the session is open and all its inputs would survive a crash.
     pub(crate) fn is_stored(&self) -> bool {
-        self.kept.as_ref().is_some_and(Kept::is_stored)
+        self.kept.as_ref().is_some_and(RecordedSession::is_stored)
     }
 
     /// Whether the session is open here.
@@ -399,7 +399,7 @@ impl Desk {
     }
 
     fn failures(&mut self) {
-        for failure in self.kept.as_mut().map(Kept::take_failures).unwrap_or_default() {
+        for failure in self.kept.as_mut().map(RecordedSession::take_failures).unwrap_or_default() {
             self.line.feed.tell("note", &json!({"text": failure.0}));
         }
     }
@@ -422,7 +422,8 @@ impl Desk {
             return Ok((Vec::new(), missing));
         }
         let places = &self.common.config.places;
-        let gather = |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &clock::zoned(), Pages::Kept));
+        let gather =
+            |wanted| self.common.runtime.block_on(gather(&vault, wanted, places, &clock::zoned(), Pages::RecordedSession));
         let found = gather(&wanted[..must])?;
         if found.empty > 0 {
             let why: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
@@ -606,7 +607,7 @@ impl Desk {
     }
 
     /// The session, and what runs its tools.
-    pub(crate) fn equipped(&mut self) -> Result<(&mut Kept, &mut Tools), Problem> {
+    pub(crate) fn equipped(&mut self) -> Result<(&mut RecordedSession, &mut Tools), Problem> {
         let (asking, common, line) = (self.asking, Arc::clone(&self.common), self.line.clone());
         let kept = self.kept()?;
         let setup = kept.setup().clone();

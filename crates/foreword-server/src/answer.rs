@@ -8,7 +8,7 @@ use foreword_engine::destination::{Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, Client, ClientConfig, Embedded, Kept, Remote, Script, Setup, Speaker, Stop, embedded_file,
+    Agent, ChatModel, Client, ClientConfig, Embedded, RecordedSession, Remote, Script, Setup, Stop, embedded_file,
 };
 use foreword_engine::tools::{Asking, Toolbox, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
@@ -18,7 +18,7 @@ use crate::app::Common;
 use crate::approve::Asker;
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use crate::hub::Line;
+use crate::hub::SessionHandle;
 use crate::problem::{CONFLICT, Problem, UNAVAILABLE};
 
 /// The workbench, and what of it depends on the user.
@@ -34,7 +34,7 @@ pub(crate) struct Tools {
 /// Gets the tools of a session ready, its servers included.
 pub(crate) fn workbench(
     common: &Common,
-    line: &Line,
+    line: &SessionHandle,
     (servers, asking): (Vec<ServerSpec>, Asking),
     setup: &Setup,
 ) -> Result<Tools, Problem> {
@@ -95,7 +95,7 @@ impl Tools {
     }
 
     /// Updates a session after tools were added or removed.
-    pub(crate) fn update(&mut self, kept: &mut Kept) -> Result<(), Problem> {
+    pub(crate) fn update(&mut self, kept: &mut RecordedSession) -> Result<(), Problem> {
         if kept.setup().is_embedded() {
             return Ok(());
         }
@@ -109,15 +109,20 @@ impl Tools {
 }
 
 /// The model of a session.
-pub(crate) enum Voice {
+pub(crate) enum AnswerModel {
     /// Here: the model that comes with Foreword, or a script.
-    Here(Box<dyn Speaker + Send>),
+    Here(Box<dyn ChatModel + Send>),
     /// A provider.
     There(Arc<Client>),
 }
 
 /// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
-pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop: &Stop) -> Result<Voice, Problem> {
+pub(crate) fn voice(
+    held: Option<AnswerModel>,
+    common: &Common,
+    kept: &mut RecordedSession,
+    stop: &Stop,
+) -> Result<AnswerModel, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
         let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
@@ -127,7 +132,7 @@ pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop:
         if let Some((at_ms, prompt)) = kept.last_prompt() {
             script.remember(at_ms, prompt, &kept.setup().model);
         }
-        return Ok(Voice::Here(Box::new(script)));
+        return Ok(AnswerModel::Here(Box::new(script)));
     }
     if let Some(voice) = held {
         return Ok(voice);
@@ -140,9 +145,9 @@ pub(crate) fn voice(held: Option<Voice>, common: &Common, kept: &mut Kept, stop:
         kept.set_destination(client.as_ref().map(address), now_ms());
     }
     match client {
-        None => Ok(Voice::Here(Box::new(embedded(common, stop)?))),
+        None => Ok(AnswerModel::Here(Box::new(embedded(common, stop)?))),
         // The session's record says how its model is spoken to, whatever the configuration has become.
-        Some(client) => Ok(Voice::There(common.client(ClientConfig { dialect, ..client })?)),
+        Some(client) => Ok(AnswerModel::There(common.client(ClientConfig { dialect, ..client })?)),
     }
 }
 
@@ -157,7 +162,7 @@ pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Cli
     })
 }
 
-impl Voice {
+impl AnswerModel {
     /// The same for a gateway client: a provider used with the client's key; `None` if this one can be used.
     pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
         match self {
@@ -167,7 +172,12 @@ impl Voice {
     }
 
     /// As a speaker, for a thread that may wait.
-    pub(crate) fn speaker<'a>(&'a mut self, common: &Common, stop: &Stop, there: &'a mut Option<Remote>) -> &'a mut dyn Speaker {
+    pub(crate) fn speaker<'a>(
+        &'a mut self,
+        common: &Common,
+        stop: &Stop,
+        there: &'a mut Option<Remote>,
+    ) -> &'a mut dyn ChatModel {
         match self {
             Self::Here(speaker) => &mut **speaker,
             Self::There(client) => there.insert(Remote::shared(Arc::clone(client), common.runtime.clone(), Arc::clone(stop))),

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use foreword_engine::audit::Audit;
 use foreword_engine::clock;
 use foreword_engine::corpus::Corpus;
-use foreword_engine::meaning::Meaning;
+use foreword_engine::embedding::EmbeddingModel;
 use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite, Stop};
 use foreword_engine::templates::Shelf;
-use foreword_engine::tools::{Desk as Notes, NoteFolder};
+use foreword_engine::tools::{NoteFolder, VaultTools as Notes};
 use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::{Vault, open};
 use jiff::tz::TimeZone;
@@ -188,7 +188,7 @@ impl Common {
         }
         let places = self.config.places.clone();
         let corpus = Corpus::open(&self.root, &places, TimeZone::system()).map_err(|error| Problem::new(INTERNAL, error))?;
-        let meaning = Meaning::new(&places.models, self.config.weights.clone());
+        let meaning = EmbeddingModel::new(&places.models, self.config.weights.clone());
         let notes = Notes::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned);
         *held = Some(notes.clone());
         Ok(notes)

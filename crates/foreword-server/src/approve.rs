@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use foreword_engine::tools::{Approval, Approve, Decision};
 use serde_json::{Value, json};
 
-use crate::hub::Line;
+use crate::hub::SessionHandle;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -62,11 +62,11 @@ impl Approvals {
 
 /// Asks through a session's feed.
 pub(crate) struct Asker {
-    line: Line,
+    line: SessionHandle,
 }
 
 impl Asker {
-    pub(crate) fn new(line: Line) -> Self {
+    pub(crate) fn new(line: SessionHandle) -> Self {
         Self { line }
     }
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_answer_reaches_whoever_asked_and_nobody_else() {
-        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        let line = SessionHandle::new(Arc::new(Feed::new("a".to_owned())));
         let mut asker = Asker::new(line.clone());
         let waiting = std::thread::spawn(move || {
             let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({"path": "a.md"}));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_question_holds_the_whole_change() {
-        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        let line = SessionHandle::new(Arc::new(Feed::new("a".to_owned())));
         let lines: Vec<String> = (0..60_000).map(|number| format!("+{number}")).collect();
         let preview = lines.join("\n");
         let (shown, mut asker) = (preview.clone(), Asker::new(line.clone()));
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_is_stopped_waits_for_nobody() {
-        let line = Line::new(Arc::new(Feed::new("a".to_owned())));
+        let line = SessionHandle::new(Arc::new(Feed::new("a".to_owned())));
         line.stop.store(true, Ordering::Relaxed);
         let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({}));
         let decision = Asker::new(line).ask(&Approval { tool: &tool, arguments: &arguments, preview: None, change: None });

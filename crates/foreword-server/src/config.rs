@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreword_engine::config::{Chosen, Level, Server};
+use foreword_engine::embedding::Fetch;
 use foreword_engine::gateway::Family;
-use foreword_engine::meaning::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::settings::SessionSettings;

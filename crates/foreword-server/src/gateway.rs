@@ -11,19 +11,19 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 use foreword_engine::gateway::{
-    Asked, Chain, End, Endpoint, Family, Forwarder, Front, Kind, Memory, NotUnderstood, Plan, Refusal, Teller, Told as Answer,
-    manner, model_of, session_of, setup,
+    Asked, Chain, ClientApi, End, Endpoint, Family, FinishedAnswer as Answer, Forwarder, Kind, Memory, NotUnderstood, Plan,
+    Refusal, ResponseWriter, manner, model_of, session_of, setup,
 };
 use foreword_engine::session::{
-    Client, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Manner, Outgoing, Relayed, Reply, Setup, Shared,
-    SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
+    Client, ClientOptions, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Outgoing, Relayed, Reply, Setup,
+    Shared, SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use crate::actor::{Desk, at, try_at};
-use crate::answer::{Voice, for_caller};
+use crate::actor::{OpenSession, at, try_at};
+use crate::answer::{AnswerModel, for_caller};
 use crate::app::App;
 use crate::arrival::{self, Arrival, read, session};
 use crate::caller::Caller;
@@ -110,10 +110,10 @@ struct Begun {
 }
 
 /// What a client is told while it is answered.
-struct Told {
+struct Progress {
     begun: Begun,
     /// In the words of its API, once there is a request.
-    teller: Option<Teller>,
+    teller: Option<ResponseWriter>,
     created_s: i64,
     /// What ends the answer.
     stop: Stop,
@@ -121,7 +121,7 @@ struct Told {
     refusal: Option<Refusal>,
 }
 
-impl Told {
+impl Progress {
     fn new(session: &str) -> Self {
         let begun = Begun { session: session.to_owned(), ..Begun::default() };
         Self { begun, teller: None, created_s: now_ms() / 1000, stop: Stop::default(), refusal: None }
@@ -237,14 +237,14 @@ async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Res
 const NO_MODEL: &str = "none";
 
 /// Whether a client has laid its prompt out itself.
-fn is_laid_out(front: Front, headers: &HeaderMap, asked: &Asked) -> bool {
-    asked.laid_out || (front == Front::Messages && headers.contains_key("anthropic-beta"))
+fn is_laid_out(front: ClientApi, headers: &HeaderMap, asked: &Asked) -> bool {
+    asked.laid_out || (front == ClientApi::Messages && headers.contains_key("anthropic-beta"))
 }
 
 /// Carries a request by a session.
 async fn carry(
     app: &Arc<App>,
-    front: Front,
+    front: ClientApi,
     (caller, headers): (&Caller, &HeaderMap),
     asked: Asked,
 ) -> Result<Response, Unserved> {
@@ -302,7 +302,7 @@ struct Prepared {
     /// Where it is a new one: how it begins.
     begin: Option<Begin>,
     inputs: Vec<Input>,
-    line: crate::hub::Line,
+    line: crate::hub::SessionHandle,
 }
 
 /// How a session of a client begins: its agent, its settings, what was said before, and the provider of its model.
@@ -316,12 +316,12 @@ struct Begin {
 /// Finds the session that a request belongs to, or what it begins with.
 async fn prepare(
     app: &Arc<App>,
-    front: Front,
+    front: ClientApi,
     (caller, headers): (&Caller, &HeaderMap),
     asked: &Asked,
     chain: &Chain,
 ) -> Result<Prepared, Unserved> {
-    let family = if front == Front::Messages { Family::Anthropic } else { Family::OpenAi };
+    let family = if front == ClientApi::Messages { Family::Anthropic } else { Family::OpenAi };
     let route = forward::route(app, family, &asked.model)?;
     forward::may_use(app, caller, &route)?;
     let mut named = session(headers)?;
@@ -387,14 +387,14 @@ fn nothing() -> Problem {
     Problem::new(BAD_REQUEST, "there was nothing to answer")
 }
 
-fn turns(desk: &mut Desk) -> Option<u64> {
+fn turns(desk: &mut OpenSession) -> Option<u64> {
     desk.kept().ok().map(|kept| kept.session().turns() as u64)
 }
 
 /// One answer on its way.
 struct Relay {
     app: Arc<App>,
-    front: Front,
+    front: ClientApi,
     asked: Asked,
     chain: Chain,
     session: String,
@@ -406,8 +406,8 @@ struct Relay {
 
 impl Relay {
     /// Carries the request to a provider. Where there is something to wait for that is none, the session's thread does it.
-    async fn carry(mut self, desk: Arc<Mutex<Desk>>, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
-        let mut told = Told::new(&self.session);
+    async fn carry(mut self, desk: Arc<Mutex<OpenSession>>, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
+        let mut told = Progress::new(&self.session);
         // The guard must not be there while something is waited for.
         let asked = match try_at(&desk).as_deref_mut() {
             Some(desk) => self.ask(desk, &mut begin, &mut inputs, &mut told),
@@ -440,10 +440,10 @@ impl Relay {
     /// Takes in one reply of a provider.
     async fn talk(
         &mut self,
-        desk: &Mutex<Desk>,
+        desk: &Mutex<OpenSession>,
         client: &Arc<Client>,
         exchange: &mut Exchange,
-        told: &mut Told,
+        told: &mut Progress,
     ) -> Result<Reply, SpeakError> {
         let (stop, mut talk) = (Arc::clone(&told.stop), Talk::new(Arc::clone(client)));
         let mut gap = exchange.gap();
@@ -472,10 +472,10 @@ impl Relay {
     /// Gets a request ready for a provider; none where something has to be waited for, or there is no provider.
     fn ask(
         &mut self,
-        desk: &mut Desk,
+        desk: &mut OpenSession,
         begin: &mut Option<Begin>,
         inputs: &mut Vec<Input>,
-        told: &mut Told,
+        told: &mut Progress,
     ) -> Result<Option<(Arc<Client>, Exchange)>, Problem> {
         self.begin(desk, begin)?;
         let Some(client) = desk.provider()? else { return Ok(None) };
@@ -489,8 +489,8 @@ impl Relay {
     }
 
     /// Runs on the session's thread.
-    fn run(mut self, desk: &mut Desk, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
-        let mut told = Told::new(&self.session);
+    fn run(mut self, desk: &mut OpenSession, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
+        let mut told = Progress::new(&self.session);
         let ready = self.begin(desk, &mut begin).and_then(|()| self.prepare(desk, &mut inputs, &mut told));
         let outcome = ready.and_then(|manner| {
             let caller = self.caller.clone();
@@ -514,15 +514,15 @@ impl Relay {
     }
 
     /// Begins the session, where it is new.
-    fn begin(&self, desk: &mut Desk, begin: &mut Option<Begin>) -> Result<(), Problem> {
+    fn begin(&self, desk: &mut OpenSession, begin: &mut Option<Begin>) -> Result<(), Problem> {
         let Some(Begin { agent, setup, past, client }) = begin.take() else { return Ok(()) };
-        desk.voice = client.map(Voice::There);
+        desk.voice = client.map(AnswerModel::There);
         // There is no such session otherwise.
         desk.begin_apart(&agent, &setup, past).inspect_err(|_| self.app.hub.forget(&self.session))
     }
 
     /// What goes along with a request, and what of it is not understood.
-    fn prepare(&self, desk: &mut Desk, inputs: &mut Vec<Input>, told: &mut Told) -> Result<Manner, Problem> {
+    fn prepare(&self, desk: &mut OpenSession, inputs: &mut Vec<Input>, told: &mut Progress) -> Result<ClientOptions, Problem> {
         told.stop = desk.stop();
         told.stop.store(false, Ordering::Relaxed);
         let agent = foreword_engine::gateway::agent(&self.asked);
@@ -537,7 +537,7 @@ impl Relay {
     }
 
     /// A part of the answer for a client that wants it as it comes.
-    fn part(&mut self, text: &str, told: &mut Told) -> Option<(&mpsc::Sender<Bytes>, Bytes)> {
+    fn part(&mut self, text: &str, told: &mut Progress) -> Option<(&mpsc::Sender<Bytes>, Bytes)> {
         // Whoever wants it whole is woken once, by all of it.
         let Back::Stream(sender) = &self.back else { return None };
         let teller = told.teller.as_mut()?;
@@ -551,7 +551,7 @@ impl Relay {
     }
 
     /// Tells the client how it ended.
-    async fn end(self, outcome: Result<Option<Relayed>, Problem>, turns: Option<u64>, told: Told, running: Running) {
+    async fn end(self, outcome: Result<Option<Relayed>, Problem>, turns: Option<u64>, told: Progress, running: Running) {
         if let (Ok(Some(reply)), Some(turns)) = (&outcome, turns) {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
@@ -575,12 +575,12 @@ impl Relay {
         }
     }
 
-    fn teller(&self, request: &str, created_s: i64) -> Teller {
-        Teller::new(self.front, &format!("{}-{request}", self.session), &self.asked.model, created_s, self.asked.usage)
+    fn teller(&self, request: &str, created_s: i64) -> ResponseWriter {
+        ResponseWriter::new(self.front, &format!("{}-{request}", self.session), &self.asked.model, created_s, self.asked.usage)
     }
 
-    async fn finish(self, reply: &Relayed, told: Told) {
-        let Told { begun, teller, created_s, .. } = told;
+    async fn finish(self, reply: &Relayed, told: Progress) {
+        let Progress { begun, teller, created_s, .. } = told;
         let mut teller = teller.unwrap_or_else(|| self.teller("0", created_s));
         let end = match (&reply.ending, reply.calls.is_empty()) {
             (Some(Ending::Refused), _) => End::Refused,
@@ -615,7 +615,7 @@ impl Relay {
         }
     }
 
-    async fn fail(self, problem: Problem, told: Told) {
+    async fn fail(self, problem: Problem, told: Progress) {
         match (self.begin, self.back, told.teller) {
             (Some(begin), ..) => {
                 let _ = begin.send(Err(problem));

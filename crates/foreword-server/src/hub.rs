@@ -13,7 +13,7 @@ use foreword_engine::session::{Stop, new_session_id};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use crate::actor::{Desk, Job, READY, Turn, try_at, work};
+use crate::actor::{Job, OpenSession, READY, Turn, try_at, work};
 use crate::app::Common;
 use crate::approve::Approvals;
 use crate::config::Rest;
@@ -25,7 +25,7 @@ const WAITING: usize = 16;
 
 /// The handle of an open session, outside of its thread.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct SessionHandle {
     /// Set to end the turn that runs.
     pub(crate) stop: Stop,
     /// What happens.
@@ -38,7 +38,7 @@ pub(crate) struct Line {
     pub(crate) began: Arc<AtomicU64>,
 }
 
-impl Line {
+impl SessionHandle {
     pub(crate) fn new(feed: Arc<Feed>) -> Self {
         Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default(), began: Arc::default() }
     }
@@ -77,8 +77,8 @@ pub(crate) fn ended() -> Problem {
 }
 
 struct Open {
-    line: Line,
-    desk: Arc<Mutex<Desk>>,
+    line: SessionHandle,
+    desk: Arc<Mutex<OpenSession>>,
     /// Its thread and the way to it, once there was something to do that may wait.
     worker: Option<(SyncSender<Job>, JoinHandle<()>)>,
     used: Instant,
@@ -162,7 +162,7 @@ impl Hub {
     }
 
     /// The desk of an open session.
-    pub(crate) fn desk(&self, session: &str) -> Option<Arc<Mutex<Desk>>> {
+    pub(crate) fn desk(&self, session: &str) -> Option<Arc<Mutex<OpenSession>>> {
         self.open().get(session).map(|open| Arc::clone(&open.desk))
     }
 
@@ -171,7 +171,7 @@ impl Hub {
     }
 
     /// The line to a session, which is opened where it was not.
-    pub(crate) fn line(&self, session: &str) -> Result<Line, Problem> {
+    pub(crate) fn line(&self, session: &str) -> Result<SessionHandle, Problem> {
         let mut open = self.open();
         if let Some(known) = open.get_mut(session) {
             known.used = Instant::now();
@@ -193,8 +193,8 @@ impl Hub {
             self.common.runtime.spawn_blocking(move || drop(oldest));
         }
         let name = new_session_id()?;
-        let line = Line::new(Arc::new(Feed::new(name)));
-        let desk = Desk::new(session.to_owned(), line.clone(), Arc::clone(&self.common));
+        let line = SessionHandle::new(Arc::new(Feed::new(name)));
+        let desk = OpenSession::new(session.to_owned(), line.clone(), Arc::clone(&self.common));
         let desk = Arc::new(Mutex::new(desk));
         open.insert(session.to_owned(), Open { line: line.clone(), desk, worker: None, used: Instant::now() });
         Ok(line)
@@ -214,12 +214,12 @@ impl Hub {
     }
 
     /// The line to a session that is open.
-    pub(crate) fn known(&self, session: &str) -> Option<Line> {
+    pub(crate) fn known(&self, session: &str) -> Option<SessionHandle> {
         self.open().get(session).map(|open| open.line.clone())
     }
 
     /// Runs a turn. Returns the event after which its events follow, once only the model can fail.
-    pub(crate) async fn turn(&self, session: &str, turn: Turn) -> Result<(Line, u64), Problem> {
+    pub(crate) async fn turn(&self, session: &str, turn: Turn) -> Result<(SessionHandle, u64), Problem> {
         let line = self.line(session)?;
         let running = line.begin().ok_or_else(|| answering(session))?;
         let (accepted, answered) = oneshot::channel();
@@ -258,7 +258,7 @@ impl Hub {
     pub(crate) async fn ask<T, F>(&self, session: &str, job: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+        F: FnOnce(&mut OpenSession) -> Result<T, Problem> + Send + 'static,
     {
         // While a turn runs there is nothing else to be done to a session.
         if self.line(session)?.running.load(Ordering::Acquire) {
@@ -281,7 +281,7 @@ impl Hub {
     pub(crate) async fn change<T, F>(&self, session: &str, job: F) -> Result<T, Problem>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+        F: FnOnce(&mut OpenSession) -> Result<T, Problem> + Send + 'static,
     {
         self.ask(session, move |desk| desk.change(job)).await
     }

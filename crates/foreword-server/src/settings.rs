@@ -10,12 +10,12 @@ use foreword_engine::settings::SessionSettings;
 use foreword_engine::tools::Asking;
 use foreword_engine::vault::agent as load;
 
-use crate::actor::Desk;
+use crate::actor::OpenSession;
 use crate::answer::{Tools, asking_of};
 use crate::clock::now_ms;
 use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
 
-impl Desk {
+impl OpenSession {
     /// Carries the turns in another way from here on.
     pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), Problem> {
         self.kept()?.set_mode(mode, now_ms());

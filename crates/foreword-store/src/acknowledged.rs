@@ -24,7 +24,7 @@ pub(crate) struct Acknowledged(File);
 
 /// The content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum AcknowledgedCount {
     /// No commits, or written by another version.
     Nothing,
     /// The number of commits.
@@ -41,7 +41,7 @@ impl Acknowledged {
     /// Writes the number of commits.
     pub(crate) fn note(&mut self, commits: u64) {
         // Another program may have made a later one. What cannot be remembered is stored all the same.
-        let known = matches!(self.read(), Ok(Said::Commits(known)) if known >= commits);
+        let known = matches!(self.read(), Ok(AcknowledgedCount::Commits(known)) if known >= commits);
         if !known {
             let _ = self.set(commits);
         }
@@ -52,19 +52,19 @@ impl Acknowledged {
         self.0.write_all(&line(commits))
     }
 
-    fn read(&mut self) -> io::Result<Said> {
+    fn read(&mut self) -> io::Result<AcknowledgedCount> {
         let mut bytes = Vec::with_capacity(LEN);
         self.0.seek(SeekFrom::Start(0))?;
         Read::by_ref(&mut self.0).take(LEN as u64).read_to_end(&mut bytes)?;
         Ok(match bytes.first_chunk::<LEN>() {
-            None if bytes.is_empty() => Said::Nothing,
+            None if bytes.is_empty() => AcknowledgedCount::Nothing,
             Some(found) => {
                 let mut commits = [0; 8];
                 commits.copy_from_slice(&found[..8]);
                 let commits = u64::from_le_bytes(commits);
-                if line(commits) == *found { Said::Commits(commits) } else { Said::Damaged }
+                if line(commits) == *found { AcknowledgedCount::Commits(commits) } else { AcknowledgedCount::Damaged }
             }
-            None => Said::Damaged,
+            None => AcknowledgedCount::Damaged,
         })
     }
 }
@@ -80,17 +80,17 @@ fn line(commits: u64) -> [u8; LEN] {
 pub(crate) fn compare<E>(database: &Path, commits: impl FnOnce() -> Result<u64, E>) -> Result<(), E> {
     let Ok(mut file) = files::open(&beside(database, "-acknowledged")).map(Acknowledged) else { return Ok(()) };
     // The file first: what is committed meanwhile is acknowledged later.
-    let said = file.read().unwrap_or(Said::Nothing);
+    let said = file.read().unwrap_or(AcknowledgedCount::Nothing);
     let stored = commits()?;
     let lost = match said {
-        Said::Commits(commits) if commits > stored => {
+        AcknowledgedCount::Commits(commits) if commits > stored => {
             let lost = commits - stored;
             format!(
                 "{lost} acknowledged writes are missing: {commits} were acknowledged, but the database ends at write {stored}. It was damaged or \
                  replaced by an older copy, or the machine crashed before they reached the disk"
             )
         }
-        Said::Damaged => {
+        AcknowledgedCount::Damaged => {
             "the file with the number of acknowledged writes is damaged, so earlier losses cannot be detected".to_owned()
         }
         _ => return Ok(()),

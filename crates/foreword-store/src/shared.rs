@@ -2,7 +2,7 @@
 //! sessions wait about as long as one. Reads run in parallel.
 //!
 //! The first writer executes all queued jobs on its own thread; the others wait, and then the next of them writes for everyone who came
-//! meanwhile. Writes that need not wait for the disk do not wait for the database either: they are in [`Underway`] and are written to
+//! meanwhile. Writes that need not wait for the disk do not wait for the database either: they are in [`PendingWrites`] and are written to
 //! the database a moment later, or before the next read or write there.
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ use crate::row::{
     Answered, Checkpoint, Counts, Dump, Fault, Fork, Forwarded, Found, Logged, NewForwarded, NewSession, Own, Request,
     SessionRow, Summary, Usage, Write,
 };
-use crate::underway::Underway;
+use crate::underway::PendingWrites;
 use crate::{Health, Lease, Result, Sqlite, Store, StoreError};
 
 /// The largest number of writes in one transaction.
@@ -123,7 +123,7 @@ pub struct Shared {
 /// The data that all handles share.
 struct All {
     queue: Mutex<Queue>,
-    underway: Underway,
+    underway: PendingWrites,
     writer: Mutex<Sqlite>,
     readers: Mutex<Vec<Sqlite>>,
     path: Box<Path>,
@@ -155,7 +155,7 @@ impl Shared {
         let (grown, growth) = sync_channel(1);
         // Before the holder, so that the system lets go of it first where the process ends: whoever gets a lease then finds what was
         // on its way. Where it cannot be made now, it may be later.
-        let underway = Underway::new(&path);
+        let underway = PendingWrites::new(&path);
         let (in_use, outcomes) = (store.in_use(), Outcomes::default());
         let (queue, readers, writer) = (Mutex::default(), Mutex::default(), Mutex::new(store));
         let holder = Holder::new(&path);

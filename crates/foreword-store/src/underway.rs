@@ -20,7 +20,7 @@ const A_FEW: usize = 32;
 const NUMBERS: u64 = 10_000;
 
 /// The pending writes.
-pub(crate) struct Underway {
+pub(crate) struct PendingWrites {
     /// Held only for the duration of a file write, because every active client waits for it.
     state: Mutex<State>,
     /// Held while entries are written to the database.
@@ -90,7 +90,7 @@ impl State {
     }
 }
 
-impl Underway {
+impl PendingWrites {
     /// The pending writes of a database. If the journal cannot be created now, it is created later.
     pub(crate) fn new(database: &Path) -> Self {
         let state = State { journal: Journal::create(database).ok(), ..State::default() };

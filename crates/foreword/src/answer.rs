@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use foreword_engine::session::{
-    Event, FoundNote, Kept, Output, PaidFor, Payment, Question, Size, TurnError, Usage, dollars, payments, saved, turn_cost, usd,
+    Event, FoundNote, Output, PaidFor, Payment, Question, RecordedSession, Size, TurnError, Usage, dollars, payments, saved,
+    turn_cost, usd,
 };
 use serde_json::{Value, json};
 
@@ -157,7 +158,12 @@ fn source_line(note: &FoundNote) -> String {
 }
 
 /// Runs a turn, or continues one, and shows it.
-pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut Answering, as_json: Shown) -> Result<ExitCode> {
+pub(crate) fn run(
+    kept: &mut RecordedSession,
+    question: Option<Question>,
+    answering: &mut Answering,
+    as_json: Shown,
+) -> Result<ExitCode> {
     let paint = Paint::stderr();
     let mut screen = Screen::new(as_json, kept.setup().size());
     let mut each = |event: Event<'_>| screen.event(&event);
@@ -222,7 +228,7 @@ pub(crate) fn run(kept: &mut Kept, question: Option<Question>, answering: &mut A
 }
 
 /// What gives a request more room: the user's own budget comes before the model's window.
-pub(crate) fn more_room(kept: &Kept) -> String {
+pub(crate) fn more_room(kept: &RecordedSession) -> String {
     let (setup, window) = (kept.setup(), grouped(kept.setup().model.window.0));
     match setup.wanted.budget.prompt_tokens {
         Some(tokens) => {
@@ -254,18 +260,18 @@ pub(crate) struct Status {
 
 impl Status {
     /// The usage of the session so far.
-    pub(crate) fn of(kept: &Kept) -> Result<Self> {
+    pub(crate) fn of(kept: &RecordedSession) -> Result<Self> {
         Self::since(kept, kept.counts().requests.saturating_sub(1), i64::MAX)
     }
 
     /// The same for a turn that began with request `first` at time `began_ms`.
-    fn since(kept: &Kept, first: u64, began_ms: i64) -> Result<Self> {
+    fn since(kept: &RecordedSession, first: u64, began_ms: i64) -> Result<Self> {
         let ledger = kept.store().ledger(kept.id())?;
         let (tokens, cached) = ledger.last().map_or((0, 0), |(_, usage)| (usage.read + usage.write + usage.uncached, usage.read));
         let requests = || ledger.iter().filter(|(number, _)| *number >= first).map(|(_, usage)| usage);
         // A plan or a summary that the turn needed is part of its cost.
         let paid = payments(kept.store(), kept.id())?;
-        let is_aside = |payment: &&Payment| matches!(payment.what, PaidFor::Aside { .. }) && payment.at_ms >= began_ms;
+        let is_aside = |payment: &&Payment| matches!(payment.what, PaidFor::SideExchange { .. }) && payment.at_ms >= began_ms;
         let turn = || requests().chain(paid.iter().filter(is_aside).map(|payment| &payment.usage));
         let less = |usage: &Usage| usage.cost_uncached - usage.cost;
         Ok(Self {
@@ -291,7 +297,7 @@ impl Status {
     }
 
     /// One line for people.
-    pub(crate) fn line(&self, kept: &Kept) -> String {
+    pub(crate) fn line(&self, kept: &RecordedSession) -> String {
         let budget = grouped(kept.setup().settings.budget.prompt.0);
         let share = (self.cached * 100).checked_div(self.tokens).unwrap_or(0);
         let (id, turn, tokens) = (kept.id(), kept.session().turns(), grouped(self.tokens));

@@ -12,8 +12,8 @@ use foreword_engine::chats::Chats;
 use foreword_engine::destination::address;
 use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
-    Kept, Mode, Point, Question, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, changed_agent, library_of, new_session_id,
-    refresh_notes,
+    Mode, Point, Question, RecordedSession, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, changed_agent, library_of,
+    new_session_id, refresh_notes,
 };
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
@@ -124,7 +124,7 @@ pub(crate) struct SessionArgs {
 
 /// A session and the tools it can use.
 pub(crate) struct Opened {
-    pub(crate) kept: Kept,
+    pub(crate) kept: RecordedSession,
     pub(crate) bench: Workbench,
     pub(crate) stop: Stop,
 }
@@ -209,7 +209,8 @@ impl SessionArgs {
         // The small model cannot use tools: they would only fill its window.
         let agent = if embedded { agent } else { bench.equip(&agent) };
         setup.choose_tool_style(&agent);
-        let mut kept = Kept::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
+        let mut kept =
+            RecordedSession::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
         kept.set_mode(mode, now_ms());
         Ok(Opened { kept, bench, stop })
     }
@@ -217,7 +218,7 @@ impl SessionArgs {
 
 impl ToolArgs {
     /// Attaches notes, search and tools to an existing session.
-    pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: Kept, find: Find) -> Result<Opened> {
+    pub(crate) fn equip(&self, place: &VaultArg, vault: &Vault, mut kept: RecordedSession, find: Find) -> Result<Opened> {
         let (servers, asking) = servers_of(vault, kept.setup().agent.as_deref()).unwrap_or_else(|error| {
             note(shown(&format!("{error}; tool servers are not available")));
             Default::default()
@@ -281,7 +282,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 
 /// Builds the question of a turn.
 pub(crate) fn question(
-    kept: &Kept,
+    kept: &RecordedSession,
     vault: &Vault,
     words: &str,
     mut attached: Vec<Version>,
@@ -300,7 +301,7 @@ pub(crate) fn question(
 }
 
 /// Goes on with the files of the session's agent and project as they are now, and says what changed.
-pub(crate) fn refresh_agent(kept: &mut Kept, vault: &Vault, folder: &Path) -> Result<()> {
+pub(crate) fn refresh_agent(kept: &mut RecordedSession, vault: &Vault, folder: &Path) -> Result<()> {
     let (places, shelf, now) = (places()?, templates::shelf(folder), foreword_engine::clock::zoned());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match runtime.block_on(changed_agent(kept, vault, &places, &shelf, &now)) {
@@ -356,7 +357,7 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String], warned: &mut Warned) ->
 /// What attachments bring.
 fn brought(vault: &Vault, wanted: &[Attachment]) -> Result<Gathered> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(gather(vault, wanted, &places()?, &foreword_engine::clock::zoned(), Pages::Kept))?)
+    Ok(runtime.block_on(gather(vault, wanted, &places()?, &foreword_engine::clock::zoned(), Pages::RecordedSession))?)
 }
 
 /// The notes that a question links to. A link that leads nowhere stays what it is: words.
@@ -400,7 +401,7 @@ fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {
 }
 
 /// Opens an existing session.
-pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept> {
+pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<RecordedSession> {
     let mut store = place.store()?;
     let id = point.session(&store)?;
     if keep == Keep::Nothing {
@@ -411,5 +412,5 @@ pub(crate) fn go_on(place: &VaultArg, point: &Point, keep: Keep) -> Result<Kept>
     } else if store.is_read_only() {
         note("the store is read-only: the question is answered, but not stored");
     }
-    Ok(Kept::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
+    Ok(RecordedSession::open(Box::new(store), &id, Some(&places()?.models), chats(place, keep)?)?)
 }

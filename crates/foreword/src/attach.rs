@@ -58,7 +58,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let vault = open(&args.vault)?;
     trust::note_restricted(&vault);
     let attachments = args.show.iter().map(|what| vault.attachment(what)).collect::<Result<Vec<_>, _>>()?;
-    let pages = if args.refresh { Pages::Fresh } else { Pages::Kept };
+    let pages = if args.refresh { Pages::Fresh } else { Pages::RecordedSession };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let shown = runtime.block_on(attach(&vault, &attachments, &places()?, &foreword_engine::clock::zoned(), pages))?;
     let mut out = terminal::plain_stdout();

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::memory;
-use foreword_engine::session::{Input, Kept, Mode, Permission, Point, Version, inspect, turn_cost};
+use foreword_engine::session::{Input, Mode, Permission, Point, RecordedSession, Version, inspect, turn_cost};
 use foreword_engine::trust::{Standing, VaultTrust};
 use foreword_engine::vault::Vault;
 use rustyline::error::ReadlineError;
@@ -156,7 +156,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// Says which model answers, where it runs, and which notes it can see.
-fn greet(kept: &Kept, vault: &Vault, answering: &Answering) {
+fn greet(kept: &RecordedSession, vault: &Vault, answering: &Answering) {
     let (turns, notes) = (kept.session().turns(), count(vault.notes().len(), "note"));
     aside(&format!("model {}, {notes}, {}", shown(&kept.setup().model.name), shown(&answering.place)));
     if kept.setup().is_embedded() && turns == 0 {
@@ -174,7 +174,7 @@ enum Next {
 }
 
 struct Chat {
-    kept: Kept,
+    kept: RecordedSession,
     answering: Answering,
     vault: Vault,
     /// Attachments for the next question.

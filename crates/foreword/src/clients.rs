@@ -138,9 +138,9 @@ pub(crate) fn inspect(store: &Sqlite, client: &ClientSession, point: &Point, wir
         writeln!(out, "{}", serde_json::to_string(&found)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let paint = Paint::stdout();
+    let style = Paint::stdout();
     let name = format!("session {}, request {} of {}", client.id, found.place, client.requests);
-    writeln!(out, "{}  {}", paint.with("1", shown(&name)), moment(found.at_ms))?;
+    writeln!(out, "{}  {}", style.with("1", shown(&name)), moment(found.at_ms))?;
     let status = found.status.map_or("no answer".to_owned(), |status| format!("status {status}"));
     writeln!(out, "{} ({}), level {}, {status}", shown(&found.model), shown(&found.front), shown(&found.level))?;
     writeln!(
@@ -152,12 +152,12 @@ pub(crate) fn inspect(store: &Sqlite, client: &ClientSession, point: &Point, wir
         writeln!(out, "added: {}", one_line(added, 100))?;
     }
     if let Some(broke) = &found.broke {
-        writeln!(out, "{}", paint.with("33", explained(broke)))?;
+        writeln!(out, "{}", style.with("33", explained(broke)))?;
         for (name, text) in [("before", &broke.before), ("now", &broke.now)] {
             writeln!(out, "  {name:<7} {}", text.as_deref().map_or("-".to_owned(), |text| one_line(text, 100)))?;
         }
     }
-    writeln!(out, "\n{}", paint.with("2", "layer     tokens   cached  sha256        prefix"))?;
+    writeln!(out, "\n{}", style.with("2", "layer     tokens   cached  sha256        prefix"))?;
     for ClientLayer { id, tokens, cached, sha256, prefix } in &found.layers {
         writeln!(out, "{id:<8}  {tokens:>6}  {cached:>7}  {:<12}  {}", sha256.short(), prefix.short())?;
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::meaning::Meaning;
+use foreword_engine::embedding::EmbeddingModel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     } else {
         Box::new(BufReader::new(File::open(&args.file).with_context(|| format!("Failed to open {name}"))?))
     };
-    let meaning = Meaning::new(&places()?.models, args.offline.fetch()?);
+    let meaning = EmbeddingModel::new(&places()?.models, args.offline.fetch()?);
     let mut out = BufWriter::new(terminal::stdout());
     let mut batch = Vec::new();
     for (at, line) in input.lines().enumerate() {
@@ -76,7 +76,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(args: &Args, meaning: &Meaning, out: &mut impl Write, rows: &[Row]) -> Result<()> {
+fn print(args: &Args, meaning: &EmbeddingModel, out: &mut impl Write, rows: &[Row]) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }

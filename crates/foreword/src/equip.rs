@@ -7,11 +7,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::audit::{Audit, AuditedApprove};
 use foreword_engine::clock;
 use foreword_engine::corpus::Corpus;
+use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::manager::Recall;
-use foreword_engine::meaning::{Fetch, Meaning};
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
-use foreword_engine::session::{Kept, Mode, Setup, Sqlite, Stop};
-use foreword_engine::tools::{Asking, Desk, Toolbox, outputs_of, own_tools};
+use foreword_engine::session::{Mode, RecordedSession, Setup, Sqlite, Stop};
+use foreword_engine::tools::{Asking, Toolbox, VaultTools, outputs_of, own_tools};
 use foreword_engine::trust::StoredPins;
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
@@ -92,7 +92,7 @@ impl ToolArgs {
             Find::Fetched => Fetch::Allowed { mirror: config::weights_mirror()? },
             Find::AsIs => Fetch::Never,
         };
-        let meaning = Meaning::new(&places.models, fetch);
+        let meaning = EmbeddingModel::new(&places.models, fetch);
         if find == Find::Fetched {
             // If the download fails, the first search reports it.
             let _ = meaning.load(&mut progress::fetching("the embedding model"));
@@ -100,7 +100,7 @@ impl ToolArgs {
         let AgentTools { agent, servers, asking } = wanted;
         let pins = Box::new(StoredPins::new(&places, vault.root(), agent.unwrap_or_default(), &servers));
         let configs = trust::servers(vault, agent, servers, self.trust_servers)?;
-        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
+        let desk = VaultTools::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
         let store = place.store_file()?;
         let past = store.clone();
         let of = session.clone();
@@ -135,7 +135,7 @@ impl Find {
 }
 
 /// Updates a session after tools were added or removed.
-pub(crate) fn update(kept: &mut Kept, bench: &mut Workbench) -> Result<()> {
+pub(crate) fn update(kept: &mut RecordedSession, bench: &mut Workbench) -> Result<()> {
     if kept.setup().is_embedded() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::Args as ClapArgs;
 use foreword_engine::corpus::Corpus;
-use foreword_engine::meaning::Meaning;
+use foreword_engine::embedding::EmbeddingModel;
 use foreword_engine::vault::{Changes, Watched, Watcher};
 use serde_json::json;
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
 pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let started = Instant::now();
     let places = places()?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
+    let meaning = EmbeddingModel::new(&places.models, args.offline.fetch()?);
     let mut corpus = Corpus::open(&args.vault, &places, foreword_engine::clock::zoned().time_zone().clone())?;
     // Watching begins before embedding, so that no change is missed.
     let (tell, told) = mpsc::channel();
@@ -82,7 +82,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
 }
 
 /// Reads and embeds files that are not in the index yet; returns messages for the user.
-fn fill(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
+fn fill(corpus: &mut Corpus, meaning: &EmbeddingModel) -> Vec<String> {
     let left = read_files(corpus, None);
     left.into_iter().chain(embed(corpus, meaning)).collect()
 }
@@ -94,7 +94,7 @@ pub(crate) fn read_files(corpus: &mut Corpus, until: Option<Instant>) -> Option<
     (left > 0).then(|| format!("{} not indexed yet; run `foreword index`", count(left, "canvas or PDF file")))
 }
 
-fn embed(corpus: &mut Corpus, meaning: &Meaning) -> Vec<String> {
+fn embed(corpus: &mut Corpus, meaning: &EmbeddingModel) -> Vec<String> {
     let model = match meaning.load(&mut progress::fetching("the embedding model")) {
         Ok(model) => model,
         Err(error) => return vec![format!("{error}. Using keyword search only.")],

@@ -116,7 +116,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         writeln!(out, "{value}")?;
     } else if args.verify {
         let what =
-            if inspection.verified { "is, rendered again, what was sent" } else { "IS NOT, rendered again, what was sent" };
+            if inspection.verified { "matches the bytes that were sent" } else { "DOES NOT match the bytes that were sent" };
         writeln!(out, "{at} {what}: sha256 {}", inspection.wire_sha256)?;
     } else {
         show(&mut out, &inspection, &at, &turn)?;

@@ -10,7 +10,8 @@ use foreword_engine::audit::Audit;
 use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, KeySource, Server};
 use foreword_engine::destination::{Destinations, address, may_move};
 use foreword_engine::session::{
-    Embedded, Kept, Model, Outgoing, Outputs, Prompt, Remote, Reply, Script, SpeakError, Speaker, Stop, embedded_file,
+    ChatModel, Embedded, Model, Outgoing, Outputs, Prompt, RecordedSession, Remote, Reply, Script, SpeakError, Stop,
+    embedded_file,
 };
 use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
@@ -43,7 +44,7 @@ pub(crate) struct ModelArgs {
 
 /// A model and the tools it can call.
 pub(crate) struct Answering {
-    pub(crate) speaker: Box<dyn Speaker>,
+    pub(crate) speaker: Box<dyn ChatModel>,
     pub(crate) hands: Workbench,
     pub(crate) stop: Stop,
     /// Where the model runs, in words for the user.
@@ -82,13 +83,17 @@ impl ModelArgs {
     }
 
     /// Prepares the model and the tools of a session.
-    pub(crate) fn answering(&self, kept: &mut Kept, bench: Workbench, stop: &Stop) -> Result<Answering> {
+    pub(crate) fn answering(&self, kept: &mut RecordedSession, bench: Workbench, stop: &Stop) -> Result<Answering> {
         let (speaker, outputs, place) = self.speaker(kept, stop)?;
         Ok(Answering { speaker, hands: bench.played(outputs), stop: Arc::clone(stop), place })
     }
 
     /// The model, the tool outputs of a script if there is one, and where the model runs.
-    pub(crate) fn speaker(&self, kept: &mut Kept, stop: &Stop) -> Result<(Box<dyn Speaker>, Option<Outputs>, String)> {
+    pub(crate) fn speaker(
+        &self,
+        kept: &mut RecordedSession,
+        stop: &Stop,
+    ) -> Result<(Box<dyn ChatModel>, Option<Outputs>, String)> {
         if let Some(file) = &self.script {
             let mut script = Script::read(file)?;
             script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
@@ -112,7 +117,7 @@ impl ModelArgs {
     }
 
     /// Switches an existing session to the model that `--model` names.
-    pub(crate) fn change(&self, kept: &mut Kept) -> Result<()> {
+    pub(crate) fn change(&self, kept: &mut RecordedSession) -> Result<()> {
         let window = || {
             if self.window.is_some() {
                 bail!(
@@ -135,7 +140,7 @@ impl ModelArgs {
     }
 
     /// Lets a chosen model answer in a session that is there, unless the session would leave its server in silence.
-    pub(crate) fn move_to(&self, kept: &mut Kept, config: &Config, chosen: Chosen) -> Result<Option<ClientConfig>> {
+    pub(crate) fn move_to(&self, kept: &mut RecordedSession, config: &Config, chosen: Chosen) -> Result<Option<ClientConfig>> {
         self.prepare(&chosen)?;
         if self.script.is_none() {
             let configured = config.choose(Some(&kept.setup().model.name), Server::default()).ok();
@@ -162,7 +167,7 @@ impl ModelArgs {
     }
 
     /// The way to a session's model; none to the one that runs in this process.
-    fn way(&self, kept: &mut Kept) -> Result<Option<ClientConfig>> {
+    fn way(&self, kept: &mut RecordedSession) -> Result<Option<ClientConfig>> {
         let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
         let config = config::load()?;
         let choose = |base_url: Option<&str>| config.choose(Some(&name), Server { base_url, window: None });
@@ -193,7 +198,7 @@ impl ModelArgs {
 }
 
 /// Connects to the model, remote or embedded, and says where it runs.
-pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn Speaker>, String)> {
+pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn ChatModel>, String)> {
     Ok(match way {
         Some(client) => {
             let (audit, host, key) = (Audit::new(&places()?.state), client.address().to_owned(), client.key.clone());
@@ -222,7 +227,7 @@ impl Audited {
     }
 }
 
-impl Speaker for Audited {
+impl ChatModel for Audited {
     fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
         let cached = self.remote.cache(model, prompt);
         if cached.is_some() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use foreword_engine::session::{Expected, Hands, Kept, Preview, Question, TurnError, dollars};
+use foreword_engine::session::{Expected, Preview, Question, RecordedSession, ToolHost, TurnError, dollars};
 
 use crate::answer::more_room;
 use crate::inspect;
@@ -22,7 +22,7 @@ pub(crate) enum Form {
 }
 
 /// Shows the request for a question without sending it.
-pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: Form) -> Result<ExitCode> {
+pub(crate) fn run(kept: &RecordedSession, question: Question, hands: &mut dyn ToolHost, form: Form) -> Result<ExitCode> {
     let preview = match kept.preview(question, hands, now_ms()) {
         Ok(preview) => preview,
         Err(error) => {
@@ -44,7 +44,7 @@ pub(crate) fn run(kept: &Kept, question: Question, hands: &mut dyn Hands, form: 
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(out: &mut impl Write, kept: &Kept, preview: &Preview) -> io::Result<()> {
+fn show(out: &mut impl Write, kept: &RecordedSession, preview: &Preview) -> io::Result<()> {
     let paint = Paint::stdout();
     let found = &preview.request;
     let session = match found.turn {

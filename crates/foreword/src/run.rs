@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
+use foreword_engine::embedding::Fetch;
 use foreword_engine::gateway::{ClientSession, client_session, client_sessions};
-use foreword_engine::meaning::Fetch;
 use foreword_engine::session::{Sqlite, Store as _};
 use foreword_engine::settings::SessionSettings;
 use foreword_engine::trust::VaultTrust;
@@ -101,9 +101,9 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let since = now_ms();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let (address, served) = runtime.block_on(async {
-        let server = Server::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config)?;
-        let address = server.address().context("the gateway has no address")?;
-        let served = tokio::spawn(server.run(async { drop(stopped.await) }));
+        let gateway = Server::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config)?;
+        let address = gateway.address().context("the gateway has no address")?;
+        let served = tokio::spawn(gateway.run(async { drop(stopped.await) }));
         // Ctrl-C is the program's: it goes to all of the terminal's programs, and this one ends when that has.
         tokio::spawn(async { while tokio::signal::ctrl_c().await.is_ok() {} });
         anyhow::Ok((address, served))

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::catalog::{self, Catalog, QueryRow, Row};
 use foreword_engine::corpus::Corpus;
-use foreword_engine::meaning::{Fetch, Meaning};
+use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::search::{Answer, Hit, Kind, Query, Strategy, period};
 use jiff::civil::{Date, Weekday};
 use serde::Serialize;
@@ -197,7 +197,7 @@ fn in_catalog(args: &Args, items: &Path, queries: &Path) -> Result<()> {
     let rows: Vec<Row> = catalog::read(items)?;
     let queries: Vec<QueryRow> = catalog::read(queries)?;
     let places = places()?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
+    let meaning = EmbeddingModel::new(&places.models, args.offline.fetch()?);
     let mut catalog = Catalog::new(&rows, args.strategy.into())?;
     let mut model = None;
     if !matches!(args.strategy, How::Keyword) {
@@ -249,7 +249,7 @@ fn in_vault(args: &Args, vault: &Path, words: &str) -> Result<()> {
     let places = places()?;
     let now = foreword_engine::clock::zoned();
     let mut corpus = Corpus::open(vault, &places, now.time_zone().clone())?;
-    let meaning = Meaning::new(&places.models, args.offline.fetch()?);
+    let meaning = EmbeddingModel::new(&places.models, args.offline.fetch()?);
     // Notes come first: they get at least half of the time.
     let started = Instant::now();
     let mut notes: Vec<String> = read_files(&mut corpus, Some(started + args.wait / 2)).into_iter().collect();

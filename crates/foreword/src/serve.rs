@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::meaning::Fetch;
+use foreword_engine::embedding::Fetch;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;

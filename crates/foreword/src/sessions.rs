@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::session::{
-    Fork, Input, Kept, PaidFor, Point, SessionRow, Sqlite, Store, TurnInput, dollars, fork, new_session_id, payments,
+    Fork, Input, PaidFor, Point, RecordedSession, SessionRow, Sqlite, Store, TurnInput, dollars, fork, new_session_id, payments,
     replace_turn, rewind, transcript, turn_of, turns, usd,
 };
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, 
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
-fn told(args: &Args, kept: &mut Kept, what: &str) -> Result<()> {
+fn told(args: &Args, kept: &mut RecordedSession, what: &str) -> Result<()> {
     kept.take_failures().iter().for_each(|failure| note(shown(&failure.0)));
     Ok(done(args.json, kept.id(), what)?)
 }

@@ -65,7 +65,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             let session = fault.session.as_ref().map(|session| format!("session {}: ", shown(session))).unwrap_or_default();
             writeln!(out, "broken: {session}{}: {}", shown(&fault.place), shown(&fault.what))?;
         }
-        let word = if verified.faults.is_empty() { "all is well".to_owned() } else { count(verified.faults.len(), "fault") };
+        let word = if verified.faults.is_empty() { "no errors".to_owned() } else { count(verified.faults.len(), "fault") };
         writeln!(
             out,
             "{}, {}, {} rendered again: {word}",

@@ -500,7 +500,7 @@ mod errors {
         check(
             &json!({"settings": {"select": {"strategy": "lucky"}}}),
             "settings.select.strategy",
-            "expected `semantic` or `hybrid`",
+            "expected one of `semantic`, `hybrid`, `keyword`",
         );
     }
 

@@ -201,7 +201,7 @@ fn notes_that_changed_are_sent_again() {
         let told = ask("seven", &["--session", "last"]);
         assert!(!told.contains("no longer in the vault"), "{layout}: {told}");
         assert!(world.done(&["inspect", "last@6"]).contains("no longer in the vault"), "{layout}");
-        assert!(world.done(&["verify"]).contains("all is well"), "{layout}");
+        assert!(world.done(&["verify"]).contains("no errors"), "{layout}");
     }
 }
 
@@ -221,7 +221,7 @@ fn rules_and_projects_that_changed_hold_from_the_next_question_on() {
     assert!(world.wire().contains("German") && world.wire().contains("Prune in April"), "{}", world.wire());
     let told = ask("four", &["--session", "last"]);
     assert!(!told.contains("changed"), "{told}");
-    assert!(world.done(&["verify"]).contains("all is well"));
+    assert!(world.done(&["verify"]).contains("no errors"));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_plan_rests_outside_of_agent_mode_and_can_be_cancelled() {
     }
     ask("Go on", &["--session", "last", "--mode", "agent"]);
     assert_eq!(world.wire().matches("[Step 1/2]").count(), steps, "{}", world.wire());
-    assert!(world.done(&["verify"]).contains("all is well"));
+    assert!(world.done(&["verify"]).contains("no errors"));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_fork_has_the_model_and_the_settings_of_its_last_turn() {
     ask("three", &["--session", "last"]);
     let request: Value = serde_json::from_slice(&world.run(&["inspect", "last", "--json"]).stdout).unwrap();
     assert_eq!(request["model"], "claude-sonnet-5", "{request}");
-    assert!(world.done(&["verify"]).contains("all is well"));
+    assert!(world.done(&["verify"]).contains("no errors"));
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn what_was_set_holds_for_a_turn_that_is_said_again() {
     world.done(&["sessions", "regenerate", "last", "--script", &script]);
     let request: Value = serde_json::from_slice(&world.run(&["inspect", "last", "--json"]).stdout).unwrap();
     assert_eq!(request["model"], "gpt-5.4", "{request}");
-    assert!(world.done(&["verify"]).contains("all is well"));
+    assert!(world.done(&["verify"]).contains("no errors"));
 }
 
 /// The embedded model counts with its own tokenizer as soon as its weights are here.

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::{Double, Script};
+use foreword_provider::mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -21,13 +21,13 @@ const MODELS: [(Dialect, &str); 5] = [
 ];
 
 /// A double in a thread of its own, until the process ends.
-fn double(script: &Value) -> Arc<Double> {
+fn double(script: &Value) -> Arc<MockServer> {
     let script = Script::from_json(&script.to_string()).unwrap();
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            send.send(Arc::new(Double::start(script).await.unwrap())).unwrap();
+            send.send(Arc::new(MockServer::start(script).await.unwrap())).unwrap();
             std::future::pending::<()>().await;
         });
     });

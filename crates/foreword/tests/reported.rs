@@ -315,8 +315,8 @@ fn what_a_stored_session_cannot_take_is_refused() {
         assert_eq!(code, 2, "{more:?}: {errors}");
         holds(&errors, &[expect]);
     };
-    refused(&["--agent", "cook"], "cannot be used with '--agent <AGENT>'");
-    refused(&["--project", "Bread"], "cannot be used with '--project <PROJECT>'");
+    refused(&["--agent", "cook"], "cannot be used with");
+    refused(&["--project", "Bread"], "cannot be used with");
     refused(&["--window", "4000"], "--window says how large the window of a new session's model is");
     assert_eq!(place.ask("And?", &["--session", "last"]).0, 0);
 }
@@ -355,7 +355,7 @@ fn a_fold_that_saves_nothing_is_not_made() {
     let text = place.chat("/undo\n/fold\nReally?\n/fold\n/undo\n/quit\n", &["--model", "claude-sonnet-5"]);
     holds(&text, &["there is no fold to take back", "nothing was sent yet, so there is nothing to fold"]);
     holds(&text, &["a fold would not make the prompt smaller", "so nothing is folded"]);
-    holds_not(&text, &["it takes effect with the next question", "would leave the prompt"]);
+    holds_not(&text, &["takes effect with the next question", "leave the prompt:"]);
     for command in ["fold", "undo-fold"] {
         assert_eq!(place.run(&["sessions", command, "last"]).0, 2, "{command}");
     }
@@ -364,7 +364,7 @@ fn a_fold_that_saves_nothing_is_not_made() {
     place.script(&json!({"replies": [{"text": long}]}));
     let turns = "Why?\nAnd then?\nAnd now?\nSo?\n/pin m2\n/fold\nWell?\n/quit\n";
     let text = place.chat(turns, &["--model", "claude-sonnet-5"]);
-    let forecast = text.lines().find(|line| line.contains("would leave the prompt")).unwrap_or_else(|| panic!("{text}"));
+    let forecast = text.lines().find(|line| line.contains("leave the prompt:")).unwrap_or_else(|| panic!("{text}"));
     let numbers: Vec<u64> = forecast.split(' ').filter_map(|word| word.parse().ok()).collect();
     let (now, then) = (numbers[numbers.len() - 2], numbers[numbers.len() - 1]);
     assert!(then < now, "{forecast}");
@@ -382,7 +382,7 @@ fn without_a_key_nothing_is_begun() {
     let place = Place::new(&json!([]));
     let (code, _, errors) = place.run(&["ask", ".", "Why?", "--model", "claude-sonnet-5"]);
     assert_eq!(code, 2, "{errors}");
-    holds(&errors, &["the environment has no ANTHROPIC_API_KEY"]);
+    holds(&errors, &["the environment variable ANTHROPIC_API_KEY is not set"]);
     assert!(place.chat_files().is_empty());
     holds_not(&place.run(&["sessions"]).1, &["Why?"]);
     holds_not(&place.run(&["trust", "--log"]).1, &["api.anthropic.com"]);
@@ -402,7 +402,7 @@ fn settings_are_named_where_they_are_wrong() {
     holds(&errors, &["the budget of 20 tokens was chosen; the window of claude-sonnet-5 has "]);
     holds_not(&errors, &["larger window"]);
     let (_, _, errors) = place.run(&["ask", ".", "Why?", "--model", "nope"]);
-    holds(&errors, &["no model \"nope\" is known"]);
+    holds(&errors, &["unknown model \"nope\""]);
     holds_not(&errors, &["close names"]);
 }
 

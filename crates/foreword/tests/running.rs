@@ -5,7 +5,7 @@
 use std::process::{Command, Output};
 
 use foreword_provider::dialect::Dialect;
-use foreword_provider::double::{Double, Script};
+use foreword_provider::mock_server::{MockServer, Script};
 use tempfile::TempDir;
 
 /// Asks for one answer and prints it, as a small client does.
@@ -29,7 +29,7 @@ fn foreword(folder: &TempDir, arguments: &[&str], provider: &str) -> Output {
 fn a_program_asks_through_the_gateway_and_what_it_used_is_told() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let script = Script::from_json(r#"{"replies": [{"text": "The one by the wall."}]}"#).unwrap();
-    let double = runtime.block_on(Double::start(script)).unwrap();
+    let double = runtime.block_on(MockServer::start(script)).unwrap();
     let base = double.base_url(Dialect::Anthropic);
     let folder = TempDir::new().unwrap();
     let ran = foreword(&folder, &["run", "--level", "observe", "--", "bash", "-c", CLIENT], &base);

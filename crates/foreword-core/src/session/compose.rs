@@ -18,7 +18,7 @@ use crate::text::diff::{unified, without_end_marks};
 use crate::text::fence::one_line;
 use crate::text::output::cap_tokens;
 use crate::tokens::Tokens;
-use crate::version::{Dress, Version};
+use crate::version::{RenderOptions, Version};
 
 const RESULTS_HEADING: &str = "# Additional context:";
 const REFERENCES_HEADING: &str = "Context attached to this message:";
@@ -53,7 +53,7 @@ pub(super) struct Placed {
 
 impl Session {
     /// A Version's block, cut to `cap`.
-    pub(super) fn capped_block(&mut self, version: &Version, dress: Dress, cap: Tokens) -> (Arc<str>, Tokens, bool) {
+    pub(super) fn capped_block(&mut self, version: &Version, dress: RenderOptions, cap: Tokens) -> (Arc<str>, Tokens, bool) {
         let whole = version.block(&mut self.fence, &version.content, dress);
         let tokens = self.count(&whole);
         if tokens <= cap {
@@ -95,7 +95,7 @@ impl Session {
         }
         let cap = self.item_cap();
         let newest = self.library.newest(&version.id).cloned();
-        let dress = Dress { active: active == Some(&version.id), supersedes: newest.is_some() };
+        let dress = RenderOptions { active: active == Some(&version.id), supersedes: newest.is_some() };
         let (block, tokens, cut) = self.capped_block(&version, dress, cap);
         if let (Layout::Log, Some(old)) = (self.settings.layout, newest.filter(|old| !old.cut && !cut)) {
             let name = one_line(version.id.name());
@@ -316,7 +316,7 @@ impl Session {
                 Share::Cut(room) => {
                     let active = turn.active.as_ref() == Some(&version.id);
                     let supersedes = self.library.contains(&version.id);
-                    let (block, tokens, cut) = self.capped_block(&version, Dress { active, supersedes }, *room - *frame);
+                    let (block, tokens, cut) = self.capped_block(&version, RenderOptions { active, supersedes }, *room - *frame);
                     placed.tokens = tokens;
                     placed.how = How::Text { block, form: Form::Full, cut };
                 }
@@ -432,7 +432,8 @@ impl Session {
                 // Once its turn is over a note is a note like any other.
                 let was_active = turn.active.as_ref() == Some(&id) && form == Form::Full && !cut;
                 let (block, tokens) = if was_active {
-                    let (block, tokens, _) = self.capped_block(&wanted.version, Dress::superseding(supersedes), self.item_cap());
+                    let (block, tokens, _) =
+                        self.capped_block(&wanted.version, RenderOptions::superseding(supersedes), self.item_cap());
                     (block, tokens)
                 } else {
                     (block, tokens)

@@ -16,7 +16,7 @@ use crate::library::{Library, Place, Standing};
 use crate::select::Reason;
 use crate::settings::Layout;
 use crate::tokens::Tokens;
-use crate::version::Dress;
+use crate::version::RenderOptions;
 
 /// What a fold replaced.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -213,7 +213,7 @@ impl Session {
                 continue;
             }
             let supersedes = self.library.contains(&entry.version.id);
-            let (block, tokens, cut) = self.capped_block(&entry.version, Dress::superseding(supersedes), self.item_cap());
+            let (block, tokens, cut) = self.capped_block(&entry.version, RenderOptions::superseding(supersedes), self.item_cap());
             let again = if supersedes { Standing { block, tokens, cut, plain: false, form: Form::Full, ..entry } } else { entry };
             self.library.push(again);
         }
@@ -255,7 +255,7 @@ impl Session {
         self.library = Library::default();
         for entry in entries {
             let entry = if entry.form == Form::Diff {
-                let (block, tokens, cut) = self.capped_block(&entry.version, Dress::superseding(true), self.item_cap());
+                let (block, tokens, cut) = self.capped_block(&entry.version, RenderOptions::superseding(true), self.item_cap());
                 Standing { block, tokens, cut, form: Form::Full, plain: false, ..entry }
             } else {
                 entry

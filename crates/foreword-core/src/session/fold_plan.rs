@@ -23,7 +23,7 @@ use crate::layer::LayerId;
 use crate::library::{Library, Place, Standing};
 use crate::prompt::ToolPlan;
 use crate::tokens::Tokens;
-use crate::version::Dress;
+use crate::version::RenderOptions;
 
 /// Reserved room: sizes are planned before parts are joined, and a tokenizer may count the seams differently.
 const SEAMS: Tokens = Tokens(8);
@@ -39,7 +39,7 @@ pub(super) struct FoldPlan {
 }
 
 /// The source of a candidate.
-enum Seat {
+enum CandidateSource {
     /// The newest results in full.
     Newest,
     /// An item or result of the turn, with its ID if it would be in L2.
@@ -62,13 +62,13 @@ struct Resident {
 
 /// The candidates in order.
 #[derive(Default)]
-struct Ballot {
-    seats: Vec<Seat>,
+struct Candidates {
+    seats: Vec<CandidateSource>,
     candidates: Vec<Candidate>,
 }
 
-impl Ballot {
-    fn push(&mut self, seat: Seat, layer: LayerId, tokens: Tokens, limit: Limit) {
+impl Candidates {
+    fn push(&mut self, seat: CandidateSource, layer: LayerId, tokens: Tokens, limit: Limit) {
         self.seats.push(seat);
         self.candidates.push(Candidate { layer, tokens, cuttable: false, limit });
     }
@@ -106,20 +106,21 @@ impl Session {
         fold.shown.stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
         for ((seat, candidate), share) in ballot.seats.into_iter().zip(&ballot.candidates).zip(shares) {
             let taken = share == Share::Full;
-            let asked_for = matches!(seat, Seat::Turn(_) | Seat::Library(_)) && candidate.limit == Limit::Budget;
+            let asked_for =
+                matches!(seat, CandidateSource::Turn(_) | CandidateSource::Library(_)) && candidate.limit == Limit::Budget;
             fold.complete &= taken || !asked_for;
             match seat {
-                Seat::Newest if !taken => fold.shown.stubs_before = self.history.outputs,
-                Seat::Summary => fold.shown.no_summary = !taken && candidate.tokens > Tokens::ZERO,
-                Seat::Unit(at) if taken => cut = cut.min(at),
-                Seat::Library(id) if taken => {
+                CandidateSource::Newest if !taken => fold.shown.stubs_before = self.history.outputs,
+                CandidateSource::Summary => fold.shown.no_summary = !taken && candidate.tokens > Tokens::ZERO,
+                CandidateSource::Unit(at) if taken => cut = cut.min(at),
+                CandidateSource::Library(id) if taken => {
                     fold.keep.insert(id);
                 }
-                Seat::Turn(resident) => {
+                CandidateSource::Turn(resident) => {
                     fold.keep.extend(resident.filter(|_| taken));
                     fold.shares.push(share);
                 }
-                Seat::Newest | Seat::Unit(_) | Seat::Library(_) => {}
+                CandidateSource::Newest | CandidateSource::Unit(_) | CandidateSource::Library(_) => {}
             }
         }
         fold.shown.cut = if cut == user + 1 { user } else { cut }.max(floor);
@@ -147,7 +148,7 @@ impl Session {
         let standing: Vec<Standing> =
             current.filter(|entry| entry.promotable && !of_turn(entry) && is_used(entry)).cloned().collect();
         let resident = |entry: &Standing| {
-            let tokens = if entry.plain { entry.tokens } else { self.capped_block(&entry.version, Dress::PLAIN, cap).1 };
+            let tokens = if entry.plain { entry.tokens } else { self.capped_block(&entry.version, RenderOptions::PLAIN, cap).1 };
             Resident { id: entry.version.id.clone(), hash: entry.version.hash, tokens: tokens + join, last_used: entry.last_used }
         };
         standing.iter().map(resident).collect()
@@ -175,14 +176,21 @@ impl Session {
         self.policy_cut().max(asked)
     }
 
-    fn ballot(&self, turn: Option<&Turn>, placed: &[Placed], residents: &[Resident], floor: usize, summary: Tokens) -> Ballot {
-        let mut ballot = Ballot::default();
+    fn ballot(
+        &self,
+        turn: Option<&Turn>,
+        placed: &[Placed],
+        residents: &[Resident],
+        floor: usize,
+        summary: Tokens,
+    ) -> Candidates {
+        let mut ballot = Candidates::default();
         let units = &self.history.units;
         let user = self.current_user().unwrap_or(units.len());
         let newest = self.newest_calls().map(|(at, _)| at);
         if let Some(at) = newest {
             let size = |stubs_before| units[at..].iter().map(|unit| unit.tokens(stubs_before)).sum::<Tokens>();
-            ballot.push(Seat::Newest, LayerId::L4, size(0) - size(usize::MAX), Limit::Budget);
+            ballot.push(CandidateSource::Newest, LayerId::L4, size(0) - size(usize::MAX), Limit::Budget);
         }
         if let Some(turn) = turn {
             let referred = placed.iter().map(|placed| match placed.how {
@@ -198,7 +206,7 @@ impl Session {
                 .chain(chosen.into_iter().map(|(_, resident)| resident));
             for (resident, mut candidate) in seats.zip(self.turn_candidates(turn, placed)) {
                 candidate.tokens += resident.map_or(Tokens::ZERO, |resident| resident.tokens);
-                ballot.seats.push(Seat::Turn(resident.map(|resident| resident.id.clone())));
+                ballot.seats.push(CandidateSource::Turn(resident.map(|resident| resident.id.clone())));
                 ballot.candidates.push(candidate);
             }
         }
@@ -206,17 +214,17 @@ impl Session {
         let idle = residents.iter().filter(|resident| !asked_for(resident));
         let (members, mut others): (Vec<_>, Vec<_>) = idle.partition(|resident| self.stays(&resident.id));
         for resident in members {
-            ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::Budget);
+            ballot.push(CandidateSource::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::Budget);
         }
         let stubs_before = self.history.outputs.saturating_sub(self.settings.keep_outputs);
         let recent = self.history.runs_back(self.settings.recent_runs);
-        let push_units = |ballot: &mut Ballot, range: Range<usize>, limit| {
+        let push_units = |ballot: &mut Candidates, range: Range<usize>, limit| {
             for at in range.rev().filter(|at| *at >= floor) {
-                ballot.push(Seat::Unit(at), LayerId::L4, units[at].tokens(stubs_before), limit);
+                ballot.push(CandidateSource::Unit(at), LayerId::L4, units[at].tokens(stubs_before), limit);
             }
         };
         push_units(&mut ballot, (user + 1).min(units.len())..newest.unwrap_or(units.len()), Limit::Budget);
-        ballot.push(Seat::Summary, LayerId::L4, summary, Limit::Beyond);
+        ballot.push(CandidateSource::Summary, LayerId::L4, summary, Limit::Beyond);
         // The newest words stay whatever the library holds, up to half of what the low-water mark leaves free; the others come behind it.
         let budget = &self.settings.budget;
         let mut spare = Tokens((budget.prompt - budget.low_water_mark()).0 / 2);
@@ -228,7 +236,7 @@ impl Session {
         push_units(&mut ballot, newest_words..user, Limit::Beyond);
         others.sort_by_key(|resident| std::cmp::Reverse(resident.last_used));
         for resident in others {
-            ballot.push(Seat::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::LowWater);
+            ballot.push(CandidateSource::Library(resident.id.clone()), LayerId::L2, resident.tokens, Limit::LowWater);
         }
         push_units(&mut ballot, 0..newest_words, Limit::LowWater);
         ballot

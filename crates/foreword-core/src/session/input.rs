@@ -53,7 +53,7 @@ pub struct TurnInput {
 /// A message of an imported conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum PastMessage {
     /// A user message.
     User(String),
     /// A model reply.
@@ -142,7 +142,7 @@ pub enum Input {
     UndoFold,
     /// An imported conversation; valid only before the first turn. If it ends with tool results, its last turn is still running and
     /// a request is due.
-    Past(Vec<Said>),
+    Past(Vec<PastMessage>),
     /// The current texts of the imported attachments, placed in L2 from the first request; valid only before the first turn.
     Library(Vec<Version>),
     /// The session was forked here.
@@ -191,7 +191,7 @@ impl Input {
     pub fn until_turn(inputs: &[Self], turn: usize) -> Option<&[Self]> {
         let begins = |input: &Self| match input {
             Self::Turn(_) => 1,
-            Self::Past(said) => said.iter().filter(|said| matches!(said, Said::User(_))).count(),
+            Self::Past(said) => said.iter().filter(|said| matches!(said, PastMessage::User(_))).count(),
             _ => 0,
         };
         let mut turns = 0;

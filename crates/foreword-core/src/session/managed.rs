@@ -14,7 +14,7 @@ use crate::item::ItemId;
 use crate::message::{Message, Origin, Role};
 use crate::prompt::{ToolPlan, ToolStyle};
 use crate::settings::HistoryPolicy;
-use crate::summary::Kept;
+use crate::summary::Retained;
 use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
 
@@ -34,7 +34,7 @@ pub struct Spoken {
 
 /// A side request: the last request with one more message, or a prompt of its own.
 #[derive(Clone, Debug)]
-pub struct Aside {
+pub struct SidePrompt {
     /// The messages of the request.
     pub messages: Vec<Arc<Message>>,
     /// The record of the request.
@@ -251,7 +251,7 @@ impl Session {
     }
 
     /// The facts that a summary of the units before `cut` must keep.
-    pub fn required(&self, cut: usize) -> Vec<Kept> {
+    pub fn required(&self, cut: usize) -> Vec<Retained> {
         self.summary.required(cut)
     }
 
@@ -277,7 +277,7 @@ impl Session {
     }
 
     /// A side request without this conversation and without tools. Nothing is changed.
-    pub fn alone(&self, system: &str, words: &str) -> Aside {
+    pub fn alone(&self, system: &str, words: &str) -> SidePrompt {
         let messages =
             [(Role::System, system), (Role::User, words)].map(|(role, text)| self.plain(role, Origin::Engine("directive"), text));
         let size = messages.iter().map(|message| message.tokens()).sum();
@@ -287,7 +287,7 @@ impl Session {
 
     /// A side request: the last request, its reply and one more engine message. It shares the prefix that the provider has cached.
     /// Nothing is changed.
-    pub fn aside(&self, instruction: &str) -> Aside {
+    pub fn aside(&self, instruction: &str) -> SidePrompt {
         let mut messages = self.epoch.messages.clone();
         let message = self.plain(Role::User, Origin::Engine("directive"), instruction);
         let mut past = self.epoch.now.clone();
@@ -299,7 +299,7 @@ impl Session {
         self.beside(messages, tools, size, [&self.epoch.l1, &self.epoch.l2, &none, &past, &none])
     }
 
-    fn beside(&self, messages: Vec<Arc<Message>>, tools: ToolPlan, tokens: Tokens, layers: [&LayerSum; 5]) -> Aside {
+    fn beside(&self, messages: Vec<Arc<Message>>, tools: ToolPlan, tokens: Tokens, layers: [&LayerSum; 5]) -> SidePrompt {
         let layers = layers.map(LayerSum::record);
         let envelope = Envelope {
             index: self.requests,
@@ -317,6 +317,6 @@ impl Session {
             left_out: Vec::new(),
             notes: Vec::new(),
         };
-        Aside { messages, envelope }
+        SidePrompt { messages, envelope }
     }
 }

@@ -12,7 +12,7 @@ use crate::prompt::{ToolSpec, ToolStyle};
 use crate::select::Reason;
 use crate::settings::Layout;
 use crate::text::fence::one_line;
-use crate::version::{Dress, Version};
+use crate::version::{RenderOptions, Version};
 
 impl Session {
     /// Adds an item on behalf of the user; its include mode becomes `manual`.
@@ -102,7 +102,7 @@ impl Session {
     }
 
     fn notice(&mut self, version: &Version, what: &str) {
-        let block = version.block(&mut self.fence, &version.content, Dress::PLAIN);
+        let block = version.block(&mut self.fence, &version.content, RenderOptions::PLAIN);
         let text = format!("<engine_notice>\n{what}\n{block}\n</engine_notice>");
         let tokens = self.count(&text);
         self.pending_notices.push(Notice {

@@ -24,8 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use self::checkpoint::NotACheckpoint;
-pub use self::input::{Due, Input, InputError, Pin, Said, TurnInput, TurnResult, Unpin};
-pub use self::managed::{Aside, FoldPreview, Spoken};
+pub use self::input::{Due, Input, InputError, PastMessage, Pin, TurnInput, TurnResult, Unpin};
+pub use self::managed::{FoldPreview, SidePrompt, Spoken};
 pub use self::view::{LayerView, SegmentView};
 use crate::budget::{Mandatory, OverBudget};
 use crate::catalog::{Agent, Include};

@@ -63,7 +63,7 @@ impl Session {
         let mut units = std::mem::take(&mut self.history.units);
         for unit in &mut units {
             match unit {
-                Unit::User(message) | Unit::Said(message) | Unit::Engine(message) => self.recount_message(message),
+                Unit::User(message) | Unit::PastMessage(message) | Unit::Engine(message) => self.recount_message(message),
                 Unit::Calls(message, outputs) => {
                     self.recount_message(message);
                     for output in outputs {

@@ -33,7 +33,7 @@ impl Session {
         self.history.answerable = false;
         let mut units = std::mem::take(&mut self.history.units);
         for unit in units.iter_mut().skip(self.history.bare) {
-            if let Unit::Said(message) | Unit::Calls(message, _) = unit {
+            if let Unit::PastMessage(message) | Unit::Calls(message, _) = unit {
                 self.strip(message);
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Session;
 use super::draft::Draft;
-use super::input::{Due, Said, TurnInput};
+use super::input::{Due, PastMessage, TurnInput};
 use crate::catalog::Include;
 use crate::history::{MessageId, Unit};
 use crate::layer::LayerId;
@@ -15,9 +15,9 @@ use crate::version::Version;
 impl Session {
     /// Adds an imported conversation to the history; each user message is a turn. If it ends with tool results, the last turn
     /// continues.
-    pub(super) fn past(&mut self, mut said: Vec<Said>) -> Due {
-        let runs = matches!(said.last(), Some(Said::Called { .. }));
-        let running = said.iter().rposition(|said| runs && matches!(said, Said::User(_))).unwrap_or(said.len());
+    pub(super) fn past(&mut self, mut said: Vec<PastMessage>) -> Due {
+        let runs = matches!(said.last(), Some(PastMessage::Called { .. }));
+        let running = said.iter().rposition(|said| runs && matches!(said, PastMessage::User(_))).unwrap_or(said.len());
         let steps = said.split_off(running);
         let input = self.message_id();
         let mut ids = (0..).map(|line| MessageId { line, ..input });
@@ -26,7 +26,7 @@ impl Session {
         }
         self.lay_out();
         let mut steps = steps.into_iter().zip(ids);
-        let Some((Said::User(words), from)) = steps.next() else { return Due::Nothing };
+        let Some((PastMessage::User(words), from)) = steps.next() else { return Due::Nothing };
         self.begin_turn_from(TurnInput { words, ..TurnInput::default() }, from);
         for (said, from) in steps {
             self.was_said(said, from);
@@ -35,12 +35,12 @@ impl Session {
     }
 
     /// One message of it.
-    fn was_said(&mut self, said: Said, from: MessageId) {
+    fn was_said(&mut self, said: PastMessage, from: MessageId) {
         let (role, origin, text) = match said {
-            Said::User(text) => (Role::User, Origin::User, text),
-            Said::Assistant(text) if text.is_empty() => return,
-            Said::Assistant(text) => (Role::Assistant, Origin::Model, text),
-            Said::Called { text, calls } => return self.were_called(&text, calls, from),
+            PastMessage::User(text) => (Role::User, Origin::User, text),
+            PastMessage::Assistant(text) if text.is_empty() => return,
+            PastMessage::Assistant(text) => (Role::Assistant, Origin::Model, text),
+            PastMessage::Called { text, calls } => return self.were_called(&text, calls, from),
         };
         let mut draft = Draft::new(&*self.tokenizer);
         if !text.is_empty() {
@@ -54,7 +54,7 @@ impl Session {
             self.push_unit_from(Unit::User(message), from);
         } else {
             self.summary.answered(unit, from, &text);
-            self.push_unit_from(Unit::Said(message), from);
+            self.push_unit_from(Unit::PastMessage(message), from);
         }
     }
 

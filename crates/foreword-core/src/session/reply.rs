@@ -303,7 +303,7 @@ impl Session {
         }
         let (message, open) = self.calling(text, calls, opaque);
         if calls.is_empty() {
-            let unit = self.push_unit(Unit::Said(Arc::clone(&message)));
+            let unit = self.push_unit(Unit::PastMessage(Arc::clone(&message)));
             let id = self.message_id();
             self.summary.answered(unit, id, text);
             self.append_step(&message);

@@ -22,7 +22,7 @@ use crate::prompt::{ToolPlan, ToolSpec, ToolStyle, USE_TOOL};
 use crate::settings::{HistoryPolicy, Layout};
 use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
-use crate::version::{Dress, Version, plain_block};
+use crate::version::{RenderOptions, Version, plain_block};
 
 /// The heading of L2.
 pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";
@@ -59,7 +59,7 @@ impl Session {
             }
             if let Some(include) = members.get(&item.id).copied() {
                 let version = Version::catalogued(&item);
-                let block = version.block(&mut self.fence, &version.content, Dress::PLAIN);
+                let block = version.block(&mut self.fence, &version.content, RenderOptions::PLAIN);
                 parts.push((Origin::Item(item.id.clone()), *include, block));
             }
         }
@@ -93,7 +93,7 @@ impl Session {
 
     /// A Version as placed in L2: its block, cut to the limit of one item.
     pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
-        let (block, tokens, cut) = self.capped_block(version, Dress::PLAIN, self.item_cap());
+        let (block, tokens, cut) = self.capped_block(version, RenderOptions::PLAIN, self.item_cap());
         Standing {
             version: Arc::clone(version),
             block,

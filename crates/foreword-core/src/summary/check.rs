@@ -7,7 +7,7 @@ use crate::history::MessageId;
 
 /// A fact that a summary has to keep, and the message it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct Retained {
     /// The message.
     pub from: MessageId,
     /// The fact.
@@ -19,13 +19,13 @@ pub struct Kept {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
     /// In the summary, unchanged.
-    pub survived: Vec<Kept>,
+    pub survived: Vec<Retained>,
     /// Not in it: these stand below it word for word, as far as there is room, and can be recalled.
-    pub missing: Vec<Kept>,
+    pub missing: Vec<Retained>,
 }
 
 /// Compares a summary with what it had to keep.
-pub fn check(summary: &str, required: Vec<Kept>) -> Checked {
+pub fn check(summary: &str, required: Vec<Retained>) -> Checked {
     let saying = Saying::of(summary);
     let (survived, missing) = required.into_iter().partition(|kept| saying.has(&kept.fact));
     Checked { survived, missing }

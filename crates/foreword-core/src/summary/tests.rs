@@ -167,7 +167,7 @@ fn a_check_tells_what_survived() {
     let all: Vec<&str> = required.iter().map(|kept| kept.fact.text.as_str()).collect();
     assert_eq!(all, ["https://a.example/roof", "plans/a.md", "25 mm", "notes/shed.md", "Build a shed in notes/shed.md."]);
     let checked = check("A shed of 25 mm oak, see notes/shed.md.", required);
-    let texts = |kept: &[Kept]| kept.iter().map(|kept| kept.fact.text.clone()).collect::<Vec<_>>();
+    let texts = |kept: &[Retained]| kept.iter().map(|kept| kept.fact.text.clone()).collect::<Vec<_>>();
     assert_eq!(texts(&checked.survived), ["25 mm", "notes/shed.md"]);
     assert_eq!(texts(&checked.missing), ["https://a.example/roof", "plans/a.md", "Build a shed in notes/shed.md."]);
 }

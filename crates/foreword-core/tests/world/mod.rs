@@ -12,7 +12,7 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::{Message, Opaque, Slot, ToolCall};
 use foreword_core::pairing::CallOutput;
 use foreword_core::prompt::{CachePrices, ToolStyle};
-use foreword_core::session::{Due, Input, Pin, Said, Session, TurnInput, TurnResult, Unpin};
+use foreword_core::session::{Due, Input, PastMessage, Pin, Session, TurnInput, TurnResult, Unpin};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::{Chars, Tokens};
 use foreword_core::version::Version;
@@ -81,7 +81,7 @@ pub(crate) enum Event {
 
 /// What a session was told, and what else happened to it.
 #[derive(Clone, Debug)]
-pub(crate) enum Told {
+pub(crate) enum Step {
     Input(Input),
     Model(usize),
     Settings(usize, u64),
@@ -127,11 +127,11 @@ fn past() -> impl Strategy<Value = Event> {
 }
 
 /// A message that was said elsewhere. A result may be missing, and ids may come twice.
-fn said((kind, calls): &(usize, Vec<(usize, usize)>)) -> Said {
+fn said((kind, calls): &(usize, Vec<(usize, usize)>)) -> PastMessage {
     match kind {
-        0 => Said::User(["What now?", ""][calls.len() % 2].to_owned()),
-        1 => Said::Assistant(ANSWERS[calls.len()].to_owned()),
-        _ => Said::Called {
+        0 => PastMessage::User(["What now?", ""][calls.len() % 2].to_owned()),
+        1 => PastMessage::Assistant(ANSWERS[calls.len()].to_owned()),
+        _ => PastMessage::Called {
             text: ANSWERS[calls.len()].to_owned(),
             calls: calls
                 .iter()
@@ -235,17 +235,17 @@ pub(crate) fn session(world: &World) -> Session {
 }
 
 /// The session that a world's past leads to.
-pub(crate) fn replay(world: &World, past: &[Told]) -> Session {
+pub(crate) fn replay(world: &World, past: &[Step]) -> Session {
     let mut session = session(world);
     for told in past {
         match told {
-            Told::Input(input) => drop(session.repeat(input.clone()).unwrap()),
-            Told::Model(model) => {
+            Step::Input(input) => drop(session.repeat(input.clone()).unwrap()),
+            Step::Model(model) => {
                 if change_model(world, &mut session, *model) == Due::Request {
                     let _ = session.request();
                 }
             }
-            Told::Settings(layout, share) => change_settings(world, &mut session, *layout, *share),
+            Step::Settings(layout, share) => change_settings(world, &mut session, *layout, *share),
         }
     }
     session
@@ -384,7 +384,7 @@ fn input(event: &Event, from: &str) -> Option<Input> {
 
 /// A request as it went out.
 pub(crate) struct Sent {
-    pub(crate) past: Vec<Told>,
+    pub(crate) past: Vec<Step>,
     #[allow(dead_code, reason = "asked for at the wire only")]
     pub(crate) model: usize,
     #[allow(dead_code, reason = "not asked for at the wire")]
@@ -429,7 +429,7 @@ pub(crate) fn run_with(
     mut each: impl FnMut(&Session, &Sent),
 ) -> Result<(), OverBudget> {
     let mut session = session(world);
-    let mut past: Vec<Told> = Vec::new();
+    let mut past: Vec<Step> = Vec::new();
     let mut model = 0;
     for event in &world.events {
         session = between(session, model);
@@ -437,28 +437,28 @@ pub(crate) fn run_with(
             Event::Fork(turn) => {
                 if let Some(kept) = until_turn(&past, *turn) {
                     past.truncate(kept);
-                    past.push(Told::Input(Input::Forked { epoch: session.epoch() + 1 }));
+                    past.push(Step::Input(Input::Forked { epoch: session.epoch() + 1 }));
                     session = replay(world, &past);
                     let models =
-                        past.iter().rev().filter_map(|told| if let Told::Model(model) = told { Some(*model) } else { None });
+                        past.iter().rev().filter_map(|told| if let Step::Model(model) = told { Some(*model) } else { None });
                     model = models.into_iter().next().unwrap_or(0);
                 }
                 continue;
             }
             Event::Model(at) => {
                 model = at % world.models.len();
-                past.push(Told::Model(model));
+                past.push(Step::Model(model));
                 change_model(world, &mut session, model)
             }
             Event::Settings(layout, share) => {
-                past.push(Told::Settings(*layout, *share));
+                past.push(Step::Settings(*layout, *share));
                 change_settings(world, &mut session, *layout, *share);
                 Due::Nothing
             }
             event => {
                 let Some(input) = input(event, &world.models[model]) else { continue };
                 let Ok(due) = session.apply(input.clone()) else { continue };
-                past.push(Told::Input(input));
+                past.push(Step::Input(input));
                 due
             }
         };
@@ -485,8 +485,8 @@ pub(crate) fn run_with(
 }
 
 /// How much of a past goes up to the end of a turn, counted from 0.
-fn until_turn(past: &[Told], turn: usize) -> Option<usize> {
-    let turns = past.iter().enumerate().filter(|(_, told)| matches!(told, Told::Input(Input::Turn(_))));
+fn until_turn(past: &[Step], turn: usize) -> Option<usize> {
+    let turns = past.iter().enumerate().filter(|(_, told)| matches!(told, Step::Input(Input::Turn(_))));
     let begins: Vec<usize> = turns.map(|(at, _)| at).collect();
     begins.get(turn)?;
     Some(begins.get(turn + 1).copied().unwrap_or(past.len()))

@@ -95,7 +95,7 @@ impl Bench {
         Ok(Self { model: Arc::new(ChatModel::open(&file)?), models, file, vault, notes })
     }
 
-    fn session(&self, layout: Layout, speaker: Box<dyn foreword_engine::session::Speaker>, cache: CacheSim) -> Result<Session> {
+    fn session(&self, layout: Layout, speaker: Box<dyn foreword_engine::session::ChatModel>, cache: CacheSim) -> Result<Session> {
         let (agent, _) = vault::agent(&self.vault, None).context("there is no plain agent")?;
         Session::new(&agent, layout, &self.models, &self.model, speaker, cache)
     }
@@ -199,7 +199,7 @@ fn notes(root: &Path) -> Result<Vec<Option<Version>>> {
             continue;
         };
         let attachment = vault.attachment(name)?;
-        let gathered = runtime.block_on(gather(&vault, &[attachment], &places, &Zoned::now(), Pages::Kept))?;
+        let gathered = runtime.block_on(gather(&vault, &[attachment], &places, &Zoned::now(), Pages::RecordedSession))?;
         notes.push(Some(gathered.versions.into_iter().next().with_context(|| format!("the note {name:?} is not in the vault"))?));
     }
     Ok(notes)

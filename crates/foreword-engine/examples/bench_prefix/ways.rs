@@ -11,10 +11,12 @@ use foreword_core::message::Role;
 use foreword_core::session::TurnInput;
 use foreword_core::text::fence::Fence;
 use foreword_core::tokens::Tokens;
-use foreword_core::version::{Dress, Version};
+use foreword_core::version::{RenderOptions, Version};
 use foreword_engine::Layout;
-use foreword_engine::session::{Kept, NoHands, Outgoing, Question, Reply, Setup, SpeakError, Speaker, Spent, Sqlite};
-use foreword_models::chat_model::{Chat, ChatModel, Prompt, Sampling};
+use foreword_engine::session::{
+    ChatModel, NoHands, Outgoing, Question, RecordedSession, Reply, Setup, SpeakError, Spent, Sqlite,
+};
+use foreword_models::chat_model::{Chat, ChatModel as LocalModel, Prompt, Sampling};
 use foreword_provider::cache::CacheSim;
 
 use crate::talk::Turn;
@@ -58,7 +60,7 @@ pub(crate) trait Way {
 
 /// Compares prompts token by token, apart from whoever evaluates them.
 struct Watch {
-    model: Arc<ChatModel>,
+    model: Arc<LocalModel>,
     /// The prompt before, then what was written.
     before: Vec<u32>,
     /// Tokens of that prompt.
@@ -66,7 +68,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(model: &Arc<ChatModel>) -> Self {
+    fn new(model: &Arc<LocalModel>) -> Self {
         Self { model: Arc::clone(model), before: Vec::new(), prompt: 0 }
     }
 
@@ -86,14 +88,14 @@ impl Watch {
 pub(crate) struct Glue {
     system: String,
     chat: Chat,
-    model: Arc<ChatModel>,
+    model: Arc<LocalModel>,
     said: Vec<(Role, String)>,
     notes: String,
     watch: Watch,
 }
 
 impl Glue {
-    pub(crate) fn new(agent: &Agent, model: &Arc<ChatModel>) -> Self {
+    pub(crate) fn new(agent: &Agent, model: &Arc<LocalModel>) -> Self {
         Self {
             system: agent.system_prompt.clone(),
             chat: Chat::new(Arc::clone(model)),
@@ -108,7 +110,7 @@ impl Glue {
 impl Way for Glue {
     fn say(&mut self, turn: &Turn, note: Option<&Version>) -> Result<Took> {
         if let Some(note) = note {
-            self.notes += &note.block(&mut Fence::new(), &note.content, Dress::default());
+            self.notes += &note.block(&mut Fence::new(), &note.content, RenderOptions::default());
             self.notes += "\n";
         }
         let start = Instant::now();
@@ -136,15 +138,15 @@ impl Way for Glue {
 
 /// A session of the engine.
 pub(crate) struct Session {
-    kept: Kept,
+    kept: RecordedSession,
     recorder: Recorder,
     clock: i64,
 }
 
 /// Lets a speaker begin its answer, takes down what that took, and says what stands in the script.
 struct Recorder {
-    speaker: Box<dyn Speaker>,
-    model: Arc<ChatModel>,
+    speaker: Box<dyn ChatModel>,
+    model: Arc<LocalModel>,
     watch: Watch,
     cache: CacheSim,
     answer: &'static str,
@@ -156,13 +158,13 @@ impl Session {
         agent: &Agent,
         layout: Layout,
         models: &Path,
-        model: &Arc<ChatModel>,
-        speaker: Box<dyn Speaker>,
+        model: &Arc<LocalModel>,
+        speaker: Box<dyn ChatModel>,
         cache: CacheSim,
     ) -> Result<Self> {
         let mut setup = Setup::new("bench", None, layout, 0, Some(models))?;
         setup.settings.budget.reply = Tokens(WRITTEN as u64);
-        let kept = Kept::begin(Box::new(Sqlite::in_memory()?), "bench", agent, &setup, Some(models), None, 0)?;
+        let kept = RecordedSession::begin(Box::new(Sqlite::in_memory()?), "bench", agent, &setup, Some(models), None, 0)?;
         let watch = Watch::new(model);
         let recorder = Recorder { speaker, model: Arc::clone(model), watch, cache, answer: "", took: Took::default() };
         Ok(Self { kept, recorder, clock: 0 })
@@ -187,7 +189,7 @@ impl Way for Session {
     }
 }
 
-impl Speaker for Recorder {
+impl ChatModel for Recorder {
     fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let start = Instant::now();
         let mut first = None;

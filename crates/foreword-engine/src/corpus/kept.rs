@@ -13,7 +13,7 @@ use super::files::Indexed;
 const VERSION: &[u8] = b"foreword search index 2\n";
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CachedNotes {
     file: PathBuf,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Stored {
     pub(super) files: BTreeMap<String, Indexed>,
 }
 
-impl Kept {
+impl CachedNotes {
     pub(super) fn new(folder: &Path) -> Self {
         Self { file: folder.join("search.index") }
     }

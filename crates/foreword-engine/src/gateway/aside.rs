@@ -9,7 +9,7 @@ use foreword_provider::dialect::Dialect;
 use foreword_provider::reply::{Event, Form, Reader};
 use foreword_provider::usage::Usage;
 
-use super::Front;
+use super::ClientApi;
 use super::conversation::telling;
 use super::endpoint::Kind;
 
@@ -34,7 +34,7 @@ enum Reads {
 }
 
 /// Reads along.
-pub(super) struct Aside {
+pub(super) struct SideExchange {
     decoder: Option<MultiGzDecoder<Vec<u8>>>,
     reads: Reads,
     /// The start of an answer that its provider keeps.
@@ -46,7 +46,7 @@ pub(super) struct Aside {
     made: Vec<Hash>,
 }
 
-impl std::fmt::Debug for Aside {
+impl std::fmt::Debug for SideExchange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Aside").field("chars", &self.chars).finish_non_exhaustive()
     }
@@ -61,7 +61,7 @@ pub(super) struct Came {
     pub(super) is_estimate: bool,
 }
 
-impl Aside {
+impl SideExchange {
     /// Of an answer to `kind`, in that form and coding.
     pub(super) fn new(kind: Kind, dialect: Option<Dialect>, (form, coding): (Form, Option<&str>)) -> Self {
         let decoder = match coding.map(str::trim) {
@@ -76,7 +76,7 @@ impl Aside {
             _ => Reads::Nothing,
         };
         let decoder = decoder.unwrap_or_default();
-        let start = (kind == Kind::Front(Front::Responses)).then(Vec::new);
+        let start = (kind == Kind::ClientApi(ClientApi::Responses)).then(Vec::new);
         Self { decoder, reads, start, text: String::new(), chars: 0, made: Vec::new() }
     }
 
@@ -189,12 +189,12 @@ impl Aside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::Front;
+    use crate::gateway::ClientApi;
 
     const WHOLE: &str = r#"{"id":"c","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"An answer that is long enough"}}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#;
 
-    fn aside(form: Form, coding: Option<&str>) -> Aside {
-        Aside::new(Kind::Front(Front::Chat), Some(Dialect::OpenAiChat), (form, coding))
+    fn aside(form: Form, coding: Option<&str>) -> SideExchange {
+        SideExchange::new(Kind::ClientApi(ClientApi::Chat), Some(Dialect::OpenAiChat), (form, coding))
     }
 
     #[test]
@@ -225,7 +225,8 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_kept_is_known_by_its_id() {
-        let mut aside = Aside::new(Kind::Front(Front::Responses), Some(Dialect::OpenAiResponses), (Form::Stream, None));
+        let mut aside =
+            SideExchange::new(Kind::ClientApi(ClientApi::Responses), Some(Dialect::OpenAiResponses), (Form::Stream, None));
         aside.push(b"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_0a1\",\"object\":\"response\"}}\n\n");
         assert_eq!(aside.made(), [Hash::of("resp_0a1")]);
         assert_eq!(aside.made(), []);

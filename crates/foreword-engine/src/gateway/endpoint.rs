@@ -2,7 +2,7 @@
 
 use foreword_provider::dialect::Dialect;
 
-use super::Front;
+use super::ClientApi;
 
 /// Who has an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,8 +37,8 @@ impl Family {
     /// An error as the API has it: a body that its clients read.
     pub fn error(self, status: u16, message: &str) -> serde_json::Value {
         match self {
-            Self::OpenAi => Front::Chat.error(status, message),
-            Self::Anthropic => Front::Messages.error(status, message),
+            Self::OpenAi => ClientApi::Chat.error(status, message),
+            Self::Anthropic => ClientApi::Messages.error(status, message),
             Self::Gemini => {
                 let kind = match status {
                     400 | 413 => "INVALID_ARGUMENT",
@@ -59,7 +59,7 @@ impl Family {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An answer of a model to a conversation, in one of the APIs that Foreword reads.
-    Front(Front),
+    ClientApi(ClientApi),
     /// The same in Gemini's API.
     Generate,
     /// How many tokens a conversation has.
@@ -118,9 +118,9 @@ impl Endpoint {
                 _ if under("models") => Kind::Models,
                 _ => Kind::Other,
             },
-            "chat/completions" if is_post => Kind::Front(Front::Chat),
-            "responses" if is_post => Kind::Front(Front::Responses),
-            "messages" if is_post => Kind::Front(Front::Messages),
+            "chat/completions" if is_post => Kind::ClientApi(ClientApi::Chat),
+            "responses" if is_post => Kind::ClientApi(ClientApi::Responses),
+            "messages" if is_post => Kind::ClientApi(ClientApi::Messages),
             "messages/count_tokens" | "responses/input_tokens" if is_post => Kind::Count,
             "completions" if is_post => Kind::Completions,
             "embeddings" if is_post => Kind::Embeddings,
@@ -131,14 +131,14 @@ impl Endpoint {
     }
 
     /// The API, where Foreword reads it itself.
-    pub fn front(&self) -> Option<Front> {
-        if let Kind::Front(front) = self.kind { Some(front) } else { None }
+    pub fn front(&self) -> Option<ClientApi> {
+        if let Kind::ClientApi(front) = self.kind { Some(front) } else { None }
     }
 
     /// Its name in records.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Front(front) => front.as_str(),
+            Kind::ClientApi(front) => front.as_str(),
             Kind::Generate => "gemini",
             Kind::Count => "count_tokens",
             Kind::Completions => "completions",
@@ -162,7 +162,7 @@ impl Endpoint {
     /// The dialect in which a body of a conversation is written; none where it is no conversation.
     pub fn dialect(&self) -> Option<Dialect> {
         match self.kind {
-            Kind::Front(front) => Some(front.dialect()),
+            Kind::ClientApi(front) => Some(front.dialect()),
             Kind::Generate => Some(Dialect::Gemini),
             _ => None,
         }

@@ -14,7 +14,7 @@ use foreword_store::{Answered, NewForwarded, Shared, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::aside::{Aside, Came};
+use super::aside::{Came, SideExchange};
 use super::assist::Additions;
 use super::endpoint::{Endpoint, Family};
 use super::json_text::place;
@@ -256,7 +256,7 @@ impl Forwarder {
         match client.forward(Untouched { method, path, body, headers, key }).await {
             Ok(answer) => {
                 let is_taken = (200..300).contains(&answer.status());
-                let aside = is_taken.then(|| Aside::new(endpoint.kind, endpoint.dialect(), answer.form()));
+                let aside = is_taken.then(|| SideExchange::new(endpoint.kind, endpoint.dialect(), answer.form()));
                 // What was refused leaves no trace in what later requests are compared with.
                 if let (true, Some(of)) = (is_taken, &recognised) {
                     self.sessions.answered(of, additions.marked, additions.cache_key.as_deref(), at_ms);
@@ -317,7 +317,7 @@ struct Record {
 
 /// What is known of an answer beside its usage, as it is stored.
 #[derive(Serialize)]
-struct Told {
+struct FinishedAnswer {
     /// Whether what it used is an estimate.
     estimated: bool,
 }
@@ -348,7 +348,7 @@ impl Record {
             first_token_ms: self.first_ms,
             total_ms: Some(self.elapsed_ms()),
         };
-        let about = came.is_estimate.then(|| serde_json::to_string(&Told { estimated: true }).ok()).flatten();
+        let about = came.is_estimate.then(|| serde_json::to_string(&FinishedAnswer { estimated: true }).ok()).flatten();
         self.recorder.answered(number, Answered { status, usage, about });
     }
 }
@@ -358,7 +358,7 @@ impl Record {
 pub struct Passing {
     answer: Forwarded,
     /// Reads along, where there is something to read.
-    aside: Option<Aside>,
+    aside: Option<SideExchange>,
     thread: Option<(Arc<Sessions>, u64)>,
     /// Bytes of the request.
     prompt: usize,

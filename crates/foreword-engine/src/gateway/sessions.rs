@@ -39,7 +39,7 @@ pub enum How {
     /// It begins with its messages.
     Prefix,
     /// It holds what the model said in it.
-    Said,
+    ClientMessage,
     /// It is new.
     New,
 }
@@ -51,7 +51,7 @@ impl How {
             Self::Named => "named",
             Self::Answer => "answer",
             Self::Prefix => "prefix",
-            Self::Said => "said",
+            Self::ClientMessage => "said",
             Self::New => "new",
         }
     }
@@ -360,14 +360,14 @@ impl Known {
             }
             let said = asked.said.iter().flat_map(|spoken| &spoken.made).rev().find_map(of_made);
             if let Some(said) = said {
-                return Some((said, How::Said));
+                return Some((said, How::ClientMessage));
             }
             if model_spoke {
                 return Some((thread, How::Prefix));
             }
         }
         // The end of a conversation whose beginning was rewritten.
-        asked.said.iter().flat_map(|spoken| &spoken.made).rev().find_map(of_made).map(|thread| (thread, How::Said))
+        asked.said.iter().flat_map(|spoken| &spoken.made).rev().find_map(of_made).map(|thread| (thread, How::ClientMessage))
     }
 
     fn before(&self, thread: u64, chain: &[Hash], head: Hash, now_ms: i64) -> Before {

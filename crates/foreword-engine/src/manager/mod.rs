@@ -26,7 +26,7 @@ pub use judge::judge;
 pub use recall::{OpenStore, Past, Recall, Recalled, Remark, StoredPast};
 pub use record::{Figures, Section, Unmanaged, View};
 
-use crate::session::{Reply, Setup, SpeakError, Speaker, Stop};
+use crate::session::{ChatModel, Reply, Setup, SpeakError, Stop};
 use crate::templates::{Given, Named, NoTemplate, Runs, Shelf, Step, Template, Writer, render};
 
 /// The default template.
@@ -51,7 +51,7 @@ pub struct Own {
     /// Which.
     pub model: Arc<Model>,
     /// The connection to the model.
-    pub speaker: Box<dyn Speaker + Send>,
+    pub speaker: Box<dyn ChatModel + Send>,
 }
 
 /// Writes the summaries of a session.
@@ -112,7 +112,7 @@ pub fn policy(template: Option<&Template>, prompt: Tokens) -> HistoryPolicy {
 }
 
 /// The inputs of a summary.
-pub struct Ground<'a> {
+pub struct SummaryInput<'a> {
     /// The conversation.
     pub session: &'a Session,
     /// Earlier views, oldest first.
@@ -192,7 +192,7 @@ pub fn why_none(setup: &Setup, shelf: &Shelf, session: &Session) -> String {
 }
 
 /// Writes the due summary.
-pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> View {
+pub fn manage(manager: &Manager, ground: &SummaryInput<'_>, ask: &mut Ask<'_>) -> View {
     let template = match &manager.template {
         Ok(template) => template,
         Err(error) => return View::failed(None, Unmanaged::Template(error.to_string())),
@@ -230,7 +230,7 @@ pub fn manage(manager: &Manager, ground: &Ground<'_>, ask: &mut Ask<'_>) -> View
 fn write(
     manager: &Manager,
     template: &Template,
-    ground: &Ground<'_>,
+    ground: &SummaryInput<'_>,
     sources: &[Spoken],
     view: &mut View,
     ask: &mut Ask<'_>,
@@ -279,7 +279,7 @@ fn write(
 fn one(
     manager: &Manager,
     template: &Template,
-    ground: &Ground<'_>,
+    ground: &SummaryInput<'_>,
     at: usize,
     step: &Step,
     values: &BTreeMap<String, String>,

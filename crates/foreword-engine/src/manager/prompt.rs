@@ -10,7 +10,7 @@ use foreword_core::text::summary_line::sentences;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::{Call, Ground, Manager, View};
+use super::{Call, Manager, SummaryInput, View};
 use crate::templates::Template;
 
 /// The manager's instruction; the rest comes from the template.
@@ -26,7 +26,7 @@ const MOST_CHARS: usize = 60_000;
 const MOST_INPUT_CHARS: usize = 4_000;
 
 /// The values of placeholders.
-pub(super) fn values(ground: &Ground<'_>, template: &Template, zone: &TimeZone) -> BTreeMap<String, String> {
+pub(super) fn values(ground: &SummaryInput<'_>, template: &Template, zone: &TimeZone) -> BTreeMap<String, String> {
     let day = Timestamp::from_millisecond(ground.now_ms).ok().map(|now| now.to_zoned(zone.clone()).date());
     let runs = template.parsed.recent_runs.map_or(super::RECENT_RUNS, crate::templates::Runs::count);
     let (summary, _) = ground.session.written().unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn values(ground: &Ground<'_>, template: &Template, zone: &TimeZone) 
 
 /// The question for one step.
 pub(super) fn call(
-    ground: &Ground<'_>,
+    ground: &SummaryInput<'_>,
     manager: &Manager,
     template: &Template,
     wanted: &str,
@@ -68,7 +68,7 @@ pub(super) fn call(
 }
 
 /// The latest summaries; the one in the prompt is first.
-fn earlier(ground: &Ground<'_>, summaries: usize) -> String {
+fn earlier(ground: &SummaryInput<'_>, summaries: usize) -> String {
     let Some(more) = summaries.checked_sub(1) else { return String::new() };
     let (standing, _) = ground.session.written().unwrap_or_default();
     let stored = ground.prior.iter().rev().filter_map(|row| View::of(row).ok()?.summary).filter(|text| text != standing);

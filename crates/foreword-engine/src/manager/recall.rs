@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 pub use past::{OpenStore, Past, Remark, StoredPast};
 
-use crate::meaning::Meaning;
-use crate::tools::Desk;
+use crate::embedding::EmbeddingModel;
+use crate::tools::VaultTools;
 use crate::vectors;
 
 /// The default and largest number of results.
@@ -47,7 +47,7 @@ pub struct Recall {
     kept_outputs: VecDeque<(MessageId, usize)>,
     output_bytes: usize,
     remarks: BTreeMap<MessageId, Remark>,
-    meaning: Option<(Arc<Meaning>, PathBuf)>,
+    meaning: Option<(Arc<EmbeddingModel>, PathBuf)>,
 }
 
 /// A search result.
@@ -72,7 +72,7 @@ struct Arguments {
 
 impl Recall {
     /// Creates the tool for a past. With an embedding model and a cache folder it also searches by meaning.
-    pub fn new(past: Box<dyn Past>, meaning: Option<(Arc<Meaning>, PathBuf)>) -> Self {
+    pub fn new(past: Box<dyn Past>, meaning: Option<(Arc<EmbeddingModel>, PathBuf)>) -> Self {
         Self {
             past,
             said: Index::new(),
@@ -85,7 +85,7 @@ impl Recall {
     }
 
     /// Creates the tool for a session in a store.
-    pub fn of_session(desk: &Desk, store: PathBuf, session: &str) -> Self {
+    pub fn of_session(desk: &VaultTools, store: PathBuf, session: &str) -> Self {
         let past = StoredPast::new(Box::new(move || Ok(Box::new(Sqlite::open_existing(&store)?))), session);
         Self::new(Box::new(past), Some((desk.meaning_shared(), desk.places().embeddings())))
     }

@@ -15,7 +15,7 @@ use foreword_store::Sqlite;
 use tempfile::TempDir;
 
 use super::*;
-use crate::session::{Kept, NoHands, Outgoing, Question, Setup};
+use crate::session::{NoHands, Outgoing, Question, RecordedSession, Setup};
 use crate::templates::{Shelf, parse};
 
 /// What a model does when it is asked for a summary.
@@ -29,7 +29,7 @@ struct Model {
     sent: Arc<Mutex<Vec<Vec<Arc<Message>>>>>,
 }
 
-impl Speaker for Model {
+impl ChatModel for Model {
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let last = request.messages.last().map(|message| message.content().into_owned()).unwrap_or_default();
         if last.starts_with("Write the part of a record") {
@@ -58,19 +58,19 @@ impl Place {
         Sqlite::open(&self.folder.path().join("foreword.db")).unwrap()
     }
 
-    fn begin(&self, layout: Layout, prompt: u64, history: HistoryPolicy) -> Kept {
+    fn begin(&self, layout: Layout, prompt: u64, history: HistoryPolicy) -> RecordedSession {
         let mut setup = Setup::new("s", Some("claude-sonnet-5"), layout, 0, None).unwrap();
         setup.settings.budget.prompt = Tokens(prompt);
         setup.settings.history = history;
         let agent = Agent { system_prompt: "You help.".to_owned(), ..Agent::default() };
-        Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, None, 0).unwrap()
+        RecordedSession::begin(Box::new(self.store()), "s", &agent, &setup, None, None, 0).unwrap()
     }
 
-    fn open(&self) -> Kept {
-        Kept::open(Box::new(self.store()), "s", None, None).unwrap()
+    fn open(&self) -> RecordedSession {
+        RecordedSession::open(Box::new(self.store()), "s", None, None).unwrap()
     }
 
-    fn send(&self, kept: &mut Kept, model: &mut Model, words: &str) -> String {
+    fn send(&self, kept: &mut RecordedSession, model: &mut Model, words: &str) -> String {
         let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
         let now = || {
             self.now.set(self.now.get() + 1000);

@@ -12,10 +12,10 @@ use foreword_core::tokens::Tokens;
 use foreword_provider::render::{BodyOptions, Next, Renderer};
 use foreword_store::Usage;
 
-use super::kept::Kept;
+use super::log_entry::{LogEntry, SideExchange};
+use super::recorded::RecordedSession;
 use super::request::Outgoing;
-use super::speak::Speaker;
-use super::told::{Aside, Told};
+use super::speak::ChatModel;
 use super::turn::TurnError;
 
 /// The longest reply to a side request.
@@ -23,15 +23,15 @@ const MOST_REPLY: Tokens = Tokens(1024);
 
 /// A temporary session for one or more questions.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct SideConversation {
     purpose: &'static str,
     session: Session,
     renderer: Renderer,
 }
 
-impl Kept {
+impl RecordedSession {
     /// Opens a temporary session with its own instructions and material.
-    pub(super) fn beside(&self, purpose: &'static str, agent: Agent) -> Result<Beside, TurnError> {
+    pub(super) fn beside(&self, purpose: &'static str, agent: Agent) -> Result<SideConversation, TurnError> {
         let mut settings = Settings {
             layout: Layout::Log,
             tools: ToolStyle::Native,
@@ -41,15 +41,15 @@ impl Kept {
         };
         settings.budget.reply = settings.budget.reply.min(MOST_REPLY);
         let session = Session::new(agent, settings, Arc::clone(self.session().tokenizer()))?;
-        Ok(Beside { purpose, session, renderer: Renderer::new(self.setup().dialect) })
+        Ok(SideConversation { purpose, session, renderer: Renderer::new(self.setup().dialect) })
     }
 
     /// Sends a question and records it with its answer.
     pub(super) fn ask_beside(
         &mut self,
-        beside: &mut Beside,
+        beside: &mut SideConversation,
         turn: TurnInput,
-        speaker: &mut dyn Speaker,
+        speaker: &mut dyn ChatModel,
         now: &dyn Fn() -> i64,
     ) -> Result<String, TurnError> {
         beside.session.apply(Input::Turn(turn))?;
@@ -78,13 +78,13 @@ impl Kept {
             Ok(_) => self.priced(&outgoing, spent, first, elapsed()),
             Err(_) => Usage { model: self.model.name.clone(), total_ms: Some(elapsed()), ..Usage::default() },
         };
-        let aside = Aside {
+        let aside = SideExchange {
             purpose: beside.purpose.to_owned(),
             body: String::from_utf8_lossy(&outgoing.body.bytes).into_owned(),
             answer: answer.as_ref().map(|reply| reply.text.clone()).map_err(|error| error.0.clone()),
             usage,
         };
-        self.store_told(&Told::Aside(Box::new(aside)), now(), false, Vec::new());
+        self.store_told(&LogEntry::SideExchange(Box::new(aside)), now(), false, Vec::new());
         let reply = answer?;
         beside.session.apply(Input::Assistant { text: reply.text.clone(), calls: Vec::new(), opaque: Vec::new() })?;
         Ok(reply.text)

@@ -130,7 +130,7 @@ mod tests {
     use foreword_core::version::Version;
 
     use super::super::script::Script;
-    use super::super::{Kept, NoHands, Question, Setup, Sqlite, inspect};
+    use super::super::{NoHands, Question, RecordedSession, Setup, Sqlite, inspect};
     use super::*;
 
     #[test]
@@ -161,8 +161,8 @@ mod tests {
             let agent: foreword_core::catalog::Agent = serde_json::from_value(json!({"system_prompt": "Be brief."})).unwrap();
             let setup = Setup::new("s", Some("claude-opus-5-5"), layout, 0, None).unwrap();
             let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
-            let mut kept = Kept::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
-            let mut send = |kept: &mut Kept, path: &str| {
+            let mut kept = RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
+            let mut send = |kept: &mut RecordedSession, path: &str| {
                 let attached = vec![Version::note(path, None, "A note.", Vec::new())];
                 let turn = TurnInput { words: "Well?".to_owned(), attached, ..TurnInput::default() };
                 let question = Question { turn, ..Question::default() };

@@ -6,9 +6,9 @@ use foreword_core::catalog::Agent;
 use foreword_core::session::InputError;
 use foreword_provider::model::Model;
 
-use super::kept::Kept;
+use super::log_entry::LogEntry;
+use super::recorded::RecordedSession;
 use super::setup::{Setup, SetupError};
-use super::told::Told;
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
 use crate::templates::{NoTemplate, Shelf};
 
@@ -29,7 +29,7 @@ pub enum ChangeError {
     Input(#[from] InputError),
 }
 
-impl Kept {
+impl RecordedSession {
     /// Changes settings; missing ones are unchanged. Returns whether anything changed; then the manager must be set again.
     pub fn change_settings(&mut self, wanted: &SessionSettings, shelf: &Shelf, at_ms: i64) -> Result<bool, ChangeError> {
         if *wanted == SessionSettings::default() {
@@ -45,7 +45,7 @@ impl Kept {
         if setup == self.setup {
             return Ok(false);
         }
-        self.store_told(&Told::Settings(Box::new(setup.clone())), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Settings(Box::new(setup.clone())), at_ms, false, Vec::new());
         self.session.change_settings(&setup.settings);
         self.setup = Setup { settings: self.session.settings().clone(), ..setup };
         Ok(true)
@@ -55,7 +55,7 @@ impl Kept {
     pub fn set_destination(&mut self, destination: Option<String>, at_ms: i64) {
         if self.setup.destination != destination {
             self.setup.destination = destination;
-            self.store_told(&Told::Settings(Box::new(self.setup.clone())), at_ms, false, Vec::new());
+            self.store_told(&LogEntry::Settings(Box::new(self.setup.clone())), at_ms, false, Vec::new());
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ending::Ending;
-use super::told::{ASKED, ENDING, MANAGED, Told, is_input};
+use super::log_entry::{ASKED, ENDING, LogEntry, MANAGED, is_input};
 use crate::chats::Saved;
 
 /// A transcript message that is stored directly, because no input contains it.
@@ -77,15 +77,15 @@ fn time(at_ms: i64) -> Option<Timestamp> {
 }
 
 /// Adds a log entry's messages.
-pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bool) {
+pub(super) fn add(entries: &mut Vec<Entry>, told: &LogEntry, at_ms: i64, cut_off: bool) {
     match told {
-        Told::Imported(lines) => entries.extend(lines.iter().cloned().map(Entry::from)),
-        Told::Edited(lines) => *entries = lines.iter().cloned().map(Entry::from).collect(),
-        Told::Input(Input::Turn(turn)) => {
+        LogEntry::Imported(lines) => entries.extend(lines.iter().cloned().map(Entry::from)),
+        LogEntry::Edited(lines) => *entries = lines.iter().cloned().map(Entry::from).collect(),
+        LogEntry::Input(Input::Turn(turn)) => {
             let context = context(turn.attached.iter().map(|version| &version.id));
             entries.push(Entry { time: time(at_ms), context, ..Entry::new(Role::User, &turn.words) });
         }
-        Told::Input(Input::Assistant { text, calls, .. }) if !text.is_empty() || !calls.is_empty() => {
+        LogEntry::Input(Input::Assistant { text, calls, .. }) if !text.is_empty() || !calls.is_empty() => {
             let calls = calls.iter().map(|call| Call {
                 id: call.id.clone(),
                 name: call.name.clone(),
@@ -94,27 +94,27 @@ pub(super) fn add(entries: &mut Vec<Entry>, told: &Told, at_ms: i64, cut_off: bo
             });
             entries.push(Entry { time: time(at_ms), calls: calls.collect(), cut_off, ..Entry::new(Role::Assistant, text) });
         }
-        Told::Input(Input::ToolResult { id, output, .. }) => {
+        LogEntry::Input(Input::ToolResult { id, output, .. }) => {
             let calls = entries.iter_mut().rev().take(1).flat_map(|entry| &mut entry.calls);
             let mut open = calls.filter(|call| call.id == *id && call.result.is_none());
             if let Some(call) = open.next() {
                 call.result = Some(Value::String(output.clone()));
             }
         }
-        Told::Cited(list) => {
+        LogEntry::Cited(list) => {
             if let Some(answer) = entries.last_mut().filter(|entry| entry.role == Role::Assistant) {
                 answer.text.push_str(list);
             }
         }
-        Told::Input(_)
-        | Told::Asked(_)
-        | Told::Aside(_)
-        | Told::Mode(_)
-        | Told::History(_)
-        | Told::Settings(_)
-        | Told::Model(_)
-        | Told::Ending(_)
-        | Told::Ended => {}
+        LogEntry::Input(_)
+        | LogEntry::Asked(_)
+        | LogEntry::SideExchange(_)
+        | LogEntry::Mode(_)
+        | LogEntry::History(_)
+        | LogEntry::Settings(_)
+        | LogEntry::Model(_)
+        | LogEntry::Ending(_)
+        | LogEntry::Ended => {}
     }
 }
 
@@ -190,7 +190,7 @@ fn cut_off(store: &dyn Store, session: &str) -> Result<Option<Entry>, StoreError
 pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
     let mut dump = store.dump(session)?;
     if let Some(answer) = cut_off(store, session)? {
-        let told = Told::Input(Input::Assistant { text: answer.text, calls: Vec::new(), opaque: Vec::new() });
+        let told = LogEntry::Input(Input::Assistant { text: answer.text, calls: Vec::new(), opaque: Vec::new() });
         let damaged = |error: serde_json::Error| StoreError::Damaged(format!("the answer that came in last: {error}"));
         let (kind, body) = told.parts().map_err(damaged)?;
         let run = dump.log.last().map_or(0, |entry| entry.run);
@@ -259,7 +259,7 @@ fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logg
             entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
             return Ok(());
         }
-        "assistant" | "tool_result" | "imported" | "edited" | "cited" => Told::read(&kind, store.unpack(body)?),
+        "assistant" | "tool_result" | "imported" | "edited" | "cited" => LogEntry::read(&kind, store.unpack(body)?),
         _ => return Ok(()),
     };
     let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;

@@ -7,7 +7,7 @@ use foreword_provider::model::{CacheRules, Model};
 use foreword_provider::stream::Ttl;
 use serde::Serialize;
 
-use super::kept::Kept;
+use super::recorded::RecordedSession;
 
 /// Below this difference, in USD, nobody is told.
 const WORTH_TELLING: f64 = 0.01;
@@ -51,7 +51,7 @@ pub(super) fn lifetime_s(model: &Model, ttl: Ttl) -> Option<u64> {
     }
 }
 
-impl Kept {
+impl RecordedSession {
     /// What the next request costs because the provider's cache has expired, where that is worth telling.
     pub fn cold_cache(&self, now_ms: i64) -> Option<ColdCache> {
         let idle_s = self.forgotten_after(now_ms)?;

@@ -8,7 +8,7 @@ use foreword_core::session::{FoldPreview, Input, InputError, Pin, Unpin};
 use foreword_core::tokens::Tokens;
 use serde::Serialize;
 
-use super::kept::Kept;
+use super::recorded::RecordedSession;
 use crate::manager::is_due;
 
 /// Why something cannot be pinned.
@@ -53,7 +53,7 @@ pub struct Pinned {
     pub text: Option<String>,
 }
 
-impl Kept {
+impl RecordedSession {
     /// The pins: messages, then items.
     pub fn pins(&self) -> Vec<Pinned> {
         let (texts, items) = self.session.pins();

@@ -5,7 +5,7 @@ use foreword_store::{Counts, Document, Entry, Fork, Store, StoreError, Write};
 use serde_json::Value;
 
 use super::chronicle::{Line, entries, entries_until};
-use super::told::Told;
+use super::log_entry::LogEntry;
 
 /// The number of turns of a session, and how many of them were imported.
 pub fn turns(store: &dyn Store, session: &str) -> Result<(u64, u64), StoreError> {
@@ -98,12 +98,12 @@ fn branch_off(
     let at = cut(store, session, turns)?;
     let epochs = store.requests(session)?.last().map_or(0, |request| request.epoch + 1);
     let epoch = usize::try_from(epochs).unwrap_or(usize::MAX);
-    let mut told = vec![Told::Input(Input::Forked { epoch })];
+    let mut told = vec![LogEntry::Input(Input::Forked { epoch })];
     // What a person changed in the transcript by hand stays changed.
     let then = entries_until(store, session, at.inputs)?;
     let now = entries(store, session)?;
     if let Some(same) = now.get(..then.len()).filter(|same| *same != then) {
-        told.push(Told::Edited(same.iter().cloned().map(Line::from).collect()));
+        told.push(LogEntry::Edited(same.iter().cloned().map(Line::from).collect()));
     }
     let mut writes = Vec::new();
     if turn.is_some() {
@@ -117,13 +117,13 @@ fn branch_off(
         }
     }
     let told_before = told.len();
-    told.extend(turn.map(|turn| Told::Input(Input::Turn(turn))));
+    told.extend(turn.map(|turn| LogEntry::Input(Input::Turn(turn))));
     let set = std::mem::take(&mut writes);
     for (place, told) in told.into_iter().enumerate() {
         if place == told_before {
             writes.extend(set.iter().cloned());
         }
-        let run = if matches!(told, Told::Input(Input::Turn(_))) { turns } else { turns.saturating_sub(1) };
+        let run = if matches!(told, LogEntry::Input(Input::Turn(_))) { turns } else { turns.saturating_sub(1) };
         let (kind, body) = told.parts().map_err(|error| StoreError::Refused(format!("the branch cannot be stored: {error}")))?;
         writes.push(Write::Input(Entry { kind, run, at_ms, cut_off: false, body }));
     }

@@ -13,8 +13,8 @@ use foreword_vault::transcript::{Context, Entry, Kind as WarningKind, Role, Warn
 use jiff::{Timestamp, Zoned};
 
 use super::chronicle::{Line, entries};
-use super::kept::Kept;
 use super::open::OpenSessionError;
+use super::recorded::RecordedSession;
 use super::setup::Setup;
 use crate::chats::Imported;
 
@@ -49,9 +49,9 @@ pub fn take_in(
     let last = times.max().unwrap_or(ours.epoch_ms);
     let setup = Setup { settings: foreword_core::settings::Settings { session: session.clone(), ..setup.settings }, ..setup };
     let mut kept = if begun {
-        Kept::open(store, &session, models, None)?
+        RecordedSession::open(store, &session, models, None)?
     } else {
-        Kept::begin(store, &session, agent, &setup, models, None, ours.epoch_ms)?
+        RecordedSession::begin(store, &session, agent, &setup, models, None, ours.epoch_ms)?
     };
     let lines: Vec<Line> = ours.messages.iter().cloned().map(Line::from).collect();
     let first = ours.messages.iter().find(|entry| entry.role == Role::User).map(|entry| entry.text.as_str());
@@ -88,7 +88,7 @@ fn first_bytes(hash: Hash) -> [u8; 8] {
 }
 
 /// The current texts of an imported conversation's attachments, if the session has had no turn since.
-pub fn library_of(kept: &Kept, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
+pub fn library_of(kept: &RecordedSession, vault: &Vault, now: &Zoned) -> Result<Vec<Version>, StoreError> {
     if kept.counts().requests > 0 || kept.session().turns() == 0 {
         return Ok(Vec::new());
     }

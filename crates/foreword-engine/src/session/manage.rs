@@ -7,7 +7,7 @@ use std::thread;
 
 use foreword_core::layer::LayerId;
 use foreword_core::prompt::Prompt;
-use foreword_core::session::{Aside, Input, TurnInput};
+use foreword_core::session::{Input, SidePrompt, TurnInput};
 use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
@@ -15,12 +15,12 @@ use foreword_provider::model::Model;
 use foreword_provider::render::{BodyOptions, body};
 use foreword_store::Write;
 
-use super::kept::Kept;
+use super::log_entry::LogEntry;
+use super::recorded::RecordedSession;
 use super::request::Outgoing;
-use super::speak::{SpeakError, Speaker};
-use super::told::Told;
-use super::turn::{Mode, Party, TurnError};
-use crate::manager::{Answered, Call, Ground, Manager, View, has_outgrown, is_due, manage};
+use super::speak::{ChatModel, SpeakError};
+use super::turn::{Mode, TurnContext, TurnError};
+use crate::manager::{Answered, Call, Manager, SummaryInput, View, has_outgrown, is_due, manage};
 
 /// The longest summary.
 const MOST_REPLY: Tokens = Tokens(1_024);
@@ -31,7 +31,7 @@ const MOST_PRIOR: usize = 32;
 /// The system prompt of a model that does not see the conversation.
 const ALONE: &str = "You keep the record of a conversation.";
 
-impl Kept {
+impl RecordedSession {
     /// Sets or removes the manager.
     pub fn set_manager(&mut self, manager: Option<Manager>) {
         self.manager = manager;
@@ -43,7 +43,7 @@ impl Kept {
     }
 
     /// Writes a summary before a turn if one is due. Failures do not stop the turn.
-    pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<(), TurnError> {
+    pub(super) fn manage(&mut self, turn: &TurnInput, party: &mut TurnContext<'_>) -> Result<(), TurnError> {
         let Some(mut manager) = self.manager.take() else { return Ok(()) };
         // In `log` a changed view costs the cache: it changes where the cache breaks anyway, and where it has become worth a fold.
         let breaks = || {
@@ -68,10 +68,10 @@ impl Kept {
         failed.is_some_and(|view| self.session.history_tokens() < try_again_at(view.figures.history))
     }
 
-    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut Party<'_>) -> Result<(), TurnError> {
+    fn write_view(&mut self, turn: &TurnInput, manager: &mut Manager, party: &mut TurnContext<'_>) -> Result<(), TurnError> {
         // The words are stored before anybody is asked anything.
         if self.asked.is_none() && matches!(self.mode, Mode::Chat | Mode::Agent) {
-            self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
+            self.store_told(&LogEntry::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
         }
         self.tell_stored(party)?;
         let (speaker, now) = (&mut *party.speaker, party.now);
@@ -82,7 +82,8 @@ impl Kept {
         let now_ms = now();
         let mut own = manager.own.take();
         let tokenizer = Arc::clone(self.session.tokenizer());
-        let ground = Ground { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &*tokenizer, now_ms };
+        let ground =
+            SummaryInput { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &*tokenizer, now_ms };
         let view = manage(manager, &ground, &mut |call: &Call| match own.as_mut().filter(|_| call.own) {
             Some(own) => self.ask(manager, &mut *own.speaker, &Arc::clone(&own.model), Some(&call.alone), call, now_ms),
             None => self.ask(manager, speaker, &self.model, None, call, now_ms),
@@ -123,7 +124,7 @@ impl Kept {
     fn ask(
         &self,
         manager: &Manager,
-        speaker: &mut dyn Speaker,
+        speaker: &mut dyn ChatModel,
         model: &Arc<Model>,
         alone: Option<&str>,
         call: &Call,
@@ -131,7 +132,7 @@ impl Kept {
     ) -> Result<Answered, SpeakError> {
         let reply_tokens = MOST_REPLY.min(self.setup.settings.budget.reply);
         let live = alone.is_none().then(|| self.session.aside(&call.behind));
-        let fits = |aside: &Aside| aside.envelope.tokens + reply_tokens <= model.window;
+        let fits = |aside: &SidePrompt| aside.envelope.tokens + reply_tokens <= model.window;
         let aside = live.filter(fits).unwrap_or_else(|| self.session.alone(ALONE, &call.alone));
         if !fits(&aside) {
             return Err(SpeakError(format!("the request for it has {} tokens", aside.envelope.tokens)));
@@ -151,8 +152,8 @@ impl Kept {
         })
     }
 
-    fn put_beside(&self, aside: Aside, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
-        let Aside { messages, envelope } = aside;
+    fn put_beside(&self, aside: SidePrompt, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
+        let SidePrompt { messages, envelope } = aside;
         let prompt = Prompt {
             messages: &messages,
             tools: &envelope.tools,

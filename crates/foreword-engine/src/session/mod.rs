@@ -1,6 +1,6 @@
 //! Recorded sessions: steps 2 to 8 of a turn, with every step stored.
 //!
-//! The log of a session's inputs is the source of truth. [`Kept`] stores each input before applying it, each request before sending
+//! The log of a session's inputs is the source of truth. [`RecordedSession`] stores each input before applying it, each request before sending
 //! it, and each part of a reply as it arrives. Opening a session replays its log from the last checkpoint.
 
 mod aside;
@@ -18,7 +18,7 @@ mod hand;
 mod history;
 mod import;
 mod inspect;
-mod kept;
+pub(crate) mod log_entry;
 mod manage;
 mod models;
 mod money;
@@ -29,6 +29,7 @@ mod picture;
 mod planner;
 mod point;
 mod preview;
+mod recorded;
 mod refresh;
 mod relay;
 mod request;
@@ -36,7 +37,6 @@ mod script;
 mod setup;
 mod side;
 mod speak;
-pub(crate) mod told;
 mod turn;
 mod verify;
 
@@ -59,7 +59,8 @@ pub use hand::{FoldError, PinError, Pinned};
 pub use history::{fork, replace_turn, rewind, turn_of, turns};
 pub use import::{TakenIn, library_of, not_brought_back, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
-pub use kept::{Failure, Kept};
+pub use log_entry::SideExchange;
+pub(crate) use log_entry::{Change, is_input};
 pub use models::{Embedded, Remote, RemoteError, Stop, Talk, unless_stopped};
 pub use money::{dollars, saved, usd};
 pub use open::OpenSessionError;
@@ -68,8 +69,9 @@ pub use paid::{PaidFor, Payment, all_payments, is_fold, payments};
 pub use picture::{Bar, LayerText, SegmentText, bars, layer_texts};
 pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
+pub use recorded::{Failure, RecordedSession};
 pub use refresh::{changed_agent, refresh_notes};
-pub use relay::{Exchange, Manner, Relayed, Step};
+pub use relay::{ClientOptions, Exchange, Relayed, Step};
 pub use request::Outgoing;
 pub(crate) use request::in_common;
 pub use script::{Outputs, Script, ScriptError, Whole};
@@ -77,10 +79,8 @@ pub(crate) use setup::{DEFAULT_REPLY, EMBEDDED, usual_budget};
 pub use setup::{Setup, SetupError};
 pub use setup::{embedded_file, is_embedded};
 pub use side::{SideRequest, TurnCost, side_requests, turn_cost};
-pub use speak::{Call, Hands, NoHands, Reply, Scores, Size, Sources, SpeakError, Speaker, Spent};
-pub use told::Aside;
-pub(crate) use told::{Change, is_input};
-pub use turn::{Event, Mode, Question, Said, TurnError};
+pub use speak::{Call, ChatModel, NoHands, Reply, Scores, Size, Sources, SpeakError, Spent, ToolHost};
+pub use turn::{Event, Mode, Question, TurnError, TurnOutcome};
 pub use verify::{Verified, verify};
 
 pub use foreword_core::budget::OverBudget;

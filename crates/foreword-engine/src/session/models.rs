@@ -9,7 +9,7 @@ use foreword_core::hash::Hash;
 use foreword_core::message::{Message, Role, ToolCall};
 use foreword_core::prompt::Prompt;
 use foreword_core::tokens::Tokens;
-use foreword_models::chat_model::{Chat, ChatModel, ChatModelError, End, Sampling};
+use foreword_models::chat_model::{Chat, ChatModel as LocalModel, ChatModelError, End, Sampling};
 use foreword_provider::cache::CacheUse;
 use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::ending::Ending;
 use super::request::Outgoing;
-use super::speak::{Reply, SpeakError, Speaker, Spent};
+use super::speak::{ChatModel, Reply, SpeakError, Spent};
 
 /// A flag that stops an answer.
 pub type Stop = Arc<AtomicBool>;
@@ -39,11 +39,13 @@ const PROMPT_MARKS: &[&str] = &[
     "</localSearch",
     "<tool_result",
     "<conversation_summary",
+    "<user_query",
+    "</user_query",
 ];
 
 /// The model that comes with Foreword. It remembers the last prompt and evaluates only what is new in the next one.
 pub struct Embedded {
-    model: Arc<ChatModel>,
+    model: Arc<LocalModel>,
     chat: Chat,
     stop: Stop,
 }
@@ -51,7 +53,7 @@ pub struct Embedded {
 impl Embedded {
     /// Opens the model file.
     pub fn open(file: &Path, stop: Stop) -> Result<Self, ChatModelError> {
-        let model = Arc::new(ChatModel::open(file)?);
+        let model = Arc::new(LocalModel::open(file)?);
         Ok(Self { chat: Chat::new(Arc::clone(&model)), model, stop })
     }
 
@@ -70,7 +72,7 @@ fn told(message: &Message) -> (Role, String) {
     (role, text.collect::<Vec<_>>().join("\n"))
 }
 
-impl Speaker for Embedded {
+impl ChatModel for Embedded {
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let told: Vec<_> = request.messages.iter().map(|message| told(message)).collect();
         let messages: Vec<_> = told.iter().map(|(role, text)| (*role, text.as_str())).collect();
@@ -183,7 +185,7 @@ impl Drop for Remote {
     }
 }
 
-impl Speaker for Remote {
+impl ChatModel for Remote {
     fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
         let (caches, runtime) = (self.caches.as_mut()?, self.runtime.as_ref()?);
         let system = prompt.messages.first().filter(|message| message.role == Role::System);

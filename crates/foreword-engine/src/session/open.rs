@@ -19,11 +19,11 @@ use super::checkpoint;
 use super::chronicle::saved;
 use super::ending::Ending;
 use super::inspect;
-use super::kept::Kept;
+use super::log_entry::{ENDED, History, LogEntry};
 use super::models::Stop;
+use super::recorded::RecordedSession;
 use super::request::{Pending, Sent};
 use super::setup::{Setup, SetupError};
-use super::told::{ENDED, History, Told};
 use super::turn::Mode;
 use crate::chats::Chats;
 
@@ -44,7 +44,7 @@ pub enum OpenSessionError {
     Entry(String, u64, String),
 }
 
-impl Kept {
+impl RecordedSession {
     /// Creates a session. Fails if the store does not accept writes.
     pub fn begin(
         store: Box<dyn Store>,
@@ -203,7 +203,7 @@ impl Kept {
         self.pending = None;
         let reply = Input::Assistant { text: parts.concat(), calls: Vec::new(), opaque: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
-        self.store_told(&Told::Ending(Ending::Interrupted), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Ending(Ending::Interrupted), at_ms, false, Vec::new());
         self.save_transcript(at_ms);
         Ok(())
     }
@@ -254,24 +254,24 @@ impl Past {
         while let Some(entry) = entries.next() {
             // Nothing was asked where a turn ended.
             let ended = entries.peek().is_some_and(|next| next.kind == ENDED);
-            let told = Told::read(&entry.kind, entry.body)
+            let told = LogEntry::read(&entry.kind, entry.body)
                 .map_err(|error| OpenSessionError::Entry(row.id.clone(), entry.number, error.to_string()))?;
             match &told {
-                Told::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
-                Told::Mode(mode) => self.mode = *mode,
-                Told::History(History { policy, template }) => {
+                LogEntry::Asked(turn) => self.asked = Some(TurnInput::clone(turn)),
+                LogEntry::Mode(mode) => self.mode = *mode,
+                LogEntry::History(History { policy, template }) => {
                     self.session.change_history(policy.clone());
                     self.setup.settings.history = policy.clone();
                     self.setup.template.clone_from(template);
                 }
-                Told::Settings(setup) => {
+                LogEntry::Settings(setup) => {
                     self.session.change_settings(&setup.settings);
                     self.setup = Setup { settings: self.session.settings().clone(), ..Setup::clone(setup) };
                 }
                 _ => {}
             }
             let built = match told {
-                Told::Model(setup) => self.change_model(*setup, models)?,
+                LogEntry::Model(setup) => self.change_model(*setup, models)?,
                 told => {
                     let Some(input) = told.input() else { continue };
                     // A summary comes between the words and the turn.

@@ -7,7 +7,7 @@ use foreword_core::session::{Input, InputError, Session};
 use foreword_tools::{OWN_SERVER, Output};
 use serde_json::{Value, json};
 
-use super::kept::Kept;
+use super::recorded::RecordedSession;
 use super::turn::TurnError;
 
 /// A tool of the engine.
@@ -113,7 +113,7 @@ pub(super) struct Done {
     pub(super) finished: Option<String>,
 }
 
-impl Kept {
+impl RecordedSession {
     /// Adds the engine's tools to the session.
     pub(super) fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
         for step in Joining::ALL {

@@ -6,7 +6,7 @@ use foreword_core::envelope::FoldReason;
 use foreword_store::{Own, Store, StoreError, Summary, Usage};
 use serde_json::Value;
 
-use super::told::ASIDE;
+use super::log_entry::ASIDE;
 
 /// A cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub enum PaidFor {
         began: Option<String>,
     },
     /// A side request.
-    Aside {
+    SideExchange {
         /// The number of questions.
         questions: u64,
     },
@@ -41,7 +41,7 @@ impl PaidFor {
     pub fn questions(&self) -> u64 {
         match self {
             Self::Request { .. } => 0,
-            Self::Aside { questions } => *questions,
+            Self::SideExchange { questions } => *questions,
         }
     }
 }
@@ -69,7 +69,7 @@ fn of(own: Own) -> Vec<Payment> {
     });
     let asides = own.entries.into_iter().filter_map(|mut entry| {
         let usage = serde_json::from_value(entry.body.get_mut("usage")?.take()).ok()?;
-        Some(Payment { at_ms: entry.at_ms, what: PaidFor::Aside { questions: 1 }, usage })
+        Some(Payment { at_ms: entry.at_ms, what: PaidFor::SideExchange { questions: 1 }, usage })
     });
     requests.chain(asides).chain(own.summaries.iter().filter_map(summary)).collect()
 }
@@ -92,7 +92,7 @@ fn summary(row: &Summary) -> Option<Payment> {
         cost_uncached: price("cost_uncached").unwrap_or(cost),
         ..Usage::default()
     };
-    (questions > 0).then_some(Payment { at_ms: row.at_ms, what: PaidFor::Aside { questions }, usage })
+    (questions > 0).then_some(Payment { at_ms: row.at_ms, what: PaidFor::SideExchange { questions }, usage })
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
             let (template, source, model) = (String::new(), String::new(), "m".to_owned());
             let row = Summary { number: 0, at_ms: 1, template, source, hash: Hash::of(""), model, record: record.clone() };
             let found = summary(&row).map(|paid| {
-                let PaidFor::Aside { questions } = paid.what else { panic!("{record}") };
+                let PaidFor::SideExchange { questions } = paid.what else { panic!("{record}") };
                 (questions, paid.usage.read, paid.usage.uncached, paid.usage.cost, paid.usage.cost_uncached)
             });
             assert_eq!(found, expect, "{record}");

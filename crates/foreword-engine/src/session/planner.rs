@@ -17,10 +17,10 @@ use serde_json::Value;
 
 use super::called::{Called, called};
 use super::found::found_notes;
-use super::kept::Kept;
 use super::own::Own;
-use super::speak::{Call, Hands};
-use super::turn::{Event, Party, TurnError};
+use super::recorded::RecordedSession;
+use super::speak::{Call, ToolHost};
+use super::turn::{Event, TurnContext, TurnError};
 
 /// The largest number of calls in a plan.
 const MOST_CALLS: usize = 8;
@@ -40,10 +40,10 @@ struct Step {
     arguments: Value,
 }
 
-impl Kept {
+impl RecordedSession {
     /// Requests a plan, runs it and returns the tool outputs. If that fails, the turn continues without them and the reason is
     /// reported.
-    pub(super) fn planned(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Vec<TurnResult> {
+    pub(super) fn planned(&mut self, turn: &TurnInput, party: &mut TurnContext<'_>) -> Vec<TurnResult> {
         match self.plan_calls(turn, party) {
             Ok(calls) => calls.into_iter().map(|(name, called)| run(&name, called, party)).collect(),
             Err(why) => {
@@ -53,7 +53,7 @@ impl Kept {
         }
     }
 
-    fn plan_calls(&mut self, turn: &TurnInput, party: &mut Party<'_>) -> Result<Vec<(String, Called)>, String> {
+    fn plan_calls(&mut self, turn: &TurnInput, party: &mut TurnContext<'_>) -> Result<Vec<(String, Called)>, String> {
         let agent = self.session().agent().clone();
         let tools = self.offered(&agent);
         if tools.allowed.is_empty() {
@@ -90,7 +90,7 @@ impl Kept {
         answer: &str,
         agent: &Agent,
         tools: &ToolPlan,
-        hands: &mut dyn Hands,
+        hands: &mut dyn ToolHost,
     ) -> Result<Vec<(String, Called)>, String> {
         let steps = steps(answer)?;
         if steps.len() > MOST_CALLS {
@@ -108,7 +108,7 @@ impl Kept {
     }
 }
 
-fn run(name: &str, called: Called, party: &mut Party<'_>) -> TurnResult {
+fn run(name: &str, called: Called, party: &mut TurnContext<'_>) -> TurnResult {
     let call = ToolCall { id: format!("plan-{name}"), name: name.to_owned(), arguments: called.arguments.clone() };
     (party.each)(Event::Call(&call));
     // A time range is an attribute of its block, as the design has it.

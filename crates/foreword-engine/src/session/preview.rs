@@ -14,10 +14,10 @@ use serde::Serialize;
 
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
-use super::kept::Kept;
 use super::money::usd;
 use super::own::Joining;
-use super::speak::Hands;
+use super::recorded::RecordedSession;
+use super::speak::ToolHost;
 use super::turn::{Mode, Question, TurnError, images_not_taken, once};
 use crate::simulate::report::BreakReport;
 
@@ -57,10 +57,10 @@ pub struct Expected {
     pub broke: Option<BreakReport>,
 }
 
-impl Kept {
-    /// The request for a question at `now_ms`, with exactly the bytes that [`Kept::send`] would send. In plan mode, tool outputs
+impl RecordedSession {
+    /// The request for a question at `now_ms`, with exactly the bytes that [`RecordedSession::send`] would send. In plan mode, tool outputs
     /// are missing.
-    pub fn preview(&self, question: Question, hands: &mut dyn Hands, now_ms: i64) -> Result<Preview, TurnError> {
+    pub fn preview(&self, question: Question, hands: &mut dyn ToolHost, now_ms: i64) -> Result<Preview, TurnError> {
         let Question { mut turn, library } = question;
         let mut session = self.session.clone();
         if !library.is_empty() {
@@ -130,7 +130,7 @@ impl Kept {
     }
 
     /// Runs the searches of a turn. Returns the failures.
-    fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn Hands) -> Vec<String> {
+    fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn ToolHost) -> Vec<String> {
         let mut problems = Vec::new();
         if turn.scores.is_empty() {
             match hands.scores(&turn.words, agent, self.session.settings()) {

@@ -10,13 +10,13 @@ use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
 use jiff::Zoned;
 
-use super::kept::Kept;
+use super::recorded::RecordedSession;
 use crate::places::Places;
 use crate::prepare::{PrepareError, Prepared, Wanted, prepare};
 use crate::templates::Shelf;
 
 /// Adds to a turn the notes of the prompt that changed, and names those that are gone. Each is said in words.
-pub fn refresh_notes(kept: &Kept, vault: &Vault, turn: &mut TurnInput, now: &Zoned) -> Vec<String> {
+pub fn refresh_notes(kept: &RecordedSession, vault: &Vault, turn: &mut TurnInput, now: &Zoned) -> Vec<String> {
     let own = Own::new(vault, now.clone());
     let mut told = Vec::new();
     for held in kept.session().notes_in_prompt() {
@@ -45,7 +45,7 @@ pub fn refresh_notes(kept: &Kept, vault: &Vault, turn: &mut TurnInput, now: &Zon
 /// The agent of a session as its files and its project are now, with what changed in words; none where nothing did. Memory and tools stay
 /// as they are.
 pub async fn changed_agent(
-    kept: &Kept,
+    kept: &RecordedSession,
     vault: &Vault,
     places: &Places,
     shelf: &Shelf,
@@ -90,7 +90,7 @@ fn changes(old: &Agent, new: &Agent, project: Option<&str>) -> Vec<String> {
     told
 }
 
-impl Kept {
+impl RecordedSession {
     /// Goes on with other files of its agent. What joins every session from now on joins this one.
     pub fn replace_agent(&mut self, agent: Agent, at_ms: i64) -> Result<(), InputError> {
         let old = self.session().agent().clone();

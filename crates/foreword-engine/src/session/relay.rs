@@ -13,11 +13,11 @@ use serde_json::{Map, Value};
 
 use super::called::called;
 use super::ending::Ending;
-use super::kept::Kept;
+use super::log_entry::LogEntry;
+use super::recorded::RecordedSession;
 use super::request::Outgoing;
-use super::speak::{Reply, SpeakError, Speaker};
-use super::told::Told;
-use super::turn::{Event, Hearing, MAX_CALLS_PER_REPLY, TurnError, surplus};
+use super::speak::{ChatModel, Reply, SpeakError};
+use super::turn::{Event, MAX_CALLS_PER_REPLY, PendingReply, TurnError, surplus};
 use crate::tools::{outputs_of, read_output};
 
 /// How often parts of a reply are stored while it streams. The client has them too; a crash leaves it with half an answer anyway.
@@ -31,7 +31,7 @@ const GAP: &str = "\n\n";
 
 /// The client's options for its answer.
 #[derive(Clone, Debug, Default)]
-pub struct Manner {
+pub struct ClientOptions {
     /// Extra fields of the request, in the provider's format.
     pub extra: Map<String, Value>,
     /// Whether the client wants a stream; otherwise the provider is asked for the whole answer.
@@ -62,8 +62,8 @@ pub struct Relayed {
 pub struct Exchange {
     /// The request.
     pub outgoing: Outgoing,
-    hearing: Hearing,
-    manner: Manner,
+    hearing: PendingReply,
+    manner: ClientOptions,
     /// The combined result and the number of earlier requests that the client did not see.
     before: Relayed,
     read: usize,
@@ -85,14 +85,14 @@ pub enum Step {
     Again(Box<Exchange>),
 }
 
-impl Kept {
+impl RecordedSession {
     /// Applies a client's messages and receives one reply; `None` if no request is due. If the last request has no answer, it can
     /// be sent again without new messages.
     pub fn relay(
         &mut self,
         told: Vec<Input>,
-        manner: Manner,
-        speaker: &mut dyn Speaker,
+        manner: ClientOptions,
+        speaker: &mut dyn ChatModel,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, TurnError> {
@@ -117,11 +117,11 @@ impl Kept {
         }
     }
 
-    /// The first half of [`Kept::relay`], for callers that send the request themselves.
+    /// The first half of [`RecordedSession::relay`], for callers that send the request themselves.
     pub fn begin_relay(
         &mut self,
         told: Vec<Input>,
-        manner: Manner,
+        manner: ClientOptions,
         now: &dyn Fn() -> i64,
     ) -> Result<Option<Exchange>, TurnError> {
         let due = if told.is_empty() && (self.is_unanswered() || self.due) { Due::Request } else { Due::Nothing };
@@ -143,7 +143,7 @@ impl Kept {
         }
     }
 
-    fn make_request(&mut self, manner: Manner, now: &dyn Fn() -> i64) -> Result<Exchange, TurnError> {
+    fn make_request(&mut self, manner: ClientOptions, now: &dyn Fn() -> i64) -> Result<Exchange, TurnError> {
         self.manner = Some(manner);
         let requested = self.request(now());
         let manner = self.manner.take().unwrap_or_default();
@@ -158,7 +158,7 @@ impl Kept {
         self.heard(&mut exchange.hearing, part);
     }
 
-    /// The second half of [`Kept::relay`]: completes the reply, which may be incomplete.
+    /// The second half of [`RecordedSession::relay`]: completes the reply, which may be incomplete.
     pub fn end_relay(
         &mut self,
         exchange: Exchange,
@@ -195,7 +195,7 @@ impl Kept {
             return Ok(Step::Again(Box::new(Exchange { before: relayed, read: read + 1, ..next })));
         }
         if due == Due::Request {
-            self.store_told(&Told::Ended, now(), false, Vec::new());
+            self.store_told(&LogEntry::Ended, now(), false, Vec::new());
             relayed.cut_off = true;
         }
         self.write([]);

@@ -17,7 +17,7 @@ use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
 use super::inspect::{Record, Stored};
-use super::kept::Kept;
+use super::recorded::RecordedSession;
 
 /// A request that is ready to send.
 #[derive(Clone, Debug)]
@@ -74,7 +74,7 @@ pub(super) struct Pending {
     pub(super) stored: Option<u64>,
 }
 
-impl Kept {
+impl RecordedSession {
     /// Builds the request that is due and stores its envelope. After an error the turn is still pending.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
         self.request_with(at_ms, &mut |_, _| None)

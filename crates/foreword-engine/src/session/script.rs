@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::ending::Ending;
 use super::models::Stop;
 use super::request::Outgoing;
-use super::speak::{Call as Calling, Hands, Reply, SpeakError, Speaker, Spent};
+use super::speak::{Call as Calling, ChatModel, Reply, SpeakError, Spent, ToolHost};
 
 /// Replies in order, and tool outputs.
 #[derive(Debug, Deserialize)]
@@ -113,13 +113,13 @@ fn seconds(at_ms: i64) -> u64 {
 #[derive(Debug)]
 pub struct Whole<'a>(&'a mut Script);
 
-impl Speaker for Whole<'_> {
+impl ChatModel for Whole<'_> {
     fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         self.0.answer(request, &mut |_| {})
     }
 }
 
-impl Speaker for Script {
+impl ChatModel for Script {
     fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let line = &self.replies[self.next % self.replies.len()];
         self.next += 1;
@@ -170,7 +170,7 @@ impl Outputs {
     }
 }
 
-impl Hands for Outputs {
+impl ToolHost for Outputs {
     fn run(&mut self, call: &Calling<'_>) -> Output {
         let name = &call.call.name;
         match self.0.get(name) {

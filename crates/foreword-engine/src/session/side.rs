@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use foreword_store::{Store, StoreError, Usage};
 use serde::Serialize;
 
+use super::log_entry::{ASIDE, SideExchange};
 use super::money::usd;
 use super::point::Point;
-use super::told::{ASIDE, Aside};
 use crate::manager::View;
 
 /// What a model was asked beside the conversation.
@@ -68,9 +68,9 @@ pub fn side_requests(store: &dyn Store, session: &str) -> Result<Vec<SideRequest
     let turn_after = |number: u64| turns.range(number..).next().map_or(next, |(_, turn)| *turn);
     for logged in log.into_iter().filter(|logged| logged.kind == ASIDE) {
         let (number, at_ms) = (logged.number, logged.at_ms);
-        let aside: Aside = serde_json::from_value(store.unpack(logged.body)?)
+        let aside: SideExchange = serde_json::from_value(store.unpack(logged.body)?)
             .map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;
-        let Aside { purpose, body, answer, usage: Usage { model, read, write, uncached, output, cost, .. } } = aside;
+        let SideExchange { purpose, body, answer, usage: Usage { model, read, write, uncached, output, cost, .. } } = aside;
         let (answer, error) = match answer {
             Ok(answer) => (answer, None),
             Err(error) => (String::new(), Some(error)),

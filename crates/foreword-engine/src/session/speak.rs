@@ -20,7 +20,7 @@ use super::ending::Ending;
 use super::request::Outgoing;
 
 /// A model that answers requests.
-pub trait Speaker {
+pub trait ChatModel {
     /// The name of a provider-side cache with the prompt's tools and system message, if the provider has one.
     fn cache(&mut self, _model: &Model, _prompt: &Prompt<'_>) -> Option<String> {
         None
@@ -75,7 +75,7 @@ pub struct Call<'a> {
 }
 
 /// The tools and the search of a session.
-pub trait Hands {
+pub trait ToolHost {
     /// Runs a call and returns its output. Failures are described in the output.
     fn run(&mut self, call: &Call<'_>) -> Output;
 
@@ -131,7 +131,7 @@ pub struct Sources {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHands;
 
-impl Hands for NoHands {
+impl ToolHost for NoHands {
     fn run(&mut self, call: &Call<'_>) -> Output {
         let name = &call.call.name;
         Output::failed(call.tool.as_ref().err().cloned().unwrap_or_else(|| format!("The tool {name:?} cannot be used here.")))

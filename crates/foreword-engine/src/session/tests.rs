@@ -46,7 +46,7 @@ impl Place {
         Chats::open(self.root(), TimeZone::UTC).unwrap()
     }
 
-    fn begin(&self, layout: Layout) -> Kept {
+    fn begin(&self, layout: Layout) -> RecordedSession {
         let agent: Agent = serde_json::from_value(json!({
             "system_prompt": "You answer questions about notes. ".repeat(30),
             "rules": [{"name": "short", "text": "Be short.", "include": "always"}],
@@ -54,14 +54,14 @@ impl Place {
         }))
         .unwrap();
         let setup = Setup::new("s", Some("claude-sonnet-5"), layout, 1, None).unwrap();
-        Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap()
+        RecordedSession::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap()
     }
 
-    fn open(&self, id: &str) -> Kept {
-        Kept::open(Box::new(self.store()), id, None, Some(self.chats())).unwrap()
+    fn open(&self, id: &str) -> RecordedSession {
+        RecordedSession::open(Box::new(self.store()), id, None, Some(self.chats())).unwrap()
     }
 
-    fn send(&self, kept: &mut Kept, words: &str, script: &mut Script) -> Said {
+    fn send(&self, kept: &mut RecordedSession, words: &str, script: &mut Script) -> TurnOutcome {
         let attached =
             vec![Version::note("Garden.md", None, &format!("# Garden\n{}", "Prune in March. ".repeat(80)), Vec::new())];
         let turn = TurnInput { words: words.to_owned(), attached, ..TurnInput::default() };
@@ -102,7 +102,7 @@ fn clean(store: &dyn Store) {
 }
 
 /// The hash of what the next request would be.
-fn next_request(kept: &mut Kept, place: &Place) -> Hash {
+fn next_request(kept: &mut RecordedSession, place: &Place) -> Hash {
     kept.tell(Input::Turn(TurnInput { words: "and now?".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
     let outgoing = kept.request(place.tick()).unwrap();
     Hash::of(&outgoing.body.bytes)
@@ -346,7 +346,7 @@ fn a_difference_is_named_with_its_item_and_its_price() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Library);
     let mut speaker = script(&json!([{"text": "yes"}]));
-    let mut send = |kept: &mut Kept, path: &str| {
+    let mut send = |kept: &mut RecordedSession, path: &str| {
         let attached = vec![Version::note(path, None, &format!("text of {path} ").repeat(200), Vec::new())];
         let turn = TurnInput { words: "what?".to_owned(), attached, ..TurnInput::default() };
         let mut hands = speaker.hands();
@@ -479,7 +479,7 @@ fn a_full_disk_does_not_stop_the_turn() {
     drop(place.begin(Layout::Log));
     let full = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let store = Flaky(place.store(), std::sync::Arc::clone(&full));
-    let mut kept = Kept::open(Box::new(store), "s", None, Some(place.chats())).unwrap();
+    let mut kept = RecordedSession::open(Box::new(store), "s", None, Some(place.chats())).unwrap();
     let mut speaker = tool_loop();
     place.send(&mut kept, "a", &mut speaker);
     full.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -499,7 +499,10 @@ fn a_full_disk_does_not_stop_the_turn() {
 fn a_session_is_written_to_by_one_at_a_time() {
     let place = Place::new();
     let kept = place.begin(Layout::Log);
-    assert!(matches!(Kept::open(Box::new(place.store()), "s", None, None), Err(OpenSessionError::Store(StoreError::Leased(_)))));
+    assert!(matches!(
+        RecordedSession::open(Box::new(place.store()), "s", None, None),
+        Err(OpenSessionError::Store(StoreError::Leased(_)))
+    ));
     drop(kept);
     place.open("s");
 }
@@ -539,7 +542,7 @@ fn words_that_became_no_turn_yet_are_read() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
     let turn = TurnInput { words: "what now?".to_owned(), ..TurnInput::default() };
-    kept.store_told(&told::Told::Asked(Box::new(turn.clone())), place.tick(), false, Vec::new());
+    kept.store_told(&log_entry::LogEntry::Asked(Box::new(turn.clone())), place.tick(), false, Vec::new());
     let words = || {
         let store = place.store();
         let said = transcript(&store, &store.session("s").unwrap()).unwrap().messages;
@@ -563,8 +566,8 @@ fn words_that_cannot_be_stored_are_not_said_where_that_is_wanted() {
     let place = Place::new();
     drop(place.begin(Layout::Log));
     let (store, folder, away) = movable(&place);
-    let open = || Kept::open(Box::new(store.clone()), "s", None, None).unwrap();
-    let send = |kept: &mut Kept, speaker: &mut Script| {
+    let open = || RecordedSession::open(Box::new(store.clone()), "s", None, None).unwrap();
+    let send = |kept: &mut RecordedSession, speaker: &mut Script| {
         let mut events = Vec::new();
         let turn = TurnInput { words: "a".to_owned(), ..TurnInput::default() };
         let mut hands = speaker.hands();
@@ -604,13 +607,15 @@ fn a_session_that_could_not_begin_is_stored_when_that_works() {
     let (store, folder, away) = movable(&place);
     let setup = Setup::new("held", Some("claude-sonnet-5"), Layout::Log, 1, None).unwrap();
     std::fs::rename(&folder, &away).unwrap();
-    assert!(Kept::begin(Box::new(store.clone()), "held", &Agent::default(), &setup, None, None, place.tick()).is_err());
-    let begin = Kept::begin_held(Box::new(store.unsynced()), "held", &Agent::default(), &setup, None, place.tick());
+    assert!(
+        RecordedSession::begin(Box::new(store.clone()), "held", &Agent::default(), &setup, None, None, place.tick()).is_err()
+    );
+    let begin = RecordedSession::begin_held(Box::new(store.unsynced()), "held", &Agent::default(), &setup, None, place.tick());
     let mut kept = begin.unwrap();
     let mut speaker = script(&json!([{"text": "Yes."}, {"text": "No."}]));
     for words in ["one", "two"] {
         let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
-        kept.relay(vec![Input::Turn(turn)], Manner::default(), &mut speaker, &|| place.tick(), &mut |_| {}).unwrap();
+        kept.relay(vec![Input::Turn(turn)], ClientOptions::default(), &mut speaker, &|| place.tick(), &mut |_| {}).unwrap();
         assert!(!kept.is_stored() && !kept.health().is_well());
     }
     assert!(!folder.exists());
@@ -625,7 +630,7 @@ fn a_session_that_could_not_begin_is_stored_when_that_works() {
 /// A provider whose cache serves nothing.
 struct Uncached;
 
-impl Speaker for Uncached {
+impl ChatModel for Uncached {
     fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
         let prompt = foreword_provider::cache::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
         Ok(Reply { text: "Yes.".to_owned(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })

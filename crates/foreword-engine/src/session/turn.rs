@@ -20,11 +20,11 @@ use super::cite::{Citable, cited, source_list};
 use super::cold::{ColdCache, lifetime_s};
 use super::ending::Ending;
 use super::found::{FoundNote, found_notes, sent_once};
-use super::kept::Kept;
+use super::log_entry::LogEntry;
 use super::own::{Done, Own};
+use super::recorded::RecordedSession;
 use super::request::{Outgoing, Pending};
-use super::speak::{Call, Hands, Reply, SpeakError, Speaker};
-use super::told::Told;
+use super::speak::{Call, ChatModel, Reply, SpeakError, ToolHost};
 
 /// The largest number of requests in one turn.
 const MOST_STEPS: usize = 20;
@@ -90,9 +90,9 @@ pub struct Question {
 }
 
 /// The model, the tools and the callbacks of a turn.
-pub(super) struct Party<'a> {
-    pub(super) speaker: &'a mut dyn Speaker,
-    pub(super) hands: &'a mut dyn Hands,
+pub(super) struct TurnContext<'a> {
+    pub(super) speaker: &'a mut dyn ChatModel,
+    pub(super) hands: &'a mut dyn ToolHost,
     pub(super) now: &'a dyn Fn() -> i64,
     pub(super) each: &'a mut dyn FnMut(Event<'_>),
     /// Whether the caller was notified that the message is stored.
@@ -120,7 +120,7 @@ pub enum Event<'a> {
 
 /// The result of a turn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
+pub struct TurnOutcome {
     /// The text of the last reply.
     pub text: String,
     /// The number of requests.
@@ -146,18 +146,18 @@ pub enum TurnError {
     Speak(#[from] SpeakError),
 }
 
-impl Kept {
+impl RecordedSession {
     /// Runs a turn from the user's message to the last reply. `now` returns the time in milliseconds since 1970.
     pub fn send(
         &mut self,
         question: Question,
-        speaker: &mut dyn Speaker,
-        hands: &mut dyn Hands,
+        speaker: &mut dyn ChatModel,
+        hands: &mut dyn ToolHost,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Said, TurnError> {
+    ) -> Result<TurnOutcome, TurnError> {
         let Question { mut turn, library } = question;
-        let mut party = Party { speaker, hands, now, each, told: false };
+        let mut party = TurnContext { speaker, hands, now, each, told: false };
         self.pending = None; // its words stay in the history; this turn follows them
         if !library.is_empty() {
             self.tell(Input::Library(library), now())?;
@@ -199,24 +199,24 @@ impl Kept {
     /// Continues a turn without an answer, after a crash or a failed request.
     pub fn go_on(
         &mut self,
-        speaker: &mut dyn Speaker,
-        hands: &mut dyn Hands,
+        speaker: &mut dyn ChatModel,
+        hands: &mut dyn ToolHost,
         now: &dyn Fn() -> i64,
         each: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Said, TurnError> {
+    ) -> Result<TurnOutcome, TurnError> {
         if let Some(turn) = self.asked.take() {
             let question = Question { turn, ..Question::default() };
             return self.send(question, speaker, hands, now, each);
         }
         let due = if self.pending.is_some() { Due::Request } else { Due::Nothing };
-        let mut party = Party { speaker, hands, now, each, told: false };
+        let mut party = TurnContext { speaker, hands, now, each, told: false };
         self.tell_stored(&mut party)?;
         let said = self.run(due, &mut party);
         self.explained(said, now)
     }
 
     /// Stores why a turn has no complete answer, so that it can be shown later.
-    fn explained(&mut self, said: Result<Said, TurnError>, now: &dyn Fn() -> i64) -> Result<Said, TurnError> {
+    fn explained(&mut self, said: Result<TurnOutcome, TurnError>, now: &dyn Fn() -> i64) -> Result<TurnOutcome, TurnError> {
         if let Err(error) = &said {
             self.store_ending(Ending::Failed(error.to_string()), now());
         }
@@ -226,11 +226,11 @@ impl Kept {
     fn store_ending(&mut self, ending: Ending, at_ms: i64) {
         let is_end = ending == Ending::Stopped && self.ends.load(Ordering::Relaxed);
         let ending = if is_end { Ending::Interrupted } else { ending };
-        self.store_told(&Told::Ending(ending), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Ending(ending), at_ms, false, Vec::new());
     }
 
     /// Notifies the caller once that the message is stored, or rejects it if it must be stored and cannot be.
-    pub(super) fn tell_stored(&mut self, party: &mut Party<'_>) -> Result<(), TurnError> {
+    pub(super) fn tell_stored(&mut self, party: &mut TurnContext<'_>) -> Result<(), TurnError> {
         match self.health() {
             Health::Well if !party.told => {
                 party.told = true;
@@ -244,9 +244,9 @@ impl Kept {
 
     /// Stores the message and runs the searches that the turn needs. Failures are reported, and the turn continues without the
     /// results.
-    fn gather(&mut self, turn: &mut TurnInput, party: &mut Party<'_>) -> Result<Vec<Citable>, TurnError> {
+    fn gather(&mut self, turn: &mut TurnInput, party: &mut TurnContext<'_>) -> Result<Vec<Citable>, TurnError> {
         if matches!(self.mode, Mode::Qa | Mode::Plan) {
-            self.store_told(&Told::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
+            self.store_told(&LogEntry::Asked(Box::new(turn.clone())), (party.now)(), false, Vec::new());
             self.tell_stored(party)?;
         }
         if turn.scores.is_empty() {
@@ -274,14 +274,14 @@ impl Kept {
     }
 
     /// Reports warnings of the tools and the search.
-    fn warn(&mut self, party: &mut Party<'_>) {
+    fn warn(&mut self, party: &mut TurnContext<'_>) {
         for warning in party.hands.take_warnings() {
             self.fail(warning);
         }
     }
 
     /// Adds the list of sources to an answer that cites them.
-    fn cite(&mut self, mut said: Said, citable: &[Citable], party: &mut Party<'_>) -> Said {
+    fn cite(&mut self, mut said: TurnOutcome, citable: &[Citable], party: &mut TurnContext<'_>) -> TurnOutcome {
         let unknown = cited(&said.text, citable).unknown;
         if let Some(number) = unknown.first().filter(|_| !citable.is_empty()) {
             self.fail(format!("the answer cites [^{number}], but it has only {} sources", citable.len()));
@@ -289,7 +289,7 @@ impl Kept {
         if let Some(list) = source_list(&said.text, citable) {
             (party.each)(Event::Part(&list));
             said.text.push_str(&list);
-            self.store_told(&Told::Cited(list), (party.now)(), false, Vec::new());
+            self.store_told(&LogEntry::Cited(list), (party.now)(), false, Vec::new());
             self.save_transcript((party.now)());
         }
         said
@@ -312,8 +312,8 @@ impl Kept {
         lifetime_s(&self.model, sent.ttl).filter(|lifetime| idle_s >= *lifetime).map(|_| idle_s)
     }
 
-    fn run(&mut self, mut due: Due, party: &mut Party<'_>) -> Result<Said, TurnError> {
-        let mut said = Said { text: String::new(), requests: 0, out_of_steps: false };
+    fn run(&mut self, mut due: Due, party: &mut TurnContext<'_>) -> Result<TurnOutcome, TurnError> {
+        let mut said = TurnOutcome { text: String::new(), requests: 0, out_of_steps: false };
         let mut finished = false;
         while due == Due::Request && said.requests < MOST_STEPS {
             let speaker = &mut *party.speaker;
@@ -352,7 +352,7 @@ impl Kept {
             // A task that is done needs no more words than were said.
             let enough = party.hands.stopped() || (finished && !said.text.is_empty());
             if enough && due == Due::Request {
-                self.store_told(&Told::Ended, (party.now)(), false, Vec::new());
+                self.store_told(&LogEntry::Ended, (party.now)(), false, Vec::new());
                 due = Due::Nothing;
                 if party.hands.stopped() && !finished {
                     self.store_ending(Ending::Stopped, (party.now)());
@@ -366,7 +366,7 @@ impl Kept {
         Ok(said)
     }
 
-    fn carry_out(&mut self, call: &ToolCall, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<Done, TurnError> {
+    fn carry_out(&mut self, call: &ToolCall, outgoing: &Outgoing, party: &mut TurnContext<'_>) -> Result<Done, TurnError> {
         (party.each)(Event::Call(call));
         let tool = called(self.session().agent(), self.setup().dialect, &outgoing.envelope.tools, call);
         let own = tool.as_ref().ok().and_then(|called| Some((Own::of(&called.tool)?, called.arguments.clone())));
@@ -383,15 +383,15 @@ impl Kept {
     }
 
     /// Puts the result of a task under the last words as the answer: the model hands it over in a call, which no user reads.
-    fn answer_with(&mut self, result: String, words: &str, said: &mut Said, party: &mut Party<'_>) {
+    fn answer_with(&mut self, result: String, words: &str, said: &mut TurnOutcome, party: &mut TurnContext<'_>) {
         let answer = if words.is_empty() { result } else { format!("\n\n{result}") };
         (party.each)(Event::Part(&answer));
         said.text = format!("{words}{answer}");
-        self.store_told(&Told::Cited(answer), (party.now)(), false, Vec::new());
+        self.store_told(&LogEntry::Cited(answer), (party.now)(), false, Vec::new());
     }
 
     /// Takes in one reply, part by part.
-    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut Party<'_>) -> Result<(Reply, Usage), TurnError> {
+    pub(super) fn hear(&mut self, outgoing: &Outgoing, party: &mut TurnContext<'_>) -> Result<(Reply, Usage), TurnError> {
         let mut hearing = self.listen();
         let each = &mut *party.each;
         let answer = party.speaker.answer(outgoing, &mut |part: &str| {
@@ -402,14 +402,14 @@ impl Kept {
     }
 
     /// Begins a pending reply.
-    pub(super) fn listen(&mut self) -> Hearing {
+    pub(super) fn listen(&mut self) -> PendingReply {
         let start = Instant::now();
         self.part_at = start;
-        Hearing { start, first_ms: None, shown: String::new() }
+        PendingReply { start, first_ms: None, shown: String::new() }
     }
 
     /// Adds a part to the pending reply.
-    pub(super) fn heard(&mut self, hearing: &mut Hearing, part: &str) {
+    pub(super) fn heard(&mut self, hearing: &mut PendingReply, part: &str) {
         let now = hearing.elapsed_ms();
         hearing.first_ms.get_or_insert(now);
         self.part(part);
@@ -419,13 +419,13 @@ impl Kept {
     /// Completes the pending reply, which may be incomplete.
     pub(super) fn take_reply(
         &mut self,
-        hearing: Hearing,
+        hearing: PendingReply,
         outgoing: &Outgoing,
         answer: Result<Reply, SpeakError>,
         now: &dyn Fn() -> i64,
     ) -> Result<(Reply, Usage), TurnError> {
         let total_ms = hearing.elapsed_ms();
-        let Hearing { first_ms, shown, .. } = hearing;
+        let PendingReply { first_ms, shown, .. } = hearing;
         let (reply, cut_off, error) = match answer {
             Ok(reply) => {
                 let cut_off = reply.cut_off;
@@ -471,13 +471,13 @@ pub(super) fn once(session: &Session, turn: &mut TurnInput) {
 
 /// A reply that is still arriving.
 #[derive(Debug)]
-pub(super) struct Hearing {
+pub(super) struct PendingReply {
     start: Instant,
     first_ms: Option<u64>,
     shown: String,
 }
 
-impl Hearing {
+impl PendingReply {
     fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

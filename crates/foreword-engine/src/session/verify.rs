@@ -6,8 +6,8 @@ use foreword_store::{Fault, Store, StoreError};
 use serde::Serialize;
 
 use super::inspect::Stored;
+use super::log_entry::LogEntry;
 use super::setup::Setup;
-use super::told::Told;
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -40,7 +40,7 @@ pub fn verify(store: &dyn Store, each: &mut dyn FnMut(u64, u64)) -> Result<Verif
             Err(error) => fault("log".to_owned(), error.to_string()),
             Ok(entries) => {
                 for entry in entries {
-                    if let Err(error) = Told::read(&entry.kind, entry.body) {
+                    if let Err(error) = LogEntry::read(&entry.kind, entry.body) {
                         fault(format!("log {}", entry.number), format!("cannot replay it: {error}"));
                     }
                 }

@@ -166,7 +166,10 @@ fn one_setting_in_a_flag() {
         Ok(r#"{"history":{"strategy":"managed","template":"my chat"}}"#),
     );
     check("budget.tool_output_chars_by_tool.grep=9", Ok(r#"{"budget":{"tool_output_chars_by_tool":{"grep":9}}}"#));
-    check("budgt.prompt_tokens=2000", Err("--set budgt.prompt_tokens=2000: unknown key `budgt` (did you mean `budget`?)"));
+    check(
+        "budgt.prompt_tokens=2000",
+        Err("--set budgt.prompt_tokens=2000: budgt.prompt_tokens: unknown key `budgt` (did you mean `budget`?)"),
+    );
     check("layout", Err("expected KEY=VALUE"));
     check("budget.low_water=2", Err("expected a number"));
 }

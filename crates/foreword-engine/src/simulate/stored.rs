@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::report::{Report, RequestReport};
 use super::setup::{Overrides, Setup as SimulationSetup};
 use super::simulation::Simulation;
-use crate::session::{Change, Setup, SetupError, is_fold, told, usd};
+use crate::session::{Change, Setup, SetupError, is_fold, log_entry, usd};
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
 
 /// What is different from what happened.
@@ -183,8 +183,9 @@ fn replay(store: &dyn Store, row: &SessionRow, otherwise: &Otherwise, models: Op
     while let Some(entry) = entries.next() {
         simulation.pass(u64::try_from(entry.at_ms.saturating_sub(now_ms) / 1000).unwrap_or(0));
         now_ms = now_ms.max(entry.at_ms);
-        let ended = entries.peek().is_some_and(|next| told::is_end(&next.kind));
-        let change = told::change(&entry.kind, entry.body).map_err(|error| record(&format!("entry {}", entry.number), error))?;
+        let ended = entries.peek().is_some_and(|next| log_entry::is_end(&next.kind));
+        let change =
+            log_entry::change(&entry.kind, entry.body).map_err(|error| record(&format!("entry {}", entry.number), error))?;
         let due = match change {
             // How long the provider remembers is up to the model that answers here.
             Change::None | Change::Input(Input::Idle(_)) => continue,

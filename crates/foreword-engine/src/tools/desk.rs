@@ -12,7 +12,7 @@ use jiff::Zoned;
 
 use super::find::{Found, NOTES, Query, find};
 use crate::corpus::Corpus;
-use crate::meaning::Meaning;
+use crate::embedding::EmbeddingModel;
 use crate::places::Places;
 use crate::session::Setup;
 use crate::trust::{TrustError, VaultTrust};
@@ -28,9 +28,9 @@ const MOST_PAGE: usize = 26_000;
 
 /// The vault of a session with what finds things in it, shared by all that use it.
 #[derive(Clone)]
-pub struct Desk {
+pub struct VaultTools {
     corpus: Arc<Mutex<Corpus>>,
-    meaning: Arc<Meaning>,
+    meaning: Arc<EmbeddingModel>,
     places: Places,
     clock: Arc<dyn Fn() -> Zoned + Send + Sync>,
     page: usize,
@@ -45,12 +45,12 @@ struct Searched {
     warning: Option<String>,
 }
 
-impl Desk {
+impl VaultTools {
     /// A desk over `corpus`. A search by meaning loads the model of `meaning`; where that may take a fetch that somebody should see, it is
     /// loaded before. `clock` is asked for the time of each call.
     pub fn new(
         corpus: Arc<Mutex<Corpus>>,
-        meaning: Arc<Meaning>,
+        meaning: Arc<EmbeddingModel>,
         places: Places,
         clock: impl Fn() -> Zoned + Send + Sync + 'static,
     ) -> Self {
@@ -119,12 +119,12 @@ impl Desk {
     }
 
     /// The same, for who keeps it.
-    pub(crate) fn meaning_shared(&self) -> Arc<Meaning> {
+    pub(crate) fn meaning_shared(&self) -> Arc<EmbeddingModel> {
         Arc::clone(&self.meaning)
     }
 
     /// The embedding model.
-    pub(crate) fn meaning(&self) -> &Meaning {
+    pub(crate) fn meaning(&self) -> &EmbeddingModel {
         &self.meaning
     }
 

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pages::Page;
-use super::{Desk, Reach, brief, described, one_line, output, read};
+use super::{Reach, VaultTools, brief, described, one_line, output, read};
 
 /// Deeper than anyone's folders.
 const MOST_DEPTH: usize = 64;
 
 pub(super) struct FileTree {
-    desk: Desk,
+    desk: VaultTools,
 }
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ struct Arguments {
 }
 
 impl FileTree {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk }
     }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::find::{Detail, Found, MOST_SOURCES, Query, SOURCE_BYTES, render};
-use super::{Desk, Reach, brief, described, output, read, said, time_range};
+use super::{Reach, VaultTools, brief, described, output, read, said, time_range};
 
 /// About what a result takes beside its text.
 const HEAD_BYTES: usize = 150;
@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 150;
 const LEAST_BYTES: usize = 300;
 
 pub(super) struct LocalSearch {
-    desk: Desk,
+    desk: VaultTools,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ impl From<Searched> for Kind {
 }
 
 impl LocalSearch {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk }
     }
 

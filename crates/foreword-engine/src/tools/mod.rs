@@ -18,7 +18,7 @@ mod write_note;
 #[cfg(test)]
 mod tests;
 
-pub use desk::Desk;
+pub use desk::VaultTools;
 pub use foreword_tools::write::{NoteFolder, is_instruction};
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
@@ -32,7 +32,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// All tools of a session over a vault; `outputs` returns earlier tool outputs.
-pub fn own_tools(desk: &Desk, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
+pub fn own_tools(desk: &VaultTools, outputs: Outputs) -> Vec<Box<dyn Builtin>> {
     vec![
         Box::new(local_search::LocalSearch::new(desk.clone())),
         Box::new(read_note::ReadNote::new(desk.clone())),

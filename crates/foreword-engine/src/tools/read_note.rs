@@ -13,13 +13,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::pages::Page;
-use super::{Desk, Reach, brief, described, one_line, output, read, said};
+use super::{Reach, VaultTools, brief, described, one_line, output, read, said};
 
 /// What could not be shown of a note is said in it too, so a few will do.
 const MOST_REMARKS: usize = 3;
 
 pub(super) struct ReadNote {
-    desk: Desk,
+    desk: VaultTools,
 }
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct Arguments {
 }
 
 impl ReadNote {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk }
     }
 

@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Desk, own_tools};
+use super::{VaultTools, own_tools};
 use crate::corpus::Corpus;
-use crate::meaning::{Fetch, Meaning};
+use crate::embedding::{EmbeddingModel, Fetch};
 use crate::places::Places;
 use crate::trust::VaultTrust;
 
@@ -26,7 +26,7 @@ mod search;
 /// A vault with the tools of a session, on a Sunday.
 struct Session {
     dir: TempDir,
-    desk: Desk,
+    desk: VaultTools,
     tools: Vec<Box<dyn Builtin>>,
 }
 
@@ -59,9 +59,9 @@ impl Session {
     fn at(dir: TempDir, root: &Path) -> Self {
         let places = Places { cache: dir.path().join("cache"), models: models(), state: dir.path().join("state") };
         let corpus = Corpus::open(root, &places, TimeZone::UTC).unwrap();
-        let meaning = Meaning::new(&dir.path().join("none"), Fetch::Never);
+        let meaning = EmbeddingModel::new(&dir.path().join("none"), Fetch::Never);
         let now: Zoned = NOW.parse().unwrap();
-        let desk = Desk::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, move || now.clone());
+        let desk = VaultTools::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, move || now.clone());
         let outputs = |digits: &str| {
             let kept = [LOG, "", TWINS.0, TWINS.1].map(|text| (Hash::of(text), text.to_owned())).into_iter();
             kept.filter(|(hash, _)| hash.to_string().starts_with(digits)).collect()

@@ -7,13 +7,13 @@ use jiff::civil::{Date, Weekday};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Desk, Reach, brief, described, output, read};
+use super::{Reach, VaultTools, brief, described, output, read};
 
 /// The first and the last day of a time, both belonging to it.
 pub type Days = (Date, Date);
 
 pub(super) struct TimeRange {
-    desk: Desk,
+    desk: VaultTools,
 }
 
 #[derive(Deserialize)]
@@ -23,7 +23,7 @@ struct Arguments {
 }
 
 impl TimeRange {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk }
     }
 

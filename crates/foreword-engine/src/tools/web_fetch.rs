@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use tokio::runtime;
 
 use super::pages::Page;
-use super::{Desk, Reach, brief, described, output, read};
+use super::{Reach, VaultTools, brief, described, output, read};
 use crate::audit::Audit;
 use crate::trust::VaultTrust;
 
 pub(super) struct WebFetch {
-    desk: Desk,
+    desk: VaultTools,
 }
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ struct Arguments {
 }
 
 impl WebFetch {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk }
     }
 

@@ -7,10 +7,10 @@ use foreword_tools::{Builtin, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Desk, Reach, brief, described, output, read};
+use super::{Reach, VaultTools, brief, described, output, read};
 
 pub(super) struct WriteNote {
-    desk: Desk,
+    desk: VaultTools,
     /// What a person was shown, and for which arguments: that is made, or nothing.
     shown: Option<(Value, Draft)>,
 }
@@ -70,7 +70,7 @@ impl Arguments {
 }
 
 impl WriteNote {
-    pub(super) fn new(desk: Desk) -> Self {
+    pub(super) fn new(desk: VaultTools) -> Self {
         Self { desk, shown: None }
     }
 

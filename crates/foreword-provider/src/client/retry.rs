@@ -33,12 +33,12 @@ fn chance() -> f64 {
 
 /// What the headers say about a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct RetryAdvice {
     pub(super) again: Option<bool>,
     pub(super) wait: Option<Duration>,
 }
 
-pub(super) fn said(headers: &HeaderMap) -> Said {
+pub(super) fn said(headers: &HeaderMap) -> RetryAdvice {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let again = match text("x-should-retry") {
         Some("true") => Some(true),
@@ -47,7 +47,7 @@ pub(super) fn said(headers: &HeaderMap) -> Said {
     };
     let exact = text("retry-after-ms").and_then(seconds).map(|wait| wait / 1000);
     let wait = exact.or_else(|| after(text(RETRY_AFTER.as_str())?, crate::clock::now()));
-    Said { again, wait }
+    RetryAdvice { again, wait }
 }
 
 /// The `Retry-After` header: seconds or a date.
@@ -95,7 +95,7 @@ mod tests {
     fn headers() {
         let check = |pairs: &[(&'static str, &str)], again, wait: Option<u64>| {
             let headers = pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-            assert_eq!(said(&headers), Said { again, wait: wait.map(Duration::from_millis) }, "{pairs:?}");
+            assert_eq!(said(&headers), RetryAdvice { again, wait: wait.map(Duration::from_millis) }, "{pairs:?}");
         };
         check(&[], None, None);
         check(&[("retry-after", "2")], None, Some(2000));

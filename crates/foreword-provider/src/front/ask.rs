@@ -26,7 +26,7 @@ pub struct Asked {
     /// What the model is told first.
     pub system: String,
     /// What was said, the last message last.
-    pub said: Vec<Said>,
+    pub said: Vec<ClientMessage>,
     /// Tools that the client runs.
     pub tools: Vec<Tool>,
     /// The longest reply, in tokens.
@@ -45,7 +45,7 @@ pub struct Asked {
 
 /// A message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum ClientMessage {
     /// By the user.
     User(String),
     /// By the model.
@@ -53,7 +53,7 @@ pub enum Said {
         /// Its words.
         text: String,
         /// Its calls.
-        calls: Vec<SaidCall>,
+        calls: Vec<ClientCall>,
     },
     /// What a tool gave back.
     Result {
@@ -68,7 +68,7 @@ pub enum Said {
 
 /// A call that the model made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SaidCall {
+pub struct ClientCall {
     /// Its id.
     pub id: String,
     /// The tool.

@@ -4,7 +4,7 @@ use std::fmt::Arguments;
 
 use serde_json::Value;
 
-use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text};
+use super::ask::{Asked, ClientCall, ClientMessage, Fields, NotUnderstood, arguments, required, text};
 
 pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
@@ -31,14 +31,14 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
                 asked.laid_out |= !asked.said.is_empty();
                 system.push(content);
             }
-            "user" => asked.said.push(Said::User(content)),
+            "user" => asked.said.push(ClientMessage::User(content)),
             "assistant" if message.get("function_call").is_some_and(|call| !call.is_null()) => {
                 return Err(NotUnderstood::new(format!("{place}.function_call"), "calls are understood in `tool_calls` only"));
             }
-            "assistant" => asked.said.push(Said::Assistant { text: content, calls: calls(place, message)? }),
+            "assistant" => asked.said.push(ClientMessage::Assistant { text: content, calls: calls(place, message)? }),
             "tool" => {
                 let id = required(place, message, "tool_call_id")?.to_owned();
-                asked.said.push(Said::Result { id, output: content, failed: false });
+                asked.said.push(ClientMessage::Result { id, output: content, failed: false });
             }
             other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
         }
@@ -55,12 +55,12 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     Ok(asked)
 }
 
-fn calls(place: Arguments<'_>, message: &Value) -> Result<Vec<SaidCall>, NotUnderstood> {
+fn calls(place: Arguments<'_>, message: &Value) -> Result<Vec<ClientCall>, NotUnderstood> {
     let listed = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten().enumerate();
     let call = |(at, call): (usize, &Value)| {
         let place = format_args!("{place}.tool_calls[{at}]");
         let function = call.get("function").unwrap_or(&Value::Null);
-        Ok(SaidCall {
+        Ok(ClientCall {
             id: required(place, call, "id")?.to_owned(),
             name: required(format_args!("{place}.function"), function, "name")?.to_owned(),
             arguments: arguments(function.get("arguments").and_then(Value::as_str).unwrap_or_default()),

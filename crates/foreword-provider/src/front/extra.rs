@@ -2,21 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Front;
+use super::ClientApi;
 use crate::dialect::Dialect;
 use crate::dialect::names::wire_name;
 use crate::render::is_ours;
 
 /// What becomes of a client's other fields.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Along {
+pub struct ForwardedFields {
     /// Those that go along, in the provider's words.
     pub fields: Map<String, Value>,
     /// Those that do not, by name.
     pub ignored: Vec<String>,
 }
 
-impl Front {
+impl ClientApi {
     /// Whether a provider's dialect is this API.
     pub fn is_spoken_in(self, dialect: Dialect) -> bool {
         match self {
@@ -27,8 +27,8 @@ impl Front {
     }
 
     /// What of a client's other fields goes to a provider: all of them where both speak the same API, else the few that every API has.
-    pub fn along(self, dialect: Dialect, extra: &Map<String, Value>) -> Along {
-        let mut along = Along::default();
+    pub fn along(self, dialect: Dialect, extra: &Map<String, Value>) -> ForwardedFields {
+        let mut along = ForwardedFields::default();
         // Null is how clients say nothing.
         for (name, value) in extra.iter().filter(|(_, value)| !value.is_null()) {
             let goes = if self.is_spoken_in(dialect) {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn fields_go_along() {
-        let check = |front: Front, dialect: Dialect, extra: Value, fields: Value, ignored: &[&str]| {
+        let check = |front: ClientApi, dialect: Dialect, extra: Value, fields: Value, ignored: &[&str]| {
             let Value::Object(extra) = extra else { panic!("{extra}") };
             let along = front.along(dialect, &extra);
             assert_eq!(Value::Object(along.fields), fields, "{front:?} {dialect} {extra:?}");
@@ -150,47 +150,47 @@ mod tests {
         // The same API: everything but what the engine sets.
         let all = json!({"temperature": 1.5, "response_format": {"type": "json_object"}, "seed": 7, "stop": null, "user": "u"});
         let told = json!({"temperature": 1.5, "response_format": {"type": "json_object"}, "seed": 7, "user": "u"});
-        check(Front::Chat, Dialect::OpenAiChat, all.clone(), told.clone(), &[]);
-        check(Front::Chat, Dialect::LlamaCpp, all.clone(), told, &[]);
+        check(ClientApi::Chat, Dialect::OpenAiChat, all.clone(), told.clone(), &[]);
+        check(ClientApi::Chat, Dialect::LlamaCpp, all.clone(), told, &[]);
         check(
-            Front::Messages,
+            ClientApi::Messages,
             Dialect::Anthropic,
             json!({"thinking": {"type": "enabled", "budget_tokens": 9}, "input": "x", "contents": []}),
             json!({"thinking": {"type": "enabled", "budget_tokens": 9}}),
             &["contents", "input"],
         );
         check(
-            Front::Responses,
+            ClientApi::Responses,
             Dialect::OpenAiResponses,
             json!({"reasoning": {"effort": "low"}, "store": true, "metadata": {"a": "b"}}),
             json!({"reasoning": {"effort": "low"}, "metadata": {"a": "b"}}),
             &["store"],
         );
         // Another: what every API has.
-        check(Front::Chat, Dialect::Anthropic, all.clone(), json!({}), &["response_format", "seed", "temperature", "user"]);
+        check(ClientApi::Chat, Dialect::Anthropic, all.clone(), json!({}), &["response_format", "seed", "temperature", "user"]);
         check(
-            Front::Chat,
+            ClientApi::Chat,
             Dialect::Anthropic,
             json!({"temperature": 0.5, "top_p": 1, "stop": "END", "tool_choice": "required"}),
             json!({"temperature": 0.5, "top_p": 1, "stop_sequences": ["END"], "tool_choice": {"type": "any"}}),
             &[],
         );
         check(
-            Front::Messages,
+            ClientApi::Messages,
             Dialect::OpenAiChat,
             json!({"stop_sequences": ["a"], "top_k": 4, "tool_choice": {"type": "tool", "name": "read"}}),
             json!({"stop": ["a"], "tool_choice": {"type": "function", "function": {"name": "read"}}}),
             &["top_k"],
         );
         check(
-            Front::Chat,
+            ClientApi::Chat,
             Dialect::OpenAiResponses,
             json!({"stop": ["a"], "tool_choice": {"type": "function", "function": {"name": "read"}}}),
             json!({"tool_choice": {"type": "function", "name": "read"}}),
             &["stop"],
         );
         check(
-            Front::Responses,
+            ClientApi::Responses,
             Dialect::Gemini,
             json!({"temperature": 0, "top_p": 0.5, "tool_choice": {"type": "function", "name": "read"}}),
             json!({
@@ -199,6 +199,6 @@ mod tests {
             }),
             &[],
         );
-        check(Front::Chat, Dialect::Gemini, json!({"tool_choice": {"type": "allowed_tools"}}), json!({}), &["tool_choice"]);
+        check(ClientApi::Chat, Dialect::Gemini, json!({"tool_choice": {"type": "allowed_tools"}}), json!({}), &["tool_choice"]);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Arguments;
 
 use serde_json::{Map, Value};
 
-use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, required, text};
+use super::ask::{Asked, ClientCall, ClientMessage, Fields, NotUnderstood, required, text};
 use crate::stream::{ClientMark, Marked, Ttl};
 
 pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
@@ -23,11 +23,11 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
         let content = message.get("content");
         match (required(place, message, "role")?, content) {
             ("user", Some(Value::Array(blocks))) => user(&mut asked.said, place, blocks)?,
-            ("user", content) => asked.said.push(Said::User(text(format_args!("{place}.content"), content)?)),
+            ("user", content) => asked.said.push(ClientMessage::User(text(format_args!("{place}.content"), content)?)),
             ("assistant", Some(Value::Array(blocks))) => assistant(&mut asked.said, place, blocks)?,
             ("assistant", content) => {
                 let text = text(format_args!("{place}.content"), content)?;
-                asked.said.push(Said::Assistant { text, calls: Vec::new() });
+                asked.said.push(ClientMessage::Assistant { text, calls: Vec::new() });
             }
             (other, _) => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
         }
@@ -113,13 +113,13 @@ fn ttl(mark: &Value) -> Option<Ttl> {
 }
 
 /// Results come first, each a message of its own; what is said beside them is one more.
-fn user(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
+fn user(said: &mut Vec<ClientMessage>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
     let mut texts = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("{place}.content[{at}]");
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => texts.push(required(place, block, "text")?),
-            "tool_result" => said.push(Said::Result {
+            "tool_result" => said.push(ClientMessage::Result {
                 id: required(place, block, "tool_use_id")?.to_owned(),
                 output: text(format_args!("{place}.content"), block.get("content"))?,
                 failed: block.get("is_error").and_then(Value::as_bool).unwrap_or(false),
@@ -128,18 +128,18 @@ fn user(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Result<
         }
     }
     if !texts.is_empty() {
-        said.push(Said::User(texts.join("\n\n")));
+        said.push(ClientMessage::User(texts.join("\n\n")));
     }
     Ok(())
 }
 
-fn assistant(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
+fn assistant(said: &mut Vec<ClientMessage>, place: Arguments<'_>, blocks: &[Value]) -> Result<(), NotUnderstood> {
     let (mut texts, mut calls) = (Vec::new(), Vec::new());
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("{place}.content[{at}]");
         match block.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => texts.push(required(place, block, "text")?),
-            "tool_use" => calls.push(SaidCall {
+            "tool_use" => calls.push(ClientCall {
                 id: required(place, block, "id")?.to_owned(),
                 name: required(place, block, "name")?.to_owned(),
                 arguments: block.get("input").cloned().unwrap_or_else(|| Value::Object(Map::new())),
@@ -149,7 +149,7 @@ fn assistant(said: &mut Vec<Said>, place: Arguments<'_>, blocks: &[Value]) -> Re
             other => return Err(not_text(place, other)),
         }
     }
-    said.push(Said::Assistant { text: texts.join("\n\n"), calls });
+    said.push(ClientMessage::Assistant { text: texts.join("\n\n"), calls });
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ask::{Asked, Fields, NotUnderstood, Said, SaidCall, arguments, required, text};
+use super::ask::{Asked, ClientCall, ClientMessage, Fields, NotUnderstood, arguments, required, text};
 
 pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let mut fields = Fields::of(body)?;
@@ -14,7 +14,7 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
     let input = match fields.take("input") {
         None => Vec::new(),
         Some(Value::String(words)) => {
-            asked.said.push(Said::User(words));
+            asked.said.push(ClientMessage::User(words));
             Vec::new()
         }
         Some(Value::Array(items)) => items,
@@ -30,20 +30,20 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
                         asked.laid_out |= !asked.said.is_empty();
                         system.push(content);
                     }
-                    "user" => asked.said.push(Said::User(content)),
+                    "user" => asked.said.push(ClientMessage::User(content)),
                     "assistant" => say(&mut asked.said, content),
                     other => return Err(NotUnderstood::new(format!("{place}.role"), format!("{other:?} is no role"))),
                 }
             }
             "function_call" => {
-                let call = SaidCall {
+                let call = ClientCall {
                     id: required(place, item, "call_id")?.to_owned(),
                     name: required(place, item, "name")?.to_owned(),
                     arguments: arguments(item.get("arguments").and_then(Value::as_str).unwrap_or_default()),
                 };
                 call_made(&mut asked.said, call);
             }
-            "function_call_output" => asked.said.push(Said::Result {
+            "function_call_output" => asked.said.push(ClientMessage::Result {
                 id: required(place, item, "call_id")?.to_owned(),
                 output: text(format_args!("{place}.output"), item.get("output"))?,
                 failed: false,
@@ -68,16 +68,16 @@ pub(super) fn read(body: Value) -> Result<Asked, NotUnderstood> {
 }
 
 /// Words and calls of one answer are items of their own here.
-fn say(said: &mut Vec<Said>, words: String) {
+fn say(said: &mut Vec<ClientMessage>, words: String) {
     match said.last_mut() {
-        Some(Said::Assistant { text, .. }) => text.push_str(&words),
-        _ => said.push(Said::Assistant { text: words, calls: Vec::new() }),
+        Some(ClientMessage::Assistant { text, .. }) => text.push_str(&words),
+        _ => said.push(ClientMessage::Assistant { text: words, calls: Vec::new() }),
     }
 }
 
-fn call_made(said: &mut Vec<Said>, call: SaidCall) {
+fn call_made(said: &mut Vec<ClientMessage>, call: ClientCall) {
     match said.last_mut() {
-        Some(Said::Assistant { calls, .. }) => calls.push(call),
-        _ => said.push(Said::Assistant { text: String::new(), calls: vec![call] }),
+        Some(ClientMessage::Assistant { calls, .. }) => calls.push(call),
+        _ => said.push(ClientMessage::Assistant { text: String::new(), calls: vec![call] }),
     }
 }

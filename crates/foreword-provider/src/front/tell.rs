@@ -3,7 +3,7 @@
 use foreword_core::message::ToolCall;
 use serde_json::{Value, json};
 
-use super::Front;
+use super::ClientApi;
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum End {
 
 /// A whole answer.
 #[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
+pub struct FinishedAnswer<'a> {
     /// The words.
     pub text: &'a str,
     /// The calls.
@@ -37,8 +37,8 @@ pub struct Told<'a> {
 
 /// Tells one answer.
 #[derive(Debug)]
-pub struct Teller {
-    front: Front,
+pub struct ResponseWriter {
+    front: ClientApi,
     /// The answer's name.
     id: String,
     model: String,
@@ -50,13 +50,13 @@ pub struct Teller {
     text: String,
 }
 
-impl Teller {
+impl ResponseWriter {
     /// Of an answer with a name, made at a time in seconds since 1970.
-    pub fn new(front: Front, id: &str, model: &str, created_s: i64, usage: bool) -> Self {
+    pub fn new(front: ClientApi, id: &str, model: &str, created_s: i64, usage: bool) -> Self {
         let lead = match front {
-            Front::Chat => "chatcmpl",
-            Front::Responses => "resp",
-            Front::Messages => "msg",
+            ClientApi::Chat => "chatcmpl",
+            ClientApi::Responses => "resp",
+            ClientApi::Messages => "msg",
         };
         Self { front, id: format!("{lead}_{id}"), model: model.to_owned(), created_s, usage, sequence: 0, text: String::new() }
     }
@@ -69,13 +69,13 @@ impl Teller {
     /// What a stream begins with. `prompt` is how large the prompt is thought to be.
     pub fn begin(&mut self, prompt: u64) -> String {
         match self.front {
-            Front::Chat => self.chunk(&json!({"role": "assistant", "content": ""}), None),
-            Front::Responses => {
+            ClientApi::Chat => self.chunk(&json!({"role": "assistant", "content": ""}), None),
+            ClientApi::Responses => {
                 let response = self.response("in_progress", &[], &Value::Null, &Value::Null);
                 let created = self.event(json!({"type": "response.created", "response": response}));
                 created + &self.event(json!({"type": "response.in_progress", "response": response}))
             }
-            Front::Messages => {
+            ClientApi::Messages => {
                 let message = json!({
                     "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": [],
                     "stop_reason": null, "stop_sequence": null, "usage": {"input_tokens": prompt, "output_tokens": 0},
@@ -91,8 +91,8 @@ impl Teller {
         self.text.push_str(text);
         let mut out = String::new();
         match self.front {
-            Front::Chat => out = self.chunk(&json!({"content": text}), None),
-            Front::Responses => {
+            ClientApi::Chat => out = self.chunk(&json!({"content": text}), None),
+            ClientApi::Responses => {
                 let item = self.text_id();
                 if first {
                     let begun =
@@ -107,7 +107,7 @@ impl Teller {
                     "type": "response.output_text.delta", "item_id": item, "output_index": 0, "content_index": 0, "delta": text, "logprobs": [],
                 }));
             }
-            Front::Messages => {
+            ClientApi::Messages => {
                 if first {
                     let block = json!({"type": "text", "text": ""});
                     out += &self.event(json!({"type": "content_block_start", "index": 0, "content_block": block}));
@@ -120,16 +120,16 @@ impl Teller {
     }
 
     /// The end of a stream. Words that no part brought are told first.
-    pub fn end(&mut self, told: &Told<'_>) -> String {
+    pub fn end(&mut self, told: &FinishedAnswer<'_>) -> String {
         let mut out = String::new();
         let rest = told.text.strip_prefix(self.text.as_str()).unwrap_or_default().to_owned();
         if !rest.is_empty() {
             out += &self.part(&rest);
         }
         out += &match self.front {
-            Front::Chat => self.chat_end(told),
-            Front::Responses => self.responses_end(told),
-            Front::Messages => self.messages_end(told),
+            ClientApi::Chat => self.chat_end(told),
+            ClientApi::Responses => self.responses_end(told),
+            ClientApi::Messages => self.messages_end(told),
         };
         out
     }
@@ -138,18 +138,18 @@ impl Teller {
     pub fn failed(&mut self, status: u16, message: &str) -> String {
         let error = self.front.error(status, message);
         match self.front {
-            Front::Chat => format!("data: {error}\n\n"),
-            Front::Responses => {
+            ClientApi::Chat => format!("data: {error}\n\n"),
+            ClientApi::Responses => {
                 self.event(json!({"type": "error", "code": error["error"]["type"], "message": message, "param": null}))
             }
-            Front::Messages => self.event(error),
+            ClientApi::Messages => self.event(error),
         }
     }
 
     /// The answer in one piece.
-    pub fn whole(&self, told: &Told<'_>) -> Value {
+    pub fn whole(&self, told: &FinishedAnswer<'_>) -> Value {
         match self.front {
-            Front::Chat => {
+            ClientApi::Chat => {
                 let mut message = json!({"role": "assistant", "content": told.text, "refusal": null});
                 if !told.calls.is_empty() {
                     message["tool_calls"] = told.calls.iter().map(chat_call).collect();
@@ -163,8 +163,8 @@ impl Teller {
                     "usage": chat_usage(told),
                 })
             }
-            Front::Responses => self.complete(told),
-            Front::Messages => json!({
+            ClientApi::Responses => self.complete(told),
+            ClientApi::Messages => json!({
                 "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": blocks(told),
                 "stop_reason": messages_reason(told.end), "stop_sequence": null, "usage": messages_usage(told),
             }),
@@ -173,7 +173,7 @@ impl Teller {
 
     /// An event with its type as its name, and its number where the API counts them.
     fn event(&mut self, mut value: Value) -> String {
-        if self.front == Front::Responses {
+        if self.front == ClientApi::Responses {
             value["sequence_number"] = json!(self.sequence);
             self.sequence += 1;
         }
@@ -189,7 +189,7 @@ impl Teller {
         format!("data: {chunk}\n\n")
     }
 
-    fn chat_end(&self, told: &Told<'_>) -> String {
+    fn chat_end(&self, told: &FinishedAnswer<'_>) -> String {
         let mut out = String::new();
         for (index, call) in told.calls.iter().enumerate() {
             let mut call = chat_call(call);
@@ -211,7 +211,7 @@ impl Teller {
         self.id.replacen("resp", "msg", 1)
     }
 
-    fn items(&self, told: &Told<'_>) -> Vec<Value> {
+    fn items(&self, told: &FinishedAnswer<'_>) -> Vec<Value> {
         let status = if matches!(told.end, End::Cut | End::Refused) { "incomplete" } else { "completed" };
         let mut items = Vec::new();
         if !told.text.is_empty() {
@@ -236,7 +236,7 @@ impl Teller {
         })
     }
 
-    fn complete(&self, told: &Told<'_>) -> Value {
+    fn complete(&self, told: &FinishedAnswer<'_>) -> Value {
         let usage = json!({
             "input_tokens": told.prompt, "input_tokens_details": {"cached_tokens": told.cached.0},
             "output_tokens": told.output, "output_tokens_details": {"reasoning_tokens": 0},
@@ -249,7 +249,7 @@ impl Teller {
         }
     }
 
-    fn responses_end(&mut self, told: &Told<'_>) -> String {
+    fn responses_end(&mut self, told: &FinishedAnswer<'_>) -> String {
         let mut out = String::new();
         for (index, item) in self.items(told).into_iter().enumerate() {
             if item["type"] == "message" {
@@ -279,7 +279,7 @@ impl Teller {
         out + &self.event(json!({"type": name, "response": response}))
     }
 
-    fn messages_end(&mut self, told: &Told<'_>) -> String {
+    fn messages_end(&mut self, told: &FinishedAnswer<'_>) -> String {
         let mut out = String::new();
         if !self.text.is_empty() {
             out += &self.event(json!({"type": "content_block_stop", "index": 0}));
@@ -312,7 +312,7 @@ fn chat_reason(end: End) -> &'static str {
     }
 }
 
-fn chat_usage(told: &Told<'_>) -> Value {
+fn chat_usage(told: &FinishedAnswer<'_>) -> Value {
     json!({
         "prompt_tokens": told.prompt, "completion_tokens": told.output, "total_tokens": told.prompt + told.output,
         "prompt_tokens_details": {"cached_tokens": told.cached.0},
@@ -329,7 +329,7 @@ fn messages_reason(end: End) -> &'static str {
 }
 
 /// Anthropic counts apart what came from a cache and what went into one.
-fn messages_usage(told: &Told<'_>) -> Value {
+fn messages_usage(told: &FinishedAnswer<'_>) -> Value {
     let (read, write) = told.cached;
     json!({
         "input_tokens": told.prompt.saturating_sub(read + write), "cache_read_input_tokens": read,
@@ -337,7 +337,7 @@ fn messages_usage(told: &Told<'_>) -> Value {
     })
 }
 
-fn blocks(told: &Told<'_>) -> Vec<Value> {
+fn blocks(told: &FinishedAnswer<'_>) -> Vec<Value> {
     let text = (!told.text.is_empty()).then(|| json!({"type": "text", "text": told.text}));
     let calls =
         told.calls.iter().map(|call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}));

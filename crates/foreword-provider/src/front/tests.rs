@@ -5,21 +5,21 @@ use super::*;
 use crate::dialect::Dialect;
 use crate::reply::{Form, Reader, Reply, Stop};
 
-fn user(text: &str) -> Said {
-    Said::User(text.to_owned())
+fn user(text: &str) -> ClientMessage {
+    ClientMessage::User(text.to_owned())
 }
 
-fn assistant(text: &str, calls: &[(&str, &str, Value)]) -> Said {
-    let calls = calls.iter().map(|(id, name, arguments)| SaidCall {
+fn assistant(text: &str, calls: &[(&str, &str, Value)]) -> ClientMessage {
+    let calls = calls.iter().map(|(id, name, arguments)| ClientCall {
         id: (*id).to_owned(),
         name: (*name).to_owned(),
         arguments: arguments.clone(),
     });
-    Said::Assistant { text: text.to_owned(), calls: calls.collect() }
+    ClientMessage::Assistant { text: text.to_owned(), calls: calls.collect() }
 }
 
-fn result(id: &str, output: &str, failed: bool) -> Said {
-    Said::Result { id: id.to_owned(), output: output.to_owned(), failed }
+fn result(id: &str, output: &str, failed: bool) -> ClientMessage {
+    ClientMessage::Result { id: id.to_owned(), output: output.to_owned(), failed }
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn the_same_conversation_in_three_apis() {
         result("c1", "text", false),
         user("And?"),
     ];
-    let check = |front: Front, body: Value| {
+    let check = |front: ClientApi, body: Value| {
         let asked = front.read(body.clone()).unwrap();
         assert_eq!(asked.system, "Be brief.", "{front:?}");
         assert_eq!(asked.said, said, "{front:?}");
@@ -41,7 +41,7 @@ fn the_same_conversation_in_three_apis() {
     };
     let function = json!({"name": "read", "description": "Reads.", "parameters": {"type": "object"}});
     check(
-        Front::Chat,
+        ClientApi::Chat,
         json!({
             "model": "m", "max_tokens": 99, "temperature": 0.5, "tools": [{"type": "function", "function": function}],
             "messages": [
@@ -52,7 +52,7 @@ fn the_same_conversation_in_three_apis() {
         }),
     );
     check(
-        Front::Responses,
+        ClientApi::Responses,
         json!({
             "model": "m", "max_output_tokens": 99, "temperature": 0.5, "instructions": "Be brief.",
             "tools": [{"type": "function", "name": "read", "parameters": {"type": "object"}}],
@@ -65,7 +65,7 @@ fn the_same_conversation_in_three_apis() {
         }),
     );
     check(
-        Front::Messages,
+        ClientApi::Messages,
         json!({
             "model": "m", "max_tokens": 99, "temperature": 0.5, "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
             "tools": [{"name": "read", "input_schema": {"type": "object"}}],
@@ -80,42 +80,42 @@ fn the_same_conversation_in_three_apis() {
 
 #[test]
 fn what_is_not_understood_is_named() {
-    let check = |front: Front, body: Value, place: &str| {
+    let check = |front: ClientApi, body: Value, place: &str| {
         let error = front.read(body.clone()).unwrap_err();
         assert_eq!(error.place, place, "{body}: {error}");
         assert!(!error.what.is_empty());
     };
-    check(Front::Chat, json!([]), "body");
-    check(Front::Chat, json!({"messages": []}), "model");
-    check(Front::Chat, json!({"model": "m", "messages": 1}), "messages");
-    check(Front::Chat, json!({"model": "m", "messages": [{"role": "king", "content": "x"}]}), "messages[0].role");
+    check(ClientApi::Chat, json!([]), "body");
+    check(ClientApi::Chat, json!({"messages": []}), "model");
+    check(ClientApi::Chat, json!({"model": "m", "messages": 1}), "messages");
+    check(ClientApi::Chat, json!({"model": "m", "messages": [{"role": "king", "content": "x"}]}), "messages[0].role");
     check(
-        Front::Chat,
+        ClientApi::Chat,
         json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}),
         "messages[0].content[0]",
     );
-    check(Front::Chat, json!({"model": "m", "messages": [{"role": "tool", "content": "x"}]}), "messages[0].tool_call_id");
-    check(Front::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
-    check(Front::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
-    check(Front::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
+    check(ClientApi::Chat, json!({"model": "m", "messages": [{"role": "tool", "content": "x"}]}), "messages[0].tool_call_id");
+    check(ClientApi::Chat, json!({"model": "m", "n": 2, "messages": []}), "n");
+    check(ClientApi::Chat, json!({"model": "m", "max_tokens": -1, "messages": []}), "max_tokens");
+    check(ClientApi::Chat, json!({"model": "m", "tools": [{"type": "web_search"}], "messages": []}), "tools[0]");
     let twice = json!([{"function": {"name": "read"}}, {"function": {"name": "read"}}]);
-    check(Front::Chat, json!({"model": "m", "tools": twice, "messages": []}), "tools");
+    check(ClientApi::Chat, json!({"model": "m", "tools": twice, "messages": []}), "tools");
     for (name, value) in [("functions", json!([{}])), ("logprobs", json!(true)), ("modalities", json!(["text", "audio"]))] {
-        check(Front::Chat, json!({"model": "m", name: value, "messages": []}), name);
+        check(ClientApi::Chat, json!({"model": "m", name: value, "messages": []}), name);
     }
     let old = json!([{"role": "assistant", "content": null, "function_call": {"name": "read"}}]);
-    check(Front::Chat, json!({"model": "m", "messages": old}), "messages[0].function_call");
-    check(Front::Responses, json!({"model": "m", "input": "x", "background": true}), "background");
-    check(Front::Messages, json!({"model": "m", "messages": [], "mcp_servers": [{}]}), "mcp_servers");
-    check(Front::Responses, json!({"model": "m".repeat(999), "input": 5}), "model");
-    check(Front::Responses, json!({"model": "m", "input": 5}), "input");
-    check(Front::Responses, json!({"model": "m", "input": [{"type": "computer_call"}]}), "input[0]");
+    check(ClientApi::Chat, json!({"model": "m", "messages": old}), "messages[0].function_call");
+    check(ClientApi::Responses, json!({"model": "m", "input": "x", "background": true}), "background");
+    check(ClientApi::Messages, json!({"model": "m", "messages": [], "mcp_servers": [{}]}), "mcp_servers");
+    check(ClientApi::Responses, json!({"model": "m".repeat(999), "input": 5}), "model");
+    check(ClientApi::Responses, json!({"model": "m", "input": 5}), "input");
+    check(ClientApi::Responses, json!({"model": "m", "input": [{"type": "computer_call"}]}), "input[0]");
     check(
-        Front::Messages,
+        ClientApi::Messages,
         json!({"model": "m", "messages": [{"role": "user", "content": [{"type": "image"}]}]}),
         "messages[0].content[0]",
     );
-    check(Front::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
+    check(ClientApi::Messages, json!({"model": "m", "messages": [{"role": "system", "content": "x"}]}), "messages[0].role");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn marks_of_the_clients_own() {
     let check = |field: &str, value: Value, expect: &[Marked], elsewhere: bool| {
         let mut body = json!({"model": "m", "messages": []});
         body[field] = value;
-        let asked = Front::Messages.read(body.clone()).unwrap();
+        let asked = ClientApi::Messages.read(body.clone()).unwrap();
         let expect: Vec<_> = expect.iter().map(|at| ClientMark { at: *at, ttl: Ttl::Short }).collect();
         assert_eq!((asked.marks, asked.laid_out), (expect, elsewhere), "{body}");
     };
@@ -154,17 +154,17 @@ fn marks_of_the_clients_own() {
     check("messages", json!([{"role": "assistant", "content": [call]}]), &[], false);
     check("tools", json!([{"name": "t", "input_schema": {"properties": {"cache_control": mark}}}]), &[], false);
     let long = json!({"model": "m", "messages": [], "cache_control": {"type": "ephemeral", "ttl": "1h"}});
-    assert_eq!(Front::Messages.read(long).unwrap().marks, [ClientMark { at: Marked::Message(0), ttl: Ttl::Long }]);
+    assert_eq!(ClientApi::Messages.read(long).unwrap().marks, [ClientMark { at: Marked::Message(0), ttl: Ttl::Long }]);
 }
 
 #[test]
 fn instructions_between_messages_are_laid_out() {
-    let check = |front: Front, field: &str, roles: &[&str], expect: bool| {
+    let check = |front: ClientApi, field: &str, roles: &[&str], expect: bool| {
         let said: Vec<Value> = roles.iter().map(|role| json!({"role": role, "content": "x"})).collect();
         let asked = front.read(json!({"model": "m", field: said})).unwrap();
         assert_eq!(asked.laid_out, expect, "{roles:?}");
     };
-    for (front, field) in [(Front::Chat, "messages"), (Front::Responses, "input")] {
+    for (front, field) in [(ClientApi::Chat, "messages"), (ClientApi::Responses, "input")] {
         check(front, field, &["system", "developer", "user", "assistant", "user"], false);
         check(front, field, &["system", "user", "system", "user"], true);
         check(front, field, &["user", "developer"], true);
@@ -173,25 +173,25 @@ fn instructions_between_messages_are_laid_out() {
 
 #[test]
 fn what_only_the_provider_knows_of_a_tool_is_kept() {
-    let check = |front: Front, tool: Value, expect: Value| {
+    let check = |front: ClientApi, tool: Value, expect: Value| {
         let asked = front.read(json!({"model": "m", "messages": [], "tools": [tool]})).unwrap();
         assert_eq!(serde_json::to_value(&asked.tool_fields).unwrap(), expect, "{tool}");
         assert_eq!(asked.tools[0].name, "t");
     };
     let schema = json!({"type": "object"});
     check(
-        Front::Chat,
+        ClientApi::Chat,
         json!({"type": "function", "function": {"name": "t", "parameters": schema, "strict": true}}),
         json!({"t": {"strict": true}}),
     );
-    check(Front::Chat, json!({"type": "function", "function": {"name": "t", "strict": null}}), json!({}));
+    check(ClientApi::Chat, json!({"type": "function", "function": {"name": "t", "strict": null}}), json!({}));
     check(
-        Front::Responses,
+        ClientApi::Responses,
         json!({"type": "function", "name": "t", "parameters": schema, "strict": true}),
         json!({"t": {"strict": true}}),
     );
     check(
-        Front::Messages,
+        ClientApi::Messages,
         json!({"type": "custom", "name": "t", "input_schema": schema, "cache_control": {"type": "ephemeral"}, "eager_input_streaming": true}),
         json!({"t": {"eager_input_streaming": true}}),
     );
@@ -214,18 +214,21 @@ fn what_is_told_is_read_as_it_was_meant() {
         ("", &[], &calls, End::Calls, Stop::Calls),
         ("Cut", &["Cut"], &[], End::Cut, Stop::Length),
     ];
-    let fronts =
-        [(Front::Chat, Dialect::OpenAiChat), (Front::Responses, Dialect::OpenAiResponses), (Front::Messages, Dialect::Anthropic)];
+    let fronts = [
+        (ClientApi::Chat, Dialect::OpenAiChat),
+        (ClientApi::Responses, Dialect::OpenAiResponses),
+        (ClientApi::Messages, Dialect::Anthropic),
+    ];
     for (front, dialect) in fronts {
         for (text, parts, calls, end, stop) in &cases {
-            let told = Told { text, calls, end: *end, cached: (60, 10), prompt: 100, output: 7 };
-            let mut teller = Teller::new(front, "s-1", "model", 1_700_000_000, true);
+            let told = FinishedAnswer { text, calls, end: *end, cached: (60, 10), prompt: 100, output: 7 };
+            let mut teller = ResponseWriter::new(front, "s-1", "model", 1_700_000_000, true);
             let mut stream = teller.begin(100);
             for part in *parts {
                 stream += &teller.part(part);
             }
             stream += &teller.end(&told);
-            let whole = Teller::new(front, "s-1", "model", 1_700_000_000, true).whole(&told).to_string();
+            let whole = ResponseWriter::new(front, "s-1", "model", 1_700_000_000, true).whole(&told).to_string();
             for (form, bytes) in [(Form::Stream, stream), (Form::Whole, whole)] {
                 let reply = read(dialect, form, &bytes);
                 let case = format!("{front:?} {form:?} {text:?}");
@@ -264,7 +267,7 @@ fn read(dialect: Dialect, form: Form, bytes: &str) -> Reply {
 fn a_request_brings_a_limited_number_of_tools() {
     let ask = |number: usize| {
         let tools: Vec<_> = (0..number).map(|number| json!({"name": format!("t{number}"), "input_schema": {}})).collect();
-        Front::Messages.read(json!({"model": "m", "max_tokens": 9, "messages": [], "tools": tools}))
+        ClientApi::Messages.read(json!({"model": "m", "max_tokens": 9, "messages": [], "tools": tools}))
     };
     assert_eq!(ask(MAX_TOOLS).unwrap().tools.len(), MAX_TOOLS);
     let refused = ask(MAX_TOOLS + 1).unwrap_err();

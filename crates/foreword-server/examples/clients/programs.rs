@@ -122,6 +122,12 @@ fn llm(place: &Place, turn: usize) -> Vec<String> {
     all
 }
 
+fn aider(model: &str, turn: usize) -> Vec<String> {
+    let mut all = list(&["--model", model, "--no-git", "--yes-always", "--no-check-update", "--no-show-model-warnings"]);
+    all.extend(list(&["--analytics-disable", "--restore-chat-history", "--message", WORDS[turn]]));
+    all
+}
+
 pub(crate) fn all() -> Vec<Program> {
     let one = |name, file, arguments| Program { name, file, at_once: false, arguments };
     let script = |name, file| Program { name, file, at_once: true, arguments: python };
@@ -151,22 +157,8 @@ pub(crate) fn all() -> Vec<Program> {
             all
         }),
         one("gemini-cli", "npm/node_modules/.bin/gemini", gemini),
-        one("aider", "aider/bin/aider", |_, turn| {
-            let all = [
-                "--model",
-                "openai/gpt-4.1",
-                "--no-git",
-                "--yes-always",
-                "--no-check-update",
-                "--no-show-model-warnings",
-                "--analytics-disable",
-                "--restore-chat-history",
-                "--message",
-            ];
-            let mut all = list(&all);
-            all.push(words(turn));
-            all
-        }),
+        one("aider", "aider/bin/aider", |_, turn| aider("openai/gpt-4.1", turn)),
+        one("aider-claude", "aider/bin/aider", |_, turn| aider("anthropic/claude-sonnet-4-6", turn)),
         one("llm", "python/bin/llm", llm),
         script("pydantic-ai", "pydantic_ai_client.py"),
         script("openai-agents", "openai_agents_client.py"),
@@ -208,6 +200,7 @@ impl Program {
         let base = &place.base;
         let variables = [
             ("ANTHROPIC_BASE_URL", base.clone()),
+            ("ANTHROPIC_API_BASE", base.clone()),
             ("ANTHROPIC_API_KEY", "dummy".to_owned()),
             ("OPENAI_BASE_URL", format!("{base}/v1")),
             ("OPENAI_API_BASE", format!("{base}/v1")),

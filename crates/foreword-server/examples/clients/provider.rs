@@ -68,6 +68,8 @@ struct Told {
     note: String,
     /// Requests of conversations with tools, or of clients that have none.
     main: usize,
+    /// Whether the client has tools.
+    has_tools: bool,
     seen: Vec<Exchange>,
 }
 
@@ -82,7 +84,7 @@ impl Provider {
     pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let told = Told { failure: Failure::None, note: String::new(), main: 0, seen: Vec::new() };
+        let told = Told { failure: Failure::None, note: String::new(), main: 0, has_tools: false, seen: Vec::new() };
         let provider = Self { port, told: Arc::new(Mutex::new(told)) };
         let router = Router::new().fallback(answer).with_state(provider.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -91,7 +93,7 @@ impl Provider {
 
     /// Forgets everything, and fails like this from now on.
     pub(crate) fn begin(&self, failure: Failure, note: &str) {
-        *self.told.lock().unwrap() = Told { failure, note: note.to_owned(), main: 0, seen: Vec::new() };
+        *self.told.lock().unwrap() = Told { failure, note: note.to_owned(), main: 0, has_tools: false, seen: Vec::new() };
     }
 
     pub(crate) fn seen(&self) -> Vec<Exchange> {
@@ -163,8 +165,9 @@ fn reply(told: &mut Told, path: &str, body: &[u8]) -> Reply {
     let call = tool(&body, list, &told.note);
     let has_tools = call.is_some() || is_result(&body, list);
     told.main += usize::from(has_tools || tools(&body).is_empty());
+    told.has_tools |= has_tools;
     // In the middle of the second turn.
-    let fails = told.main == 4 && told.failure != Failure::None;
+    let fails = told.main == if told.has_tools { 4 } else { 2 } && told.failure != Failure::None;
     if fails && told.failure == Failure::Overloaded {
         told.failure = Failure::None;
         let status = if api == "messages" { 529 } else { 503 };
@@ -210,11 +213,11 @@ fn tools(body: &Value) -> Vec<(String, Value)> {
 }
 
 fn is_result(body: &Value, list: &str) -> bool {
-    let Some(last) = body[list].as_array().and_then(|list| list.last()) else { return false };
-    let content = last["content"].as_array().or_else(|| last["parts"].as_array());
+    let Some(newest) = body[list].as_array().and_then(|all| all.last()) else { return false };
+    let content = newest["content"].as_array().or_else(|| newest["parts"].as_array());
     let gives_back = |part: &Value| part["type"] == "tool_result" || part["functionResponse"].is_object();
-    last["role"] == "tool"
-        || last["type"].as_str().is_some_and(|kind| kind.ends_with("_output"))
+    newest["role"] == "tool"
+        || newest["type"].as_str().is_some_and(|kind| kind.ends_with("_output"))
         || content.is_some_and(|content| content.iter().any(gives_back))
 }
 

@@ -4,23 +4,23 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use foreword_engine::session::{
-    Client, Event, Exchange, Input, Kept, Line as Past, Manner, Relayed, Reply, Setup, SpeakError, Step,
+    Client, ClientOptions, Event, Exchange, Input, Line as Past, RecordedSession, Relayed, Reply, Setup, SpeakError, Step,
 };
 use foreword_engine::vault::Agent;
 
-use super::Desk;
-use crate::answer::Voice;
+use super::OpenSession;
+use crate::answer::AnswerModel;
 use crate::caller::Caller;
 use crate::clock::now_ms;
 use crate::problem::{INTERNAL, Problem};
 
-impl Desk {
+impl OpenSession {
     /// Begins a session of a client: its chat is not written into the vault.
     pub(crate) fn begin_apart(&mut self, agent: &Agent, setup: &Setup, past: Vec<Past>) -> Result<(), Problem> {
         let models = self.common.config.places.models.clone();
         let store = Box::new(self.common.store().unsynced());
         let setup = Setup { client: true, ..setup.clone() };
-        let mut kept = Kept::begin_held(store, &self.id, agent, &setup, Some(&models), now_ms())?;
+        let mut kept = RecordedSession::begin_held(store, &self.id, agent, &setup, Some(&models), now_ms())?;
         if !past.is_empty() {
             kept.import(past, now_ms())?;
         }
@@ -34,7 +34,7 @@ impl Desk {
     pub(crate) fn relay(
         &mut self,
         inputs: Vec<Input>,
-        manner: Manner,
+        manner: ClientOptions,
         caller: &Caller,
         each: &mut dyn FnMut(Event<'_>),
     ) -> Result<Option<Relayed>, Problem> {
@@ -63,13 +63,13 @@ impl Desk {
         }
         self.voice()?;
         match &self.voice {
-            Some(Voice::There(client)) => Ok(Some(Arc::clone(client))),
+            Some(AnswerModel::There(client)) => Ok(Some(Arc::clone(client))),
             _ => Ok(None),
         }
     }
 
     /// The first half of [`Self::relay`], for whoever carries the request itself.
-    pub(crate) fn begin_relay(&mut self, inputs: Vec<Input>, manner: Manner) -> Result<Option<Exchange>, Problem> {
+    pub(crate) fn begin_relay(&mut self, inputs: Vec<Input>, manner: ClientOptions) -> Result<Option<Exchange>, Problem> {
         let Some(kept) = self.kept.as_mut() else { return Ok(None) };
         self.done = Instant::now();
         kept.set_store(Box::new(self.common.store().unsynced()));

@@ -12,10 +12,10 @@ use super::Answer;
 use super::given::{Asked, Given};
 use super::sessions::NewSession;
 use super::settings::{self, ToolsView};
-use crate::actor::{Desk, Message};
+use crate::actor::{Message, OpenSession};
 use crate::app::{App, blocking};
 use crate::feed::Feed;
-use crate::hub::Line;
+use crate::hub::SessionHandle;
 use crate::problem::Problem;
 
 /// The first message of a new session.
@@ -38,11 +38,11 @@ pub(crate) struct FirstMessage {
 /// Runs a job on a temporary session that is not registered.
 async fn apart<T: Send + 'static>(
     app: &App,
-    look: impl FnOnce(&mut Desk) -> Result<T, Problem> + Send + 'static,
+    look: impl FnOnce(&mut OpenSession) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let (id, name) = (new_session_id()?, new_session_id()?);
     let common = Arc::clone(&app.common);
-    blocking(move || look(&mut Desk::new(id, Line::new(Arc::new(Feed::new(name))), common))).await
+    blocking(move || look(&mut OpenSession::new(id, SessionHandle::new(Arc::new(Feed::new(name))), common))).await
 }
 
 /// Previews the first request of a new session: layers, items, tokens and expected cost. Nothing is sent or stored.
@@ -69,7 +69,7 @@ pub(crate) struct ToolsQuery {
 pub(crate) async fn tools(State(app): State<Arc<App>>, Asked(query): Asked<ToolsQuery>) -> Answer<ToolsView> {
     let ToolsQuery { agent, model } = query;
     let begin = NewSession::of(agent, model).read(&app)?;
-    let look = move |desk: &mut Desk| {
+    let look = move |desk: &mut OpenSession| {
         let servers = desk.sketch(begin)?;
         let mut view = ToolsView::of(desk)?;
         view.problems.extend(servers.into_iter().map(|server| settings::ServerProblem {

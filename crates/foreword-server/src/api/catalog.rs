@@ -23,7 +23,7 @@ use crate::problem::{BAD_REQUEST, Problem};
 
 /// A description of an item.
 #[derive(Clone, Serialize, ToSchema)]
-pub(crate) struct Told {
+pub(crate) struct LeftOutView {
     /// The kind: `rule`, `reference`, `tool`, `note` …
     kind: &'static str,
     /// The name, unique per kind; a tool's name is without its server.
@@ -37,7 +37,7 @@ pub(crate) struct Told {
 }
 
 /// Describes an item.
-pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
+pub(super) fn told(agent: &Agent, item: &ItemId) -> LeftOutView {
     let known = agent.find(item);
     let (server, name) = match (item.kind().as_str(), item.name().split_once('/')) {
         ("tool", Some((server, name))) => (Some(server.to_owned()), name.to_owned()),
@@ -50,7 +50,7 @@ pub(super) fn told(agent: &Agent, item: &ItemId) -> Told {
         CatalogBody::Tool(tool) => tool.description.clone(),
     });
     let priority = known.filter(|known| !matches!(known.body, CatalogBody::Tool(_))).map(|known| known.priority.get());
-    Told { kind: item.kind().as_str(), name, server, description, priority }
+    LeftOutView { kind: item.kind().as_str(), name, server, description, priority }
 }
 
 /// An item of an agent.
@@ -59,7 +59,7 @@ pub(crate) struct ItemView {
     /// The item's ID: `rule:tone`.
     item: String,
     #[serde(flatten)]
-    told: Told,
+    told: LeftOutView,
     /// The include mode: `always`, `manual`, `agent`.
     #[schema(value_type = String)]
     include: Include,

@@ -56,7 +56,7 @@ impl Sum {
     fn paid(&mut self, payment: &Payment) {
         match &payment.what {
             PaidFor::Request { began, .. } => self.request(&payment.usage, began.as_deref()),
-            PaidFor::Aside { questions } => {
+            PaidFor::SideExchange { questions } => {
                 self.asides += questions;
                 self.asides_cost += payment.usage.cost;
                 self.used(&payment.usage);

@@ -17,7 +17,7 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::Answer;
-use super::catalog::{Told, told};
+use super::catalog::{LeftOutView, told};
 use super::given::{Asked, Path};
 use super::sessions::named;
 use super::shapes;
@@ -91,7 +91,7 @@ pub(crate) struct RequestView {
     #[schema(value_type = shapes::Inspection)]
     inspection: Inspection,
     /// Names, descriptions and priorities of the items, by ID.
-    items: BTreeMap<String, Told>,
+    items: BTreeMap<String, LeftOutView>,
 }
 
 /// Returns the contents of a request from its record.

@@ -20,9 +20,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::Answer;
 use super::given::{Asked, Given, Path, next_page};
 use super::{settings, shapes};
-use crate::actor::{Begin, Desk};
+use crate::actor::{Begin, OpenSession};
 use crate::app::App;
-use crate::hub::Line;
+use crate::hub::SessionHandle;
 use crate::problem::{BAD_REQUEST, Problem};
 
 /// The longest title, in characters.
@@ -75,7 +75,7 @@ impl SessionView {
             layout: text("/settings/layout"),
             requests: row.counts.requests,
             client: is_of_client(row),
-            event: line.as_ref().and_then(Line::turn_event),
+            event: line.as_ref().and_then(SessionHandle::turn_event),
             running: line.is_some_and(|line| line.running.load(Ordering::Relaxed)),
         }
     }
@@ -357,7 +357,7 @@ pub(crate) async fn change(
 #[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn delete(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.change(&id, Desk::delete).await?;
+    app.hub.change(&id, OpenSession::delete).await?;
     app.hub.forget(&id);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use super::Answer;
 use super::given::{Given, Path};
 use super::sessions::full_name;
-use crate::actor::Desk;
+use crate::actor::OpenSession;
 use crate::answer::Tools;
 use crate::app::App;
 use crate::problem::{BAD_REQUEST, Problem};
@@ -51,7 +51,7 @@ pub(crate) struct SettingsView {
 }
 
 impl SettingsView {
-    fn of(desk: &mut Desk) -> Result<Self, Problem> {
+    fn of(desk: &mut OpenSession) -> Result<Self, Problem> {
         let asking = desk.asking()?;
         let kept = desk.kept()?;
         let setup = kept.setup();
@@ -180,7 +180,7 @@ pub(crate) async fn set(
     let (layout, history, template) = (set.layout.as_deref(), set.history.as_deref(), set.template.as_deref());
     let settings = session_settings(&app, layout, history, template, set.settings)?;
     let id = full_name(&app, session).await?;
-    let job = move |desk: &mut Desk| {
+    let job = move |desk: &mut OpenSession| {
         chosen.map_or(Ok(()), |chosen| desk.set_model(chosen))?;
         mode.map_or(Ok(()), |mode| desk.set_mode(mode))?;
         desk.set_settings(&settings)?;
@@ -195,7 +195,7 @@ pub(crate) async fn set(
 #[utoipa::path(post, path = "/sessions/{session}/agent", tag = "catalog", params(("session" = String, Path)), responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn take_agent(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let id = full_name(&app, session).await?;
-    app.hub.change(&id, Desk::take_agent).await?;
+    app.hub.change(&id, OpenSession::take_agent).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -252,7 +252,7 @@ pub(crate) struct ServerProblem {
 }
 
 impl ToolsView {
-    pub(super) fn of(desk: &mut Desk) -> Result<Self, Problem> {
+    pub(super) fn of(desk: &mut OpenSession) -> Result<Self, Problem> {
         let (kept, hands) = desk.equipped()?;
         let used = !kept.setup().is_embedded();
         if used {

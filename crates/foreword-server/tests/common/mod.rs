@@ -16,7 +16,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foreword_engine::meaning::Fetch;
+use foreword_engine::embedding::Fetch;
 use foreword_engine::places::Places;
 use foreword_engine::settings::SessionSettings;
 use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};

@@ -15,7 +15,7 @@ const MAX_PAGE_BYTES: u64 = 16 << 20;
 
 /// A page as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct CachedPage {
     pub(super) asked: String,
     pub(super) url: String,
     /// The hosts on the way to it that were on the list of those allowed, as `scheme://host:port`. A record without this field is from
@@ -31,15 +31,15 @@ fn name(asked: &str) -> String {
 }
 
 /// The page that was kept for `asked`. What cannot be read is as good as absent.
-pub(super) fn get(folder: &Path, asked: &str) -> Option<Kept> {
+pub(super) fn get(folder: &Path, asked: &str) -> Option<CachedPage> {
     let mut bytes = Vec::new();
     File::open(folder.join(name(asked))).ok()?.take(MAX_PAGE_BYTES).read_to_end(&mut bytes).ok()?;
-    let kept: Kept = serde_json::from_slice(&bytes).ok()?;
+    let kept: CachedPage = serde_json::from_slice(&bytes).ok()?;
     (kept.asked == asked).then_some(kept)
 }
 
 /// Keeps a page. It is written aside and moved into place, so a reader never sees half of it.
-pub(super) fn put(folder: &Path, page: &Kept) -> io::Result<()> {
+pub(super) fn put(folder: &Path, page: &CachedPage) -> io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
     let aside = folder.join(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
@@ -51,7 +51,7 @@ pub(super) fn put(folder: &Path, page: &Kept) -> io::Result<()> {
     prune(folder)
 }
 
-fn write(path: &Path, page: &Kept) -> io::Result<()> {
+fn write(path: &Path, page: &CachedPage) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(&serde_json::to_vec(page)?)?;
     file.sync_all()
@@ -83,8 +83,8 @@ fn prune(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn page(asked: &str) -> Kept {
-        Kept {
+    fn page(asked: &str) -> CachedPage {
+        CachedPage {
             asked: asked.into(),
             url: asked.into(),
             by_list: Vec::new(),

@@ -27,7 +27,7 @@ use url::{Host, Url};
 
 pub use self::file::{FileError, FileSource};
 
-use self::cache::Kept;
+use self::cache::CachedPage;
 use self::markdown::Readable;
 use self::resolve::{Checked, Lookup, NotPublic, Pass, System};
 use crate::apart::{self, Fault};
@@ -250,7 +250,7 @@ impl Fetcher {
 
     /// The copy in the cache. Other vaults keep pages there too, with other lists: a page that was had by the list of one is given to
     /// those alone whose list allows each host that needed it.
-    async fn kept(&self, asked: &Url) -> Option<Kept> {
+    async fn kept(&self, asked: &Url) -> Option<CachedPage> {
         let (folder, asked) = (self.cache.clone()?, asked.to_string());
         let kept = tokio::task::spawn_blocking(move || cache::get(&folder, &asked)).await.ok()??;
         let allowed = |url: &String| Url::parse(url).is_ok_and(|url| self.allows(&url));
@@ -261,7 +261,7 @@ impl Fetcher {
         self.config.allow.iter().any(|entry| allows(entry, url))
     }
 
-    async fn renew(&self, asked: Url, kept: Option<Kept>, now: Timestamp) -> Result<Page, WebError> {
+    async fn renew(&self, asked: Url, kept: Option<CachedPage>, now: Timestamp) -> Result<Page, WebError> {
         let limit = self.config.timeout;
         let fetched = tokio::time::timeout(limit, self.get(&asked)).await;
         match fetched.unwrap_or_else(|_| Err(WebError::TooSlow { url: asked.to_string(), limit })) {
@@ -271,7 +271,7 @@ impl Fetcher {
                 let mut by_list: Vec<String> = chain.iter().filter(|hop| self.allows(hop)).map(origin).collect();
                 by_list.sort();
                 by_list.dedup();
-                let fresh = Kept { asked: asked.into(), url, by_list, title, markdown, fetched: now };
+                let fresh = CachedPage { asked: asked.into(), url, by_list, title, markdown, fetched: now };
                 self.keep(fresh.clone()).await;
                 Ok(page(fresh, Origin::Web))
             }
@@ -283,7 +283,7 @@ impl Fetcher {
     }
 
     /// Keeps a page. Where that fails the page is no worse, it will only be fetched again.
-    async fn keep(&self, page: Kept) {
+    async fn keep(&self, page: CachedPage) {
         if let Some(folder) = self.cache.clone() {
             let _ = tokio::task::spawn_blocking(move || cache::put(&folder, &page)).await;
         }
@@ -371,8 +371,8 @@ fn unreadable(url: &Url, why: &str) -> WebError {
     WebError::Unreadable { url: url.to_string(), why: why.to_owned() }
 }
 
-fn page(kept: Kept, origin: Origin) -> Page {
-    let Kept { asked, url, by_list: _, title, markdown, fetched } = kept;
+fn page(kept: CachedPage, origin: Origin) -> Page {
+    let CachedPage { asked, url, by_list: _, title, markdown, fetched } = kept;
     Page { url, asked, title, markdown, fetched, origin }
 }
 

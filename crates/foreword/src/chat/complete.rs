@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use foreword_engine::session::Kept;
+use foreword_engine::session::RecordedSession;
 use foreword_engine::vault::Vault;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
@@ -28,7 +28,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(vault: &Vault, kept: &Kept, models: Vec<String>) -> Self {
+    pub(super) fn of(vault: &Vault, kept: &RecordedSession, models: Vec<String>) -> Self {
         let tags: BTreeSet<String> = vault.notes().flat_map(|listed| listed.note.tags.iter().cloned()).collect();
         let agent = kept.session().agent();
         let rules = agent.rules.iter().map(|rule| format!("rule:{}", rule.name));

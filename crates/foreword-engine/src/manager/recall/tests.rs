@@ -3,9 +3,9 @@ use proptest::prelude::*;
 use super::*;
 
 /// A past that is all there.
-struct Told(Vec<Remark>, usize);
+struct Transcript(Vec<Remark>, usize);
 
-impl Past for Told {
+impl Past for Transcript {
     fn news(&mut self) -> Result<Vec<Remark>, String> {
         let news = self.0[self.1..].to_vec();
         self.1 = self.0.len();
@@ -24,7 +24,7 @@ fn recall(texts: &[(Role, &str)]) -> Recall {
         run: input / 2,
         text: (*text).to_owned(),
     });
-    Recall::new(Box::new(Told(remarks.collect(), 0)), None)
+    Recall::new(Box::new(Transcript(remarks.collect(), 0)), None)
 }
 
 fn run(recall: &mut Recall, arguments: &str) -> Output {

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Sends a turn and gives the bytes of its first request and what the cache served of it.
-fn sent(place: &Place, kept: &mut Kept, question: Question, speaker: &mut Script) -> (Vec<u8>, u64) {
+fn sent(place: &Place, kept: &mut RecordedSession, question: Question, speaker: &mut Script) -> (Vec<u8>, u64) {
     let mut bodies = Vec::new();
     let mut hands = speaker.hands();
     let at = place.now.get();

@@ -17,7 +17,7 @@ struct Tools {
     nothing_to_search: bool,
 }
 
-impl Hands for Tools {
+impl ToolHost for Tools {
     fn run(&mut self, call: &Call<'_>) -> Output {
         match &call.tool {
             Err(why) => Output::failed(why.clone()),
@@ -73,7 +73,7 @@ fn searched(words: &str) -> (String, Vec<Passage>) {
 }
 
 impl Place {
-    fn at_work(&self, mode: Mode) -> Kept {
+    fn at_work(&self, mode: Mode) -> RecordedSession {
         let agent: Agent = serde_json::from_value(json!({
             "system_prompt": "You work with notes.",
             "rules": [{"name": "units", "text": "Use metric units.", "include": "agent"}],
@@ -81,12 +81,19 @@ impl Place {
         }))
         .unwrap();
         let setup = Setup::new("s", Some("gpt-6.1-sol"), Layout::Log, 3, None).unwrap();
-        let mut kept = Kept::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap();
+        let mut kept =
+            RecordedSession::begin(Box::new(self.store()), "s", &agent, &setup, None, Some(self.chats()), self.tick()).unwrap();
         kept.set_mode(mode, self.tick());
         kept
     }
 
-    fn ask(&self, kept: &mut Kept, words: &str, replies: &serde_json::Value, hands: &mut Tools) -> (Said, String) {
+    fn ask(
+        &self,
+        kept: &mut RecordedSession,
+        words: &str,
+        replies: &serde_json::Value,
+        hands: &mut Tools,
+    ) -> (TurnOutcome, String) {
         let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
         let mut shown = String::new();
         let mut each = |event: Event<'_>| {
@@ -100,11 +107,11 @@ impl Place {
     }
 }
 
-fn sent(kept: &Kept, request: u64) -> String {
+fn sent(kept: &RecordedSession, request: u64) -> String {
     String::from_utf8(wire(kept.store(), kept.id(), request).unwrap()).unwrap()
 }
 
-fn kinds(kept: &Kept) -> Vec<String> {
+fn kinds(kept: &RecordedSession) -> Vec<String> {
     kept.store().log(kept.id(), 0).unwrap().into_iter().map(|entry| entry.kind).collect()
 }
 
@@ -131,7 +138,7 @@ fn qa_searches_cites_and_lists_what_was_cited() {
 }
 
 /// An item of a request: how it came in, its score, its layer and its form.
-fn item(kept: &Kept, request: u64, name: &str) -> Option<(Inclusion, Option<f64>, Option<LayerId>, Form)> {
+fn item(kept: &RecordedSession, request: u64, name: &str) -> Option<(Inclusion, Option<f64>, Option<LayerId>, Form)> {
     let context = inspect(kept.store(), kept.id(), request).unwrap().context;
     let entry = context.into_iter().find(|entry| entry.item.to_string() == name);
     entry.map(|entry| (entry.include, entry.score, entry.layer, entry.form))
@@ -200,7 +207,8 @@ fn images_that_a_model_does_not_take_are_told() {
     let check = |model: &str, told: bool| {
         let place = Place::new();
         let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
-        let mut kept = Kept::begin(Box::new(place.store()), "s", &Agent::default(), &setup, None, None, place.tick()).unwrap();
+        let mut kept =
+            RecordedSession::begin(Box::new(place.store()), "s", &Agent::default(), &setup, None, None, place.tick()).unwrap();
         let (id, media_type) = (ItemId::new(foreword_core::item::Kind::Image, "a.png"), "image/png".to_owned());
         let image = foreword_core::message::Image { id, media_type, data: "iVBORw0KGgo=".into(), pixels: Some((2, 2)) };
         let attached = vec![Version::note("a.png", None, "![[a.png]]", vec![image])];
@@ -251,7 +259,7 @@ fn a_plan_is_checked_repaired_once_and_run_before_the_answer() {
         let body = sent(&kept, 0);
         assert_eq!(body.contains("<read>\\nthe note says 42\\n</read>"), !calls.is_empty(), "{body}");
         let asides = kept.store().log("s", 0).unwrap().into_iter().filter(|entry| entry.kind == "aside");
-        let asides: Vec<Aside> = asides.map(|entry| serde_json::from_value(entry.body).unwrap()).collect();
+        let asides: Vec<SideExchange> = asides.map(|entry| serde_json::from_value(entry.body).unwrap()).collect();
         assert_eq!(asides.len(), replies.len());
         assert!(asides.iter().all(|aside| aside.purpose == "plan" && aside.body.contains("What does it say?")));
         clean(kept.store());
@@ -269,7 +277,7 @@ fn a_plan_is_checked_repaired_once_and_run_before_the_answer() {
 #[test]
 fn words_survive_while_their_plan_is_made() {
     struct Killed;
-    impl Speaker for Killed {
+    impl ChatModel for Killed {
         fn answer(&mut self, _: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
             panic!("killed")
         }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::super::find::{Detail, NOTES, Query, SOURCE_BYTES, Select, find, render};
 use super::super::own_tools;
 use super::{Session, models};
-use crate::meaning::{Fetch, Meaning};
+use crate::embedding::{EmbeddingModel, Fetch};
 
 pub(super) fn paths(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("path: ")).collect()
@@ -134,7 +134,7 @@ fn by_meaning_where_the_model_is() {
         return;
     }
     let session = Session::over_the_examples();
-    let meaning = Meaning::new(&models, Fetch::Never);
+    let meaning = EmbeddingModel::new(&models, Fetch::Never);
     let model = meaning.load(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();
     let mut corpus = session.desk.corpus();
     corpus.embed(model, &mut |_, _| std::ops::ControlFlow::Continue(()));

@@ -20,12 +20,12 @@ use foreword_vault::transcript;
 use super::breaks::{Before, diagnose, on_record};
 use super::checkpoint;
 use super::chronicle;
+use super::log_entry::LogEntry;
 use super::models::Stop;
-use super::relay::Manner;
+use super::relay::ClientOptions;
 use super::request::{Outgoing, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::speak::{Reply, Spent};
-use super::told::Told;
 use super::turn::Mode;
 use crate::chats::{Chats, Edit, Saved};
 use crate::manager::{Manager, View};
@@ -47,7 +47,7 @@ pub struct Failure(pub String);
 
 /// A session with its store.
 #[derive(Debug)]
-pub struct Kept {
+pub struct RecordedSession {
     pub(super) store: Box<dyn Store>,
     pub(super) lease: Lease,
     pub(super) row: SessionRow,
@@ -69,7 +69,7 @@ pub struct Kept {
     /// What decides for how long cache marks are remembered.
     pub(super) lifetimes: Lifetimes,
     /// How a client wants the request that is being made.
-    pub(super) manner: Option<Manner>,
+    pub(super) manner: Option<ClientOptions>,
     /// Whether a request is due and not yet built.
     pub(super) due: bool,
     /// A request without an answer: the session was closed, or the model failed.
@@ -101,7 +101,7 @@ pub struct Kept {
     pub(super) view: Option<View>,
 }
 
-impl Drop for Kept {
+impl Drop for RecordedSession {
     fn drop(&mut self) {
         // Before the lease goes: whoever has it next must find everything.
         if !self.settle() {
@@ -110,7 +110,7 @@ impl Drop for Kept {
     }
 }
 
-impl Kept {
+impl RecordedSession {
     /// The session's ID.
     pub fn id(&self) -> &str {
         &self.row.id
@@ -201,7 +201,7 @@ impl Kept {
     /// Stores an input and applies it.
     pub fn tell(&mut self, input: Input, at_ms: i64) -> Result<Due, InputError> {
         self.session.check(&input)?;
-        self.store_told(&Told::Input(input.clone()), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Input(input.clone()), at_ms, false, Vec::new());
         let due = self.session.apply(input)?;
         self.keep_outputs();
         Ok(due)
@@ -229,7 +229,7 @@ impl Kept {
     pub fn set_mode(&mut self, mode: Mode, at_ms: i64) {
         if self.mode != mode {
             self.mode = mode;
-            self.store_told(&Told::Mode(mode), at_ms, false, Vec::new());
+            self.store_told(&LogEntry::Mode(mode), at_ms, false, Vec::new());
         }
     }
 
@@ -243,7 +243,7 @@ impl Kept {
     /// Changes the model; its tokenizer may need a file from `models`. A request without an answer is built again.
     pub fn change_model(&mut self, setup: Setup, models: Option<&Path>, at_ms: i64) -> Result<(), SetupError> {
         let tokenizer = setup.open_tokenizer(models)?;
-        self.store_told(&Told::Model(Box::new(setup.clone())), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Model(Box::new(setup.clone())), at_ms, false, Vec::new());
         let due = self.session.change_model(&setup.settings, tokenizer);
         self.model = Arc::new(setup.model.clone());
         self.renderer = Renderer::new(setup.dialect);
@@ -267,7 +267,7 @@ impl Kept {
 
     /// Imports a conversation. A request is due if it ends with tool results.
     pub fn import(&mut self, lines: Vec<chronicle::Line>, at_ms: i64) -> Result<(), InputError> {
-        let told = Told::Imported(lines);
+        let told = LogEntry::Imported(lines);
         if let Some(input) = told.clone().input() {
             self.session.check(&input)?;
             self.store_told(&told, at_ms, false, Vec::new());
@@ -283,7 +283,7 @@ impl Kept {
         self.session.check(&input)?;
         // The reply holds its parts.
         self.backlog.retain(|write| !matches!(write, Write::Part(_)));
-        self.store_told(&Told::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
+        self.store_told(&LogEntry::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
         let due = self.session.apply(input)?;
         self.keep_outputs();
         self.checkpoint(at_ms);
@@ -304,8 +304,8 @@ impl Kept {
         }
     }
 
-    pub(super) fn store_told(&mut self, told: &Told, at_ms: i64, cut_off: bool, more: Vec<Write>) {
-        let is_turn = matches!(told, Told::Input(Input::Turn(_)));
+    pub(super) fn store_told(&mut self, told: &LogEntry, at_ms: i64, cut_off: bool, more: Vec<Write>) {
+        let is_turn = matches!(told, LogEntry::Input(Input::Turn(_)));
         let turns = self.session.turns();
         let run = if is_turn { turns } else { turns.saturating_sub(1) } as u64;
         let (kind, body) = match told.parts() {
@@ -313,9 +313,9 @@ impl Kept {
             Err(error) => return self.fail(format!("an input cannot be stored: {error}")),
         };
         let words = match told {
-            Told::Input(Input::Turn(turn)) => Some(&turn.words),
+            LogEntry::Input(Input::Turn(turn)) => Some(&turn.words),
             // A client's conversation that begins here in its middle is called after its beginning.
-            Told::Imported(lines) => lines.iter().find(|line| line.goes_on).map(|line| &line.text),
+            LogEntry::Imported(lines) => lines.iter().find(|line| line.goes_on).map(|line| &line.text),
             _ => None,
         };
         if let (None, Some(words)) = (&self.row.title, words) {
@@ -456,7 +456,7 @@ impl Kept {
         self.write([Write::Checkpoint(Checkpoint { counts: self.counts, body })]);
         if self.mode != Mode::default() {
             // What stands before a checkpoint is not read again.
-            self.store_told(&Told::Mode(self.mode), at_ms, false, Vec::new());
+            self.store_told(&LogEntry::Mode(self.mode), at_ms, false, Vec::new());
         }
     }
 
@@ -516,6 +516,6 @@ impl Kept {
         }
         let lines = merged.messages.into_iter().map(chronicle::Line::from).collect();
         self.entries = Some(Vec::new());
-        self.store_told(&Told::Edited(lines), at_ms, false, Vec::new());
+        self.store_told(&LogEntry::Edited(lines), at_ms, false, Vec::new());
     }
 }

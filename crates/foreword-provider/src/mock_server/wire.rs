@@ -10,7 +10,7 @@ use crate::dialect::Dialect;
 use crate::model::Model;
 
 /// Everything an answer is made of.
-pub(super) struct Told<'a> {
+pub(super) struct WireReply<'a> {
     pub(super) dialect: Dialect,
     pub(super) model: &'a Model,
     pub(super) reply: &'a Scripted,
@@ -20,7 +20,7 @@ pub(super) struct Told<'a> {
 }
 
 /// The answer as events: names, where the dialect has them, and data.
-pub(super) fn frames(told: &Told<'_>) -> Vec<(String, String)> {
+pub(super) fn frames(told: &WireReply<'_>) -> Vec<(String, String)> {
     let mut values = match told.dialect {
         Dialect::OpenAiChat | Dialect::LlamaCpp => told.chat_frames(),
         Dialect::OpenAiResponses => told.responses_frames(),
@@ -45,7 +45,7 @@ pub(super) fn frames(told: &Told<'_>) -> Vec<(String, String)> {
 }
 
 /// The answer as one value.
-pub(super) fn whole(told: &Told<'_>) -> Value {
+pub(super) fn whole(told: &WireReply<'_>) -> Value {
     match told.dialect {
         Dialect::OpenAiChat | Dialect::LlamaCpp => {
             let calls: Vec<Value> = told.calls().map(|(id, call)| chat_call(&id, call)).collect();
@@ -74,7 +74,7 @@ fn chat_call(id: &str, call: &ScriptedCall) -> Value {
     json!({"id": id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.to_string()}})
 }
 
-impl Told<'_> {
+impl WireReply<'_> {
     fn id(&self, lead: &str) -> String {
         format!("{lead}_double{}", self.serial)
     }

@@ -45,7 +45,7 @@ pub enum NoMeaning {
 }
 
 /// The embedding model of a process.
-pub struct Meaning {
+pub struct EmbeddingModel {
     models: PathBuf,
     fetch: Fetch,
     loaded: OnceLock<Result<Model, NoMeaning>>,
@@ -65,7 +65,7 @@ impl Embedder for Model {
     }
 }
 
-impl Meaning {
+impl EmbeddingModel {
     /// Creates it without loading anything.
     pub fn new(models: &Path, fetch: Fetch) -> Self {
         Self { models: models.to_owned(), fetch, loaded: OnceLock::new(), fetching: AtomicBool::new(false) }

@@ -56,13 +56,13 @@ pub struct Seen {
 
 /// A running server. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Double {
+pub struct MockServer {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     server: JoinHandle<()>,
 }
 
-impl Double {
+impl MockServer {
     /// Starts on a free port.
     pub async fn start(script: Script) -> io::Result<Self> {
         Self::start_at(script, 0).await
@@ -106,7 +106,7 @@ impl Double {
     }
 }
 
-impl Drop for Double {
+impl Drop for MockServer {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -241,7 +241,7 @@ impl State {
         self.serial += 1;
         // A look at the cache as it is; the prompt goes into it when the answer begins.
         let cache = self.sim.clone().request(self.now(), &prompt, &model);
-        let told = wire::Told { dialect, model: &model, reply: &scripted, serial: self.serial, cache, body: &body };
+        let told = wire::WireReply { dialect, model: &model, reply: &scripted, serial: self.serial, cache, body: &body };
         let mut response = if stream { Response::events(&wire::frames(&told)) } else { Response::json(200, &wire::whole(&told)) };
         response.delay = Duration::from_millis(scripted.delay_ms);
         response.pause = Duration::from_millis(scripted.pause_ms);

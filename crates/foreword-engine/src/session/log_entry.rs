@@ -2,7 +2,7 @@
 
 use foreword_core::message::ToolCall;
 use foreword_core::pairing::CallOutput;
-use foreword_core::session::{Input, Said, TurnInput};
+use foreword_core::session::{Input, PastMessage, TurnInput};
 use foreword_core::settings::HistoryPolicy;
 use foreword_store::{Document, Usage};
 use foreword_vault::transcript::Role;
@@ -16,7 +16,7 @@ use super::turn::Mode;
 
 /// A log entry.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum LogEntry {
     /// An input of the core.
     Input(Input),
     /// An imported conversation.
@@ -28,7 +28,7 @@ pub(super) enum Told {
     /// The user's message while its searches run; the turn follows.
     Asked(Box<TurnInput>),
     /// A side request, beside the conversation.
-    Aside(Box<Aside>),
+    SideExchange(Box<SideExchange>),
     /// The mode changed.
     Mode(Mode),
     /// The history policy changed. Newer versions store it with the other settings.
@@ -54,7 +54,7 @@ pub(super) struct History {
 
 /// A side request to the model and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Aside {
+pub struct SideExchange {
     /// Its purpose.
     pub purpose: String,
     /// The bytes that were sent.
@@ -67,19 +67,19 @@ pub struct Aside {
 
 const IMPORTED: &str = "imported";
 const EDITED: &str = "edited";
-/// The kind of [`Told::Asked`].
+/// The kind of [`LogEntry::Asked`].
 pub(super) const ASKED: &str = "asked";
 /// The kind of a summary.
 pub(super) const MANAGED: &str = "managed";
-/// The kind of [`Told::Aside`], for searching logs without reading them.
+/// The kind of [`LogEntry::SideExchange`], for searching logs without reading them.
 pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const HISTORY: &str = "history";
 const SETTINGS: &str = "settings";
 const CITED: &str = "cited";
-/// The kind of [`Told::Ending`], for searching logs without reading them.
+/// The kind of [`LogEntry::Ending`], for searching logs without reading them.
 pub(super) const ENDING: &str = "ending";
-/// The kind of [`Told::Ended`].
+/// The kind of [`LogEntry::Ended`].
 pub(super) const ENDED: &str = "ended";
 const MODEL: &str = "model";
 
@@ -110,15 +110,15 @@ pub(crate) fn is_end(kind: &str) -> bool {
 
 /// The effect of a log entry.
 pub(crate) fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
-    Ok(match Told::read(kind, body)? {
-        Told::Model(setup) => Change::Model(setup),
-        Told::Settings(setup) => Change::Settings(setup),
-        Told::History(history) => Change::History(history.policy),
+    Ok(match LogEntry::read(kind, body)? {
+        LogEntry::Model(setup) => Change::Model(setup),
+        LogEntry::Settings(setup) => Change::Settings(setup),
+        LogEntry::History(history) => Change::History(history.policy),
         told => told.input().map_or(Change::None, Change::Input),
     })
 }
 
-impl Told {
+impl LogEntry {
     /// The kind and body for storing the entry.
     pub(super) fn parts(&self) -> serde_json::Result<(String, Document)> {
         let (kind, body) = match self {
@@ -126,7 +126,7 @@ impl Told {
             Self::Imported(lines) => (IMPORTED, Document::of(lines)?),
             Self::Edited(lines) => (EDITED, Document::of(lines)?),
             Self::Asked(turn) => (ASKED, Document::of(turn)?),
-            Self::Aside(aside) => (ASIDE, Document::of(aside)?),
+            Self::SideExchange(aside) => (ASIDE, Document::of(aside)?),
             Self::Mode(mode) => (MODE, Document::of(mode)?),
             Self::History(history) => (HISTORY, Document::of(history)?),
             Self::Settings(setup) => (SETTINGS, Document::of(setup)?),
@@ -144,7 +144,7 @@ impl Told {
             IMPORTED => Self::Imported(serde_json::from_value(body)?),
             EDITED => Self::Edited(serde_json::from_value(body)?),
             ASKED => Self::Asked(serde_json::from_value(body)?),
-            ASIDE => Self::Aside(serde_json::from_value(body)?),
+            ASIDE => Self::SideExchange(serde_json::from_value(body)?),
             MODE => Self::Mode(serde_json::from_value(body)?),
             HISTORY => Self::History(serde_json::from_value(body)?),
             SETTINGS => Self::Settings(serde_json::from_value(body)?),
@@ -163,7 +163,7 @@ impl Told {
             Self::Input(input) => Some(input),
             Self::Edited(_)
             | Self::Asked(_)
-            | Self::Aside(_)
+            | Self::SideExchange(_)
             | Self::Mode(_)
             | Self::History(_)
             | Self::Settings(_)
@@ -173,8 +173,8 @@ impl Told {
             | Self::Model(_) => None,
             Self::Imported(lines) => {
                 let said = |line: Line| match line.role {
-                    Role::User => Said::User(line.text),
-                    Role::Assistant if line.goes_on && line.calls.is_empty() => Said::Assistant(line.text),
+                    Role::User => PastMessage::User(line.text),
+                    Role::Assistant if line.goes_on && line.calls.is_empty() => PastMessage::Assistant(line.text),
                     Role::Assistant if line.goes_on => {
                         let output = |id: &str, result: Value| CallOutput {
                             failed: line.failed.iter().any(|failed| failed == id),
@@ -184,10 +184,12 @@ impl Told {
                             let output = result.map(|result| output(&id, result));
                             (ToolCall { id, name, arguments }, output)
                         });
-                        Said::Called { text: line.text, calls: calls.collect() }
+                        PastMessage::Called { text: line.text, calls: calls.collect() }
                     }
                     // What a program saved of thoughts and failures is no answer.
-                    Role::Assistant => Said::Assistant(without(&without(&line.text, "think"), "errorChunk").trim().to_owned()),
+                    Role::Assistant => {
+                        PastMessage::Assistant(without(&without(&line.text, "think"), "errorChunk").trim().to_owned())
+                    }
                 };
                 Some(Input::Past(lines.into_iter().map(said).collect()))
             }
@@ -234,7 +236,7 @@ mod tests {
             Input::Forked { epoch: 4 },
             Input::Add("rule:a".parse().unwrap()),
         ];
-        let aside = Aside {
+        let aside = SideExchange {
             purpose: "plan".to_owned(),
             body: "{}".to_owned(),
             answer: Err("no answer".to_owned()),
@@ -242,22 +244,22 @@ mod tests {
         };
         let setup = Setup::new("s", Some("gpt-5.4"), foreword_core::settings::Layout::Log, 0, None).unwrap();
         let others = [
-            Told::Imported(Vec::new()),
-            Told::Edited(Vec::new()),
-            Told::Asked(Box::default()),
-            Told::Aside(Box::new(aside)),
-            Told::Model(Box::new(setup.clone())),
-            Told::Settings(Box::new(setup)),
-            Told::Mode(Mode::Agent),
-            Told::History(History { policy: HistoryPolicy::Full, template: Some("freeform-chat".to_owned()) }),
-            Told::Ended,
-            Told::Cited("\n\n[^1]: [[a]]".to_owned()),
-            Told::Ending(Ending::Length),
-            Told::Ending(Ending::Failed("asking a.b: 500".to_owned())),
+            LogEntry::Imported(Vec::new()),
+            LogEntry::Edited(Vec::new()),
+            LogEntry::Asked(Box::default()),
+            LogEntry::SideExchange(Box::new(aside)),
+            LogEntry::Model(Box::new(setup.clone())),
+            LogEntry::Settings(Box::new(setup)),
+            LogEntry::Mode(Mode::Agent),
+            LogEntry::History(History { policy: HistoryPolicy::Full, template: Some("freeform-chat".to_owned()) }),
+            LogEntry::Ended,
+            LogEntry::Cited("\n\n[^1]: [[a]]".to_owned()),
+            LogEntry::Ending(Ending::Length),
+            LogEntry::Ending(Ending::Failed("asking a.b: 500".to_owned())),
         ];
-        for told in inputs.into_iter().map(Told::Input).chain(others) {
+        for told in inputs.into_iter().map(LogEntry::Input).chain(others) {
             let (kind, body) = told.parts().unwrap();
-            assert_eq!(Told::read(&kind, body.value().unwrap()).unwrap(), told);
+            assert_eq!(LogEntry::read(&kind, body.value().unwrap()).unwrap(), told);
         }
     }
 }
