@@ -35,7 +35,12 @@ pub fn screen(report: &Report, look: Look) -> String {
     what_if(&mut out, report, look);
     findings(&mut out, report, look);
     // Columns are filled up with blanks; at the end of a line nobody needs them.
-    out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let mut trimmed = String::with_capacity(out.len());
+    for line in out.lines() {
+        trimmed.push_str(line.trim_end());
+        trimmed.push('\n');
+    }
+    trimmed
 }
 
 impl Look {
