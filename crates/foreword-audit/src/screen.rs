@@ -34,7 +34,13 @@ pub fn screen(report: &Report, look: Look) -> String {
     groups(&mut out, report, look);
     what_if(&mut out, report, look);
     findings(&mut out, report, look);
-    out
+    // Columns are filled up with blanks; at the end of a line nobody needs them.
+    let mut trimmed = String::with_capacity(out.len());
+    for line in out.lines() {
+        trimmed.push_str(line.trim_end());
+        trimmed.push('\n');
+    }
+    trimmed
 }
 
 impl Look {

@@ -39,7 +39,8 @@ fn mutate(text: &mut Vec<u8>, other: &[u8], numbers: &mut Numbers) {
         6 => {
             if let Some(colon) = text[from..].iter().position(|byte| *byte == b':') {
                 let value: &[u8] = [&b"[],"[..], b"null,", b"{},", b"\"\","][numbers.upto(4) as usize];
-                text.splice(from + colon + 1..from + colon + 1, value.iter().copied());
+                let behind = from + colon + 1;
+                text.splice(behind..behind, value.iter().copied());
             }
         }
         _ => text.splice(from..from, *b"\n").for_each(drop),
