@@ -380,9 +380,7 @@ mod inputs {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(objects(&output)[0]["requests"].as_array().unwrap().len(), 1);
         let error = stderr(&output);
-        for part in
-            ["budget-too-small.json", "events[2].turn", "the message 60", "system prompt and rules 8", "there is room for 60"]
-        {
+        for part in ["budget-too-small.json", "events[2].turn", "the message 60", "system prompt and rules 8", "there is room for 60"] {
             assert!(error.contains(part), "{part} is missing in {error}");
         }
     }
