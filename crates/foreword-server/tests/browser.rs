@@ -299,7 +299,7 @@ fn items_and_the_catalog(page: &Page) {
     assert!(fs::read_to_string(&rule).unwrap().contains("priority: 5\ninclude: always\n"));
     fs::write(&rule, "---\npriority: 6\n---\nMine.\n").unwrap();
     page.run("document.querySelector('[data-item=\"rule:safety\"] form').requestSubmit(); return 1");
-    page.wait("it is refused", "return document.querySelector('.toast.error')?.innerText.includes('changed by somebody else')");
+    page.wait("it is refused", "return document.querySelector('.toast.error')?.innerText.includes('changed by someone else')");
     page.wait("what is there now", "return document.querySelector('[data-item=\"rule:safety\"] textarea')?.value === 'Mine.'");
     assert_eq!(fs::read_to_string(&rule).unwrap(), "---\npriority: 6\n---\nMine.\n");
     page.click("[aria-label='New rule']");

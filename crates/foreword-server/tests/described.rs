@@ -205,7 +205,7 @@ fn a_message_names_a_limited_number_of_attachments() {
             let reply = server.call("POST", &path.replace("{id}", &id), Some(&body));
             assert_eq!(reply.status, 400, "{path}: {}", reply.body);
             let detail = reply.json()["detail"].as_str().unwrap_or_default().to_owned();
-            assert!(detail.contains(&format!("names {number} attachments, and 256 are the most")), "{path}: {detail}");
+            assert!(detail.contains(&format!("has {number} attachments; the limit is 256")), "{path}: {detail}");
         }
     }
 }

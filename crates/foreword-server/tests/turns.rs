@@ -369,7 +369,7 @@ fn what_does_not_fit_is_refused_and_not_recorded() {
         let refused = server.call("POST", &format!("/api/v1/sessions/{id}/messages"), Some(&json!({"words": words})));
         assert_eq!(refused.status, 422, "{}", refused.body);
         let detail = refused.json()["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains("nothing was sent") && detail.contains("the message "), "{detail}");
+        assert!(detail.contains("was not sent") && detail.contains("the message "), "{detail}");
         assert_eq!(endings(&server, id), [], "{mode}");
         server.say(id, "Short", &[]);
         assert_eq!(endings(&server, id).len(), 2, "{mode}");
