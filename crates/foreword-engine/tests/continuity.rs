@@ -242,7 +242,7 @@ fn an_expired_cache_is_told_before_the_request_is_sent() {
         chat.ask(&[turn]);
     }
     assert_eq!(chat.warnings, Vec::<String>::new());
-    chat.pause_s = 310 + 720;
+    chat.pause_s = 310 + 730;
     chat.ask(&[]);
     let [warning] = &chat.warnings[..] else { panic!("{:?}", chat.warnings) };
     assert!(warning.starts_with("cache expired 12 min ago: $0."), "{warning}");
