@@ -1,5 +1,6 @@
 //! When folds come: what a session costs under an ideal cache, against never folding and against the best fold times known afterwards.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation, clippy::format_collect)]
+#![allow(clippy::needless_range_loop)] // the two lists are indexed by the same request
 
 use std::sync::Arc;
 

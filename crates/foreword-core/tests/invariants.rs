@@ -47,7 +47,7 @@ fn invariant_1_deterministic() {
         let trace = |world: &World| {
             let mut trace = Vec::new();
             let end = run(world, |_, sent| {
-                trace.push((sent.envelope.combined, sent.messages.iter().map(|message| bytes(message)).collect::<Vec<_>>()))
+                trace.push((sent.envelope.combined, sent.messages.iter().map(|message| bytes(message)).collect::<Vec<_>>()));
             });
             (trace, end)
         };
@@ -128,7 +128,7 @@ fn invariant_3_bounded() {
         prop_assert!(failure.is_none(), "{}", failure.unwrap_or_default());
         // Only what may never be given up makes a request fail, and its sizes are named.
         let too_small = |over: OverBudget| over.mandatory.l1 > Tokens::ZERO && over.mandatory.total() > over.budget;
-        prop_assert!(end.is_ok() || end.clone().is_err_and(too_small), "{end:?}");
+        prop_assert!(end.is_ok() || end.is_err_and(too_small), "{end:?}");
         Ok(())
     });
 }

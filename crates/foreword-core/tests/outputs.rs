@@ -1,6 +1,6 @@
 //! What a tool gave back is not lost on its way to the model: every line stands in the prompt, is counted by a mark, or is in the whole
 //! output that the prompt points to.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::format_collect)]
 
 use std::sync::Arc;
 
@@ -43,8 +43,11 @@ enum Way {
     AfterACall,
 }
 
+/// What the prompt says, the outputs that are kept whole, and the notes of the request.
+type Shown = (String, Vec<(ItemId, Arc<str>)>, Vec<String>);
+
 /// What the prompt says after a tool gave that back, and the outputs that are kept whole.
-fn shown(way: Way, layout: Layout, output: &str, arguments: Value) -> (String, Vec<(ItemId, Arc<str>)>, Vec<String>) {
+fn shown(way: Way, layout: Layout, output: &str, arguments: Value) -> Shown {
     let mut session = session(layout);
     let mut apply = |input: Input| session.apply(input).unwrap();
     match way {

@@ -126,7 +126,9 @@ mod tests {
     fn goes(was: Option<&str>, named: Option<&str>, known: &[&str]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let destinations = Destinations::new(folder.path());
-        known.iter().for_each(|url| destinations.allow(url).unwrap());
+        for url in known {
+            destinations.allow(url).unwrap();
+        }
         let config = Config::builtin().unwrap();
         let choose = |base_url: Option<&str>| config.choose(Some(MODEL), Server { base_url, window: None });
         match destinations.going_on(&setup(was), named, choose) {

@@ -97,7 +97,7 @@ impl Chat {
         let mut found = (0, 0);
         self.provider.now_s += self.pause_s;
         let Self { kept, provider, script, warnings, body, .. } = self;
-        let now_ms = provider.now_s as i64 * 1000;
+        let now_ms = i64::try_from(provider.now_s).unwrap() * 1000;
         let mut each = |event: Event<'_>| match event {
             Event::Request(outgoing) => {
                 *body = String::from_utf8_lossy(&outgoing.body.bytes).into_owned();

@@ -111,15 +111,18 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
     assert_eq!(send(&mut kept, "c").unwrap().text, "Whole.");
     let log = kept.store().log("s", 0).unwrap();
     let kinds: Vec<_> = log.iter().map(|entry| (entry.kind.as_str(), entry.cut_off)).collect();
-    assert_eq!(kinds, [
-        ("turn", false),
-        ("ending", false),
-        ("turn", false),
-        ("assistant", true),
-        ("ending", false),
-        ("turn", false),
-        ("assistant", false)
-    ]);
+    assert_eq!(
+        kinds,
+        [
+            ("turn", false),
+            ("ending", false),
+            ("turn", false),
+            ("assistant", true),
+            ("ending", false),
+            ("turn", false),
+            ("assistant", false)
+        ]
+    );
     assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
 }
 

@@ -196,7 +196,7 @@ impl Client {
         match &answer {
             Ok(_) => tracing::debug!(%host, model = %model.name, bytes = body.bytes.len(), ms, "provider began to answer"),
             Err(error) => {
-                tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer")
+                tracing::warn!(%host, model = %model.name, bytes = body.bytes.len(), ms, error = error.kind(), status = error.status(), "provider did not answer");
             }
         }
         answer

@@ -244,6 +244,7 @@ impl Lifetimes {
             if self.parts_count {
                 // Each one lasts for the short lifetime only, and most pauses that end soon end very soon.
                 let mut at = 1.0;
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a small count
                 while add(short * at as u64, Ttl::Short, soon / (2.2 * at)) {
                     at += 1.0;
                 }

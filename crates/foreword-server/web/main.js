@@ -123,8 +123,10 @@ async function open(id, turn = null, how = STEP) {
     showSettings();
   } catch (problem) {
     if (problem.status === 404) {
+      const begun = begin(how);
+      // A new session clears older messages, so this one comes after it.
       toast(`Session ${id} not found.`, "error");
-      return begin(how);
+      return begun;
     }
     toast(problem.message, "error");
   }

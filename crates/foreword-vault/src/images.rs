@@ -114,6 +114,7 @@ fn fitted(bytes: &[u8], media_type: &str) -> Result<Fitted, String> {
 }
 
 #[cfg(all(test, feature = "images"))]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 mod tests {
     use std::io::Cursor;
 

@@ -68,7 +68,10 @@ fn an_agent_of_tsagent() {
     assert_eq!(support.agent.system_prompt, "You answer questions about orders.\nYou never promise dates.");
     let generation = Generation { temperature: Some(0.0), top_p: Some(0.05), max_output_tokens: Some(4000), max_turns: Some(20) };
     assert_eq!(support.generation, generation);
-    assert_eq!(support.settings.as_ref().map(|file| file.text.as_str()), Some("[search]\ntop_k = 30\ntop_n = 4\ninclude_score = 0.6\n"));
+    assert_eq!(
+        support.settings.as_ref().map(|file| file.text.as_str()),
+        Some("[search]\ntop_k = 30\ntop_n = 4\ninclude_score = 0.6\n")
+    );
     assert_eq!(
         rows(&support.agent.rules),
         [

@@ -97,7 +97,7 @@ impl Screen {
         let paint = Paint::stdout();
         let mut out = String::new();
         for note in found {
-            out.push_str(&paint.with("1", &source_line(note)));
+            out.push_str(&paint.with("1", source_line(note)));
             out.push('\n');
             for line in note.text.lines() {
                 out.push_str(&format_args!("> {}\n", shown(line)).to_string());

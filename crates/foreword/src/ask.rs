@@ -295,7 +295,9 @@ pub(crate) fn question(
     attached.extend(active);
     let mut turn = TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() };
     if !frozen {
-        refresh_notes(kept, vault, &mut turn, &now).iter().for_each(|text| note(shown(text)));
+        for text in refresh_notes(kept, vault, &mut turn, &now) {
+            note(shown(&text));
+        }
     }
     Ok(Question { turn, library })
 }

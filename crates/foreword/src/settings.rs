@@ -26,7 +26,7 @@ pub(crate) struct SettingsArgs {
     /// How much the search includes: aggressive, normal or conservative
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     search: Option<Preset>,
-    /// Override any setting, e.g. budget.tool_output_chars=4000; can be repeated (see docs/settings.md)
+    /// Override any setting, e.g. `budget.tool_output_chars=4000`; can be repeated (see docs/settings.md)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }

@@ -198,7 +198,8 @@ fn what_is_asked_beside_a_turn_can_be_seen_and_the_sums_agree() {
 fn an_output_is_read_by_the_digits_that_a_summary_names_and_recall_does_not_find_itself() {
     let place = Place::new(&json!([]));
     let output = "The kiln has to cool for nine hours. ".repeat(40);
-    let digits: String = sha2::Sha256::digest(output.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let digest = sha2::Sha256::digest(output.as_bytes());
+    let digits = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     place.script(&json!({
         "replies": [
             {"text": "The zebra crossing is closed."},

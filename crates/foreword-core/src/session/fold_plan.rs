@@ -257,7 +257,6 @@ impl Session {
             standing: self.pinned_tokens(),
             frames: if has_residents { self.count(LIBRARY_HEADING) + join + join } else { Tokens::ZERO },
             l5: words.l5 + images,
-            ..words
         }
     }
 }

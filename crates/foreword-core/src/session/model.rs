@@ -43,9 +43,9 @@ impl Session {
     /// epoch with the next request; other settings take effect gradually.
     pub fn change_settings(&mut self, settings: &Settings) {
         let old = &self.settings;
-        let (session, prices, tools) = (old.session.clone(), old.prices, old.tools);
+        let (session, tools, prices) = (old.session.clone(), old.tools, old.prices);
         let relaid = old.layout != settings.layout;
-        self.settings = Settings { session, prices, tools, ..settings.clone() };
+        self.settings = Settings { session, tools, prices, ..settings.clone() };
         if !relaid {
             return;
         }

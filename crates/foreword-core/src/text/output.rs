@@ -40,7 +40,7 @@ pub fn is_overwritten(output: &str) -> bool {
             let erased = part.contains(BACKSPACE) && part.replace(BACKSPACE, "").trim() != on_screen.trim();
             let last = shown.get_or_insert_with(|| on_screen.clone());
             if last.is_empty() {
-                *last = on_screen.clone();
+                last.clone_from(&on_screen);
             }
             erased || (!on_screen.trim().is_empty() && !last.starts_with(on_screen.trim_end()))
         })
@@ -341,7 +341,7 @@ mod tests {
         check("\n\n\n\n", "\n\n\n\n");
         check(&"\n".repeat(40), "\n[the line above 40 more times]");
         check("get 1%\nget 2%\nget 3%\nget 4%\nget 5%\n", "get 1%\nget 2%\nget 3%\nget 4%\nget 5%\n");
-        let ledger: String = (0..6).map(|day| format!("Paid {} EUR on day {day}\n", day * 97 + 10)).collect();
+        let ledger = (0..6).map(|day| format!("Paid {} EUR on day {day}\n", day * 97 + 10)).collect::<Vec<_>>().concat();
         check(&ledger, &ledger);
         check("1,2\n3,4\n5,6\n7,8\n9,10\n", "1,2\n3,4\n5,6\n7,8\n9,10\n");
         check(

@@ -113,7 +113,9 @@ impl RecordedSession {
                 } else {
                     String::new()
                 };
-                self.fail(format!("there is no new summary of the history: {why}{again}. The turn continues with the full history"));
+                self.fail(format!(
+                    "there is no new summary of the history: {why}{again}. The turn continues with the full history"
+                ));
             }
         }
         self.view = Some(view);

@@ -320,7 +320,9 @@ impl RecordedSession {
             let outgoing = self.request_with((party.now)(), &mut |model, prompt| speaker.cache(model, prompt))?;
             said.requests += 1;
             (party.each)(Event::Request(&outgoing));
-            images_not_taken(&outgoing.model.name, &outgoing.envelope).into_iter().for_each(|why| self.fail(why));
+            if let Some(why) = images_not_taken(&outgoing.model.name, &outgoing.envelope) {
+                self.fail(why);
+            }
             let (reply, _) = self.hear(&outgoing, party)?;
             let spoke = !reply.text.is_empty();
             if spoke {
@@ -441,7 +443,9 @@ impl RecordedSession {
             let Reply { text, calls, opaque, .. } = reply.clone();
             let input = Input::Assistant { text, calls, opaque };
             self.replied(input, now(), cut_off, Some(usage.clone()))?;
-            if let Some(ending) = reply.ending.clone() {
+            let is_empty = reply.text.trim().is_empty() && reply.calls.is_empty() && !cut_off;
+            let empty = is_empty.then(|| Ending::Failed("the model gave an empty answer".to_owned()));
+            if let Some(ending) = reply.ending.clone().or(empty) {
                 self.store_ending(ending, now());
             }
             self.save_transcript(now());

@@ -24,8 +24,8 @@ pub struct SettingError {
     pub what: String,
 }
 
-fn wrong(path: impl Into<String>, what: impl ToString) -> SettingError {
-    SettingError { path: path.into(), what: what.to_string() }
+fn wrong(path: impl Into<String>, what: impl std::fmt::Display) -> SettingError {
+    SettingError { path: path.into(), what: format!("{what}") }
 }
 
 impl SessionSettings {

@@ -78,6 +78,7 @@ pub(crate) fn line_of_key(text: &str, path: &str) -> Option<usize> {
 }
 
 /// Merges settings with a separate table `[search]`.
+#[allow(clippy::large_types_passed_by_value)] // it comes from a reader and goes into the result
 pub(crate) fn joined(mut settings: SessionSettings, search: Option<SearchSettings>) -> Result<SessionSettings, String> {
     match search {
         Some(_) if settings.search != SearchSettings::default() => {

@@ -189,7 +189,7 @@ fn outputs_that_were_left_out() {
     check(json!({"id": "output:12"}), "`output:12` is no id of an output");
     check(json!({"id": "output:1234567z"}), "is no id of an output");
     check(json!({"id": "12345678"}), "No tool of this session gave back output:12345678.");
-    let twins = [TWINS.0, TWINS.1].map(|text| Hash::of(text));
+    let twins = [TWINS.0, TWINS.1].map(Hash::of);
     assert_eq!(twins[0].short(), twins[1].short());
     check(json!({"id": twins[0].short()}), &format!("is the beginning of several outputs: output:{}", twins[0]));
     // As a summary names it.

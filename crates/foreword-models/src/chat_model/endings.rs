@@ -2,14 +2,14 @@
 
 /// Holds back what may be the beginning of an ending until it is known.
 pub(super) struct Endings {
-    endings: &'static [&'static str],
+    texts: &'static [&'static str],
     held: String,
     is_over: bool,
 }
 
 impl Endings {
     pub(super) fn new(endings: &'static [&'static str]) -> Self {
-        Self { endings, held: String::new(), is_over: false }
+        Self { texts: endings, held: String::new(), is_over: false }
     }
 
     /// Whether an ending came up; nothing is told after it.
@@ -23,14 +23,14 @@ impl Endings {
             return String::new();
         }
         self.held.push_str(text);
-        if let Some(at) = self.endings.iter().filter_map(|ending| self.held.find(ending)).min() {
+        if let Some(at) = self.texts.iter().filter_map(|ending| self.held.find(ending)).min() {
             self.is_over = true;
             self.held.truncate(at);
             return std::mem::take(&mut self.held).trim_end().to_owned();
         }
         let may_begin = |at: &usize| {
             let rest = &self.held[*at..];
-            self.endings.iter().any(|ending| ending.starts_with(rest))
+            self.texts.iter().any(|ending| ending.starts_with(rest))
         };
         let keep_from = self.held.char_indices().map(|(at, _)| at).find(may_begin).unwrap_or(self.held.len());
         self.held.drain(..keep_from).collect()

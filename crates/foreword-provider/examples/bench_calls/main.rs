@@ -1,6 +1,8 @@
 //! `cargo xtask bench calls`: what cache lifetimes and keep-alives would have cost over logged calls of coding agents, and how far the cache
 //! simulators are from what providers reported there.
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts and seconds are small
+
 mod calibration;
 mod data;
 mod policies;

@@ -182,7 +182,9 @@ fn print_policies(rows: &[Row], rules: &[Rules]) {
     let sum = |column: usize, what: &dyn Fn(&Cell) -> f64| rows.iter().map(|row| what(&row.cells[column])).sum::<f64>();
     let cost = |column: usize, policy: usize| sum(column, &|cell| cell.bills[policy].cost);
     print!("  {:<27}", "");
-    rules.iter().for_each(|rules| print!("{:>10}", rules.title));
+    for rules in rules {
+        print!("{:>10}", rules.title);
+    }
     println!();
     let line = |name: &str, value: &dyn Fn(usize) -> f64| {
         print!("  {name:<27}");

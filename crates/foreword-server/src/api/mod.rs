@@ -1,4 +1,4 @@
-//! The HTTP API under `/api/v1` and its OpenAPI document.
+//! The HTTP API under `/api/v1` and its `OpenAPI` document.
 
 mod begin;
 mod catalog;

@@ -1,4 +1,4 @@
-//! The shapes of the engine's records, for the OpenAPI document, because the engine does not depend on HTTP. No values of these
+//! The shapes of the engine's records, for the `OpenAPI` document, because the engine does not depend on HTTP. No values of these
 //! types are created; a test compares them with real answers.
 #![allow(dead_code)]
 

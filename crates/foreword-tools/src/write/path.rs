@@ -133,7 +133,12 @@ pub(super) fn make_folders<'a>(root: &Path, names: impl Iterator<Item = &'a OsSt
         match fs::create_dir(&folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ if fs::symlink_metadata(&folder)?.is_dir() => {}
-            _ => return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{name:?} is not a folder"))),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    format!("{} is not a folder", Path::new(name).display()),
+                ));
+            }
         }
     }
     Ok(folder)

@@ -64,7 +64,8 @@ fn searched(words: &str) -> (String, Vec<Passage>) {
     let notes = [("Bread", "Kitchen/Bread.md", "Salt."), ("Beds", "Garden/Beds.md", words)];
     let found = (1..).zip(notes).map(|(number, (title, path, says))| {
         let start = text.len();
-        text.push_str(&format!("[{number}] {title}\npath: {path}\nsimilarity: 0.50\n> {says}\n\n"));
+        let block = format!("[{number}] {title}\npath: {path}\nsimilarity: 0.50\n> {says}\n\n");
+        text.push_str(&block);
         let (item, title, heading) = (ItemId::note(path), title.to_owned(), String::new());
         Passage { item, number, title, heading, score: 0.5, start, end: text.len(), stands: false }
     });
