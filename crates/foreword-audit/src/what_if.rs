@@ -59,7 +59,7 @@ pub(crate) struct Known<'a> {
     pub(crate) flows: &'a [Vec<Flow>],
 }
 
-/// What one session would have cost, policy by policy, in the order of [`POLICIES`].
+/// What one session would have cost, policy by policy, in the order of `POLICIES`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Costs {
     /// What it did cost.

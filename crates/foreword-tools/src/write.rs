@@ -1,7 +1,7 @@
 //! Writes notes safely: a change is first a [`Draft`] with a diff that the user can review; it is applied atomically and can be
 //! undone.
 //!
-//! Paths come from a model and are rejected if they do not lead to a note inside the folder: see [`path`].
+//! Paths come from a model and are rejected if they do not lead to a note inside the folder: see `path`.
 
 mod change;
 mod error;

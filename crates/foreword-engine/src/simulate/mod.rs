@@ -1,7 +1,7 @@
 //! `foreword simulate`: conversations through steps 2 to 6, with no model, and what a provider's cache would make of them.
 //!
-//! A scenario file is parsed into plain values ([`scenario`]), checked into what a session needs ([`setup`]), run ([`run`]) and
-//! put on record ([`report`]). A stored session can be run likewise, under other settings ([`stored`]).
+//! A scenario file is parsed into plain values ([`scenario`]), checked into what a session needs (`setup`), run (`run`) and
+//! put on record (`report`). A stored session can be run likewise, under other settings ([`stored`]).
 
 mod hindsight;
 mod images;
