@@ -19,7 +19,7 @@ use crate::log::{Agent, Call, FileLog, Signs, Tokens, hash, time_ms};
 /// No column that is read is longer.
 const LONGEST: usize = 64 << 20;
 
-/// The sessions in a database, whoever made it.
+/// The sessions in a database of any program.
 pub(crate) fn read(path: &Path, file: &str) -> Result<Vec<FileLog>, String> {
     let database = open(path)?;
     let connection = &database.connection;

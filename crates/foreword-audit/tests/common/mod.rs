@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 pub(crate) enum Before {
     /// A tool gave something back.
     Result,
-    /// The user said something.
+    /// The user sent a message.
     Words,
     /// The history was compacted.
     Compacted,

@@ -49,7 +49,7 @@ impl Session {
         if self.settings.layout != Layout::Log {
             return None;
         }
-        // In `library` every turn lays the prompt out anew, and a summary takes its place then.
+        // In `library` every turn rebuilds the prompt, and the summary is placed then.
         if self.summary_waits && self.is_managed() && self.policy_cut() > self.epoch.shown.cut {
             return Some(FoldReason::Managed);
         }

@@ -332,7 +332,7 @@ impl Session {
         }
     }
 
-    /// Counts again what is foldable in a prompt that was laid out anew.
+    /// Recounts the foldable tokens after the prompt was rebuilt.
     pub(super) fn rest_rent(&mut self, planned: Option<&Planned>) {
         let rent = &self.epoch.rent;
         let kept = planned.map_or(0.0, |planned| 1.0 - planned.saving.0 as f64 / rent.saving.0.max(1) as f64);

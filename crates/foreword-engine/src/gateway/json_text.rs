@@ -1,4 +1,4 @@
-//! JSON as its text: members and elements by where they stand, so that a body can be read and added to without being written anew.
+//! JSON as its text: members and elements by where they stand, so that text can be inserted into a body without rewriting it.
 
 use std::fmt;
 use std::ops::Range;

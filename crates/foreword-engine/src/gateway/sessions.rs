@@ -306,7 +306,7 @@ impl Known {
         if let Some(side) = self.child(root, asked, chain) {
             return side;
         }
-        // A prompt that was compacted begins anew, in the same part of the program.
+        // A compacted prompt starts over, in the same part of the program.
         if of_main.is_some_and(|thread| thread.system == asked.system && !asked.tool_names.is_empty()) {
             return main;
         }

@@ -160,7 +160,7 @@ mod tests {
         check(&payer("d", None, 10), "?all clients today");
         spending.add(&payer("d", None, 10), 0.4);
         check(&payer("e", None, 10), "!all clients today");
-        // The next day begins anew; a session goes on.
+        // A day's spending starts at zero; a session's continues.
         check(&payer("e", Some("ci"), 11), "");
         check(&payer("a", Some("ci"), 11), "!this session");
         assert_eq!(spending.verdict(&SpendingLimits::default(), &one), Verdict::Fine);
