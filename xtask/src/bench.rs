@@ -75,7 +75,7 @@ impl Bench {
             Self::Overhead => ("foreword-engine", "bench_overhead"),
             Self::Prefix => ("foreword-engine", "bench_prefix"),
             Self::Chat => ("foreword-models", "bench_chat"),
-            Self::Answers => ("foreword", "bench_answers"),
+            Self::Answers => ("foreword-cli", "bench_answers"),
             Self::Gateway => ("foreword-server", "bench_gateway"),
             Self::Audit => ("foreword-audit", "bench_audit"),
         }

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
 
 /// Builds the program; where it is.
 fn program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
-    steps.run(&mut cargo.command(["build", "--package", "foreword"]))?;
+    steps.run(&mut cargo.command(["build", "--package", "foreword-cli"]))?;
     let own = env::current_exe().context("cannot tell where this program is")?;
     let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
     Ok(target.join("debug/foreword"))

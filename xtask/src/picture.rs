@@ -27,7 +27,7 @@ const TOP: f64 = 60.0;
 
 /// Draws the picture anew.
 pub(crate) fn run(cargo: &Cargo) -> Result<()> {
-    let args = ["run", "--quiet", "--release", "--package", "foreword", "--", "simulate", "--compare", "--json", SCENARIO];
+    let args = ["run", "--quiet", "--release", "--package", "foreword-cli", "--", "simulate", "--compare", "--json", SCENARIO];
     let output = cargo.command(args).output().context("foreword simulate could not be started")?;
     ensure!(output.status.success(), "foreword simulate failed: {}", String::from_utf8_lossy(&output.stderr));
     let reports = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(serde_json::from_slice);

@@ -32,7 +32,7 @@ pub(crate) fn variables(cases: Option<NonZeroU32>) -> Vec<(&'static str, String)
 
 /// Fetches the models that are not here yet, through the product itself, built as `profile` says; the folder that holds them.
 pub(crate) fn models(cargo: &Cargo, steps: &mut Steps, profile: &str) -> Result<Option<PathBuf>> {
-    let foreword = ["run", "--quiet", "--profile", profile, "--package", "foreword", "--", "models"];
+    let foreword = ["run", "--quiet", "--profile", profile, "--package", "foreword-cli", "--", "models"];
     steps.run(cargo.command(foreword).args(["fetch", "--all", "--quiet"]))?;
     if !steps.all_passed() {
         return Ok(None);
@@ -92,7 +92,7 @@ pub(crate) fn system_packages(steps: &mut Steps) -> Result<()> {
 
 /// Builds the program as the tests run it; where it is.
 pub(crate) fn debug_program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
-    steps.run(&mut cargo.command(["build", "--package", "foreword"]))?;
+    steps.run(&mut cargo.command(["build", "--package", "foreword-cli"]))?;
     ensure!(steps.all_passed(), "the program was not built, so the docs were not checked");
     debug_program_path()
 }
@@ -105,7 +105,7 @@ pub(crate) fn debug_program_path() -> Result<PathBuf> {
 
 /// Builds the program as people run it; where it is.
 pub(crate) fn program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
-    steps.run(&mut cargo.command(["build", "--release", "--package", "foreword"]))?;
+    steps.run(&mut cargo.command(["build", "--release", "--package", "foreword-cli"]))?;
     let own = env::current_exe().context("cannot tell where this program is")?;
     let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
     Ok(target.join("release").join(if cfg!(windows) { "foreword.exe" } else { "foreword" }))
