@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use foreword_vault::frontmatter;
+use foreword_markdown::frontmatter;
 
 libfuzzer_sys::fuzz_target!(|yaml: &str| {
     let text = format!("---\n{yaml}\n---\n");

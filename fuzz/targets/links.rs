@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use foreword_vault::markdown;
-use foreword_vault::note::Part;
+use foreword_markdown;
+use foreword_markdown::note::Part;
 
 libfuzzer_sys::fuzz_target!(|data: &str| {
     let (inner, text) = data.split_once('\n').unwrap_or((data, data));

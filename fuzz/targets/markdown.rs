@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use foreword_vault::markdown;
-use foreword_vault::note::Part;
+use foreword_markdown;
+use foreword_markdown::note::Part;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let note = markdown::read(text);

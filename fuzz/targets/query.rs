@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use foreword_vault::markdown;
-use foreword_vault::note::{FileFacts, Note};
-use foreword_vault::query::{self, Limit, PageRef, Pages};
+use foreword_markdown;
+use foreword_markdown::note::{FileFacts, Note};
+use foreword_dataview::{self, Limit, PageRef, Pages};
 
 const NOTES: [(&str, &str); 3] = [
     ("A.md", "---\ntags: [x, y/z]\ndate: 2026-11-15\nn: 3\n---\n# A\nkey:: [[B]]\n- [ ] open 📅 2026-12-01\n- [x] done\n"),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::message::Message;
 use crate::pairing::OpenCalls;
 use crate::plan::Plan;
-use crate::text::output::cap;
 use crate::tokens::{Tokenizer, Tokens};
+use foreword_text::output::cap;
 
 /// The stable ID of a message: the number of its input, from 0. `m12`, or `m0.3` for line 3 of an imported conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,6 @@
 pub mod budget;
 pub mod catalog;
 pub mod envelope;
-pub mod facts;
 pub mod hash;
 pub mod history;
 pub mod image_tokens;
@@ -23,6 +22,7 @@ pub mod select;
 pub mod session;
 pub mod settings;
 pub mod summary;
-pub mod text;
-pub mod tokens;
 pub mod version;
+
+/// Token counts are part of most types here.
+pub use foreword_text::tokens;

@@ -17,14 +17,14 @@ pub use check::{Checked, Retained, check};
 pub use cite::{Cited, Source, cite};
 use page::Page;
 
-use crate::facts::{Fact, FactKind, Saying, closing_question, facts, key, statements};
 use crate::hash::Hash;
 use crate::history::MessageId;
 use crate::item::ItemId;
-use crate::text::fence::Fence;
-use crate::text::normalise::normalise;
-use crate::text::summary_line::first_sentence;
 use crate::tokens::{Tokenizer, Tokens};
+use foreword_text::facts::{Fact, FactKind, Saying, closing_question, facts, key, statements};
+use foreword_text::fence::Fence;
+use foreword_text::normalise::normalise;
+use foreword_text::summary_line::first_sentence;
 
 /// Longest quote in a line.
 const QUOTE_CHARS: usize = 160;

@@ -10,9 +10,9 @@ use crate::hash::Hash;
 use crate::item::{ItemId, Kind};
 use crate::json;
 use crate::message::Image;
-use crate::text::fence::{Fence, attribute, one_line};
-use crate::text::images::has_images;
-use crate::text::normalise::normalise;
+use foreword_text::fence::{Fence, attribute, one_line};
+use foreword_text::images::has_images;
+use foreword_text::normalise::normalise;
 
 /// An item with one particular content, identified by its hash.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
-use foreword_core::text::fence::Fence;
 use foreword_core::tokens::{Chars, Tokenizer as _};
 use foreword_core::version::{Detail, RenderOptions, Version};
+use foreword_text::fence::Fence;
 use foreword_vault::agents::{self, Loaded, OnDisk};
 pub use foreword_vault::attach::Attachment;
 use foreword_vault::attach::Limits;
 use foreword_vault::folder::Problem;
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
-pub use foreword_vault::web::WebError;
-use foreword_vault::web::{Fetcher, WebConfig};
+pub use foreword_web::WebError;
+use foreword_web::{Fetcher, WebConfig};
 use jiff::Zoned;
 
 use crate::audit::Audit;

@@ -31,7 +31,7 @@ pub mod workbench;
 
 pub use foreword_core::settings::Layout;
 /// Makes hidden characters visible.
-pub use foreword_core::text::hidden;
+pub use foreword_text::hidden;
 pub use vectors::Embedding;
 
 /// The clock for callers of the engine.

@@ -10,7 +10,7 @@ use foreword_vault::agents::{self, Loaded, OnDisk};
 use foreword_vault::attach::Attachment;
 use foreword_vault::folder::Problem;
 use foreword_vault::index::Vault;
-use foreword_vault::web::WebError;
+use foreword_web::WebError;
 use jiff::Zoned;
 
 use crate::attach::{Pages, gather};

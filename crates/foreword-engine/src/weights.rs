@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use foreword_vault::web::{FileError, FileSource};
+use foreword_web::{FileError, FileSource};
 
 pub use foreword_models::weights::{
     FetchError, Fetched, MINILM, Mirror, Part, Progress, Published, SMOLLM2, Step, Watch, Weights,

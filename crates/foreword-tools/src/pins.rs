@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use foreword_core::catalog::Tool;
 use foreword_core::hash::Hash;
 use foreword_core::json;
-use foreword_core::text::diff;
+use foreword_text::diff;
 use serde_json::Value;
 
 /// A tool as the user accepted it.

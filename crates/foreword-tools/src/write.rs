@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use foreword_core::text::diff;
+use foreword_text::diff;
 
 pub use change::Change;
 pub use error::WriteError;

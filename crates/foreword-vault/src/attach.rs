@@ -14,8 +14,8 @@ pub use parse::{Ago, Attachment, NotAnAttachment, Since};
 use crate::folder::{FileKind, Problem, name_of, nfc, stem_of};
 use crate::index::{Listed, Vault};
 use crate::links::Resolved;
-use crate::note::{Note, Part};
 use crate::render::{Helpers, Rendered, part_of, written};
+use foreword_markdown::note::{Note, Part};
 
 /// The limits of one attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

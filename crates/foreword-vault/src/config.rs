@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::own::one_line;
+use foreword_text::reserved::one_line;
 
 /// The path of the settings file.
 pub const FILE: &str = "foreword.toml";

@@ -18,7 +18,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 pub use list::{Exclude, Found, Listing};
 pub use text::Text;
 
-use crate::note::FileFacts;
+use foreword_markdown::note::FileFacts;
 
 /// The largest note that is read.
 pub const MOST_NOTE_BYTES: u64 = 256 << 20;

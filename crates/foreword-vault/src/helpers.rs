@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use jiff::Zoned;
 
 use crate::index::Vault;
-use crate::note::{QueryBlock, QueryLanguage};
-use crate::query::{self, Fingerprint, Limit, PageRef, Pages};
 use crate::render::{Answer, Helpers};
-use crate::{canvas, pdf};
+use foreword_dataview::{self as query, Fingerprint, Limit, PageRef, Pages};
+use foreword_documents::{canvas, pdf};
+use foreword_markdown::note::{QueryBlock, QueryLanguage};
 
 /// The vault's own helpers, at one moment: query answers are kept as long as they hold.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ pub use changes::{Changes, Renamed};
 use crate::config::{self, Config};
 use crate::folder::{Exclude, FileKind, Folder, Found, Listing, OpenError, Problem, ReadError, Stamp, Text, nanos, stem_of};
 use crate::links::{Graph, Names};
-use crate::markdown;
-use crate::note::{FileFacts, Note};
 use changes::Tally;
+use foreword_markdown as markdown;
+use foreword_markdown::note::{FileFacts, Note};
 
 /// A file that was modified this shortly before it was read may change again without a new modification time.
 const RACY_NANOS: i64 = 2_000_000_000;

@@ -13,8 +13,8 @@ pub(crate) use graph::Graph;
 
 use crate::folder::{FileKind, folder_of, name_of, nfc};
 use crate::index::Vault;
-use crate::markdown;
-use crate::note::{Link, Note, Part};
+use foreword_markdown as markdown;
+use foreword_markdown::note::{Link, Note, Part};
 
 /// Extensions that a link may omit.
 const ENDINGS: [&str; 3] = ["", ".md", ".markdown"];

@@ -21,13 +21,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use foreword_core::message::Image;
-use foreword_core::text::fence::is_line_end;
+use foreword_text::fence::is_line_end;
 
 use crate::folder::{FileKind, Problem, stem_of};
 use crate::index::Vault;
 use crate::links::Resolved;
-use crate::note::{Link, Note, Part, QueryBlock};
-use crate::{images, markdown, own};
+use foreword_documents::images;
+use foreword_markdown as markdown;
+use foreword_markdown::note::{Link, Note, Part, QueryBlock};
+use foreword_text::reserved;
 use pictures::Images;
 
 /// The largest part of one embedded file.
@@ -190,12 +192,12 @@ impl<'a> Rendering<'a> {
         for (range, instead) in edits {
             // An embed inside a query block goes with it.
             if range.start >= at {
-                out.push_str(&own::escape(text.get(at..range.start).unwrap_or_default(), &OWN));
+                out.push_str(&reserved::escape(text.get(at..range.start).unwrap_or_default(), &OWN));
                 out.push_str(&instead);
                 at = range.end;
             }
         }
-        out.push_str(&own::escape(text.get(at..part.end).unwrap_or_default(), &OWN));
+        out.push_str(&reserved::escape(text.get(at..part.end).unwrap_or_default(), &OWN));
         out
     }
 
@@ -205,7 +207,7 @@ impl<'a> Rendering<'a> {
         match self.helpers.answer(self.vault, path, query) {
             Answer::Result { text, read } => {
                 self.read.extend(read);
-                (query.range.clone(), format!("{}{end}", own::escape(text.trim_end(), &OWN)))
+                (query.range.clone(), format!("{}{end}", reserved::escape(text.trim_end(), &OWN)))
             }
             Answer::Unanswered(why) => {
                 self.out.problems.push(Problem::new(path, format!("a query block was left as it is: {why}")));
@@ -221,7 +223,7 @@ impl<'a> Rendering<'a> {
             return match self.images.written_in(uri) {
                 Ok(name) => {
                     let image = format!("![{}]({name})", link.text.as_deref().unwrap_or_default());
-                    Some((link.range.clone(), own::escape(&image, &OWN).into_owned()))
+                    Some((link.range.clone(), reserved::escape(&image, &OWN).into_owned()))
                 }
                 Err(what) => {
                     self.out.problems.push(Problem::new(path, what));
@@ -317,7 +319,7 @@ impl<'a> Rendering<'a> {
             FileKind::Pdf => self.helpers.pdf(&read(MOST_FILE_BYTES)?),
             FileKind::Note | FileKind::Image | FileKind::Other => Err("it is not text that can be shown".to_owned()),
         }
-        .map(|text| own::escape(&text, &OWN).into_owned())
+        .map(|text| reserved::escape(&text, &OWN).into_owned())
     }
 
     /// Cuts an embedded file to the remaining room.
@@ -410,7 +412,7 @@ fn below(text: &str, embed: &Range<usize>, end: usize, block: &str) -> (Range<us
 
 /// The text on one line, for lines written by this module.
 fn one_line(text: &str) -> String {
-    own::escape(&own::one_line(text), &OWN).into_owned()
+    reserved::escape(&reserved::one_line(text), &OWN).into_owned()
 }
 
 #[cfg(test)]

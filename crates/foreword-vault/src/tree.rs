@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::index::Vault;
-use crate::own::one_line;
+use foreword_text::reserved::one_line;
 
 /// Deeper folders are counted in their parent.
 const MOST_DEPTH: usize = 64;

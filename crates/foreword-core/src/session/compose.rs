@@ -14,11 +14,11 @@ use crate::message::{Image, Message, Origin, Role};
 use crate::prompt::ToolStyle;
 use crate::select::Reason;
 use crate::settings::Layout;
-use crate::text::diff::{unified, without_end_marks};
-use crate::text::fence::one_line;
-use crate::text::output::cap_tokens;
 use crate::tokens::Tokens;
 use crate::version::{RenderOptions, Version};
+use foreword_text::diff::{unified, without_end_marks};
+use foreword_text::fence::one_line;
+use foreword_text::output::cap_tokens;
 
 const RESULTS_HEADING: &str = "# Additional context:";
 const REFERENCES_HEADING: &str = "Context attached to this message:";

@@ -11,9 +11,9 @@ use crate::layer::LayerId;
 use crate::message::{Message, Origin, Piece, Role, ToolCall};
 use crate::pairing::CallOutput;
 use crate::prompt::USE_TOOL;
-use crate::text::normalise::replace_controls;
-use crate::text::output::{cap, is_overwritten, reduce};
 use crate::tokens::{Tokenizer, Tokens};
+use foreword_text::normalise::replace_controls;
+use foreword_text::output::{cap, is_overwritten, reduce};
 
 use super::Session;
 

@@ -15,8 +15,8 @@ use crate::message::{Message, Origin, Role};
 use crate::prompt::{ToolPlan, ToolStyle};
 use crate::settings::HistoryPolicy;
 use crate::summary::Retained;
-use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
+use foreword_text::normalise::normalise;
 
 /// Pins may use this fraction of a prompt.
 const PINNED_SHARE: u64 = 8;

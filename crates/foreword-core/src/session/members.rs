@@ -11,8 +11,8 @@ use crate::library::Library;
 use crate::prompt::{ToolSpec, ToolStyle};
 use crate::select::Reason;
 use crate::settings::Layout;
-use crate::text::fence::one_line;
 use crate::version::{RenderOptions, Version};
+use foreword_text::fence::one_line;
 
 impl Session {
     /// Adds an item on behalf of the user; its include mode becomes `manual`.

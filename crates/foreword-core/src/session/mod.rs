@@ -43,9 +43,9 @@ use crate::prompt::{Prompt, ToolPlan, ToolStyle};
 use crate::select::Reason;
 use crate::settings::{HistoryPolicy, Layout, Settings};
 use crate::summary::{RollingSummary, Written};
-use crate::text::fence::Fence;
 use crate::tokens::{Tokenizer, Tokens};
 use crate::version::Version;
+use foreword_text::fence::Fence;
 
 /// An item that a turn asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]

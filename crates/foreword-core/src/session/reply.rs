@@ -21,9 +21,9 @@ use crate::prompt::ToolStyle;
 use crate::select::{Reason, select};
 use crate::settings::Layout;
 use crate::summary::{Effect, Run};
-use crate::text::fence::one_line;
 use crate::tokens::Tokens;
 use crate::version::{Version, tool_result_block};
+use foreword_text::fence::one_line;
 
 impl Session {
     /// Begins a turn: closes open calls, selects items and adds the user's words to the history.

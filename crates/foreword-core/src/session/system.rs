@@ -20,9 +20,9 @@ use crate::library::{Place, Standing};
 use crate::message::{Message, Origin, Role};
 use crate::prompt::{ToolPlan, ToolSpec, ToolStyle, USE_TOOL};
 use crate::settings::{HistoryPolicy, Layout};
-use crate::text::normalise::normalise;
 use crate::tokens::Tokens;
 use crate::version::{RenderOptions, Version, plain_block};
+use foreword_text::normalise::normalise;
 
 /// The heading of L2.
 pub(super) const LIBRARY_HEADING: &str = "## Context Library\n\nThe following notes are available for reference:";

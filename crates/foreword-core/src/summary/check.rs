@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::{Fact, Saying};
 use crate::history::MessageId;
+use foreword_text::facts::{Fact, Saying};
 
 /// A fact that a summary has to keep, and the message it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

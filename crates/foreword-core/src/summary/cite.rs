@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::MessageId;
-use crate::text::summary_line::sentences;
+use foreword_text::summary_line::sentences;
 
 /// A message, or a part of an earlier summary, that a summary was made from.
 #[derive(Clone, Copy, Debug)]

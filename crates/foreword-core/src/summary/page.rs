@@ -1,8 +1,8 @@
 //! The lines of a summary, section by section, within a room.
 
 use crate::history::MessageId;
-use crate::text::fence::Fence;
 use crate::tokens::{Tokenizer, Tokens};
+use foreword_text::fence::Fence;
 
 /// The sections, in the order they stand in.
 pub(super) const PINNED: usize = 0;

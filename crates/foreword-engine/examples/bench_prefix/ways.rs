@@ -9,7 +9,6 @@ use anyhow::{Context as _, Result};
 use foreword_core::catalog::Agent;
 use foreword_core::message::Role;
 use foreword_core::session::TurnInput;
-use foreword_core::text::fence::Fence;
 use foreword_core::tokens::Tokens;
 use foreword_core::version::{RenderOptions, Version};
 use foreword_engine::Layout;
@@ -18,6 +17,7 @@ use foreword_engine::session::{
 };
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, Prompt, Sampling};
 use foreword_provider::cache::CacheSim;
+use foreword_text::fence::Fence;
 
 use crate::talk::Turn;
 

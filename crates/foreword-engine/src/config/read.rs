@@ -6,7 +6,7 @@ use foreword_core::settings::Layout;
 use foreword_provider::client::{KeySource, Secret};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::table::{ModelTable, TableError};
-use foreword_vault::web::FileSource;
+use foreword_web::FileSource;
 use serde::{Deserialize, Deserializer, de};
 use toml::{Spanned, Table, Value};
 

@@ -4,12 +4,12 @@
 use std::time::{Duration, Instant};
 
 use foreword_core::item::ItemId;
+use foreword_documents::canvas::{self, CanvasText};
+use foreword_documents::pdf::{self, PdfError};
 use foreword_search::chunk::note_chunks;
 use foreword_search::index::Document;
-use foreword_vault::canvas::{self, CanvasText};
 use foreword_vault::folder::{FileKind, Stamp, Text};
 use foreword_vault::index::OtherFile;
-use foreword_vault::pdf::{self, PdfError};
 use serde::{Deserialize, Serialize};
 
 use super::{Corpus, file_date, is_searched};

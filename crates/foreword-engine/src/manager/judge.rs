@@ -1,7 +1,7 @@
 //! Decides whether an answer is a summary, and not a refusal, an error or reasoning.
 
-use foreword_core::text::normalise::normalise;
-use foreword_core::text::summary_line::sentences;
+use foreword_text::normalise::normalise;
+use foreword_text::summary_line::sentences;
 
 use super::Unmanaged;
 use crate::session::Reply;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use foreword_core::history::MessageId;
 use foreword_core::message::Role;
 use foreword_core::session::Spoken;
-use foreword_core::text::output::cap;
-use foreword_core::text::summary_line::sentences;
+use foreword_text::output::cap;
+use foreword_text::summary_line::sentences;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

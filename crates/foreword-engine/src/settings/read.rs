@@ -1,6 +1,6 @@
 //! Reads settings. Errors have line numbers and suggest the nearest valid key.
 
-use foreword_core::text::nearest::nearest;
+use foreword_text::nearest::nearest;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::Image;
-use foreword_core::text::images::images;
-use foreword_vault::images::{MOST_FILE_BYTES, image};
+use foreword_documents::images::{MOST_FILE_BYTES, image};
+use foreword_text::images::images;
 
 use super::load::Loaded;
 

@@ -12,11 +12,11 @@ use foreword_core::session::{TurnInput, TurnResult};
 use foreword_core::settings::{Layout, Settings};
 use foreword_core::tokens::Tokenizer;
 use foreword_core::version::Version;
+use foreword_documents::images::pixels;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
-use foreword_vault::images::pixels;
 
 use super::images::images_of;
 use super::load::{Loaded, ScenarioError};

@@ -1,6 +1,6 @@
 //! Parses templates. Errors are never fatal: invalid parts are ignored and reported.
 
-use foreword_vault::frontmatter;
+use foreword_markdown::frontmatter;
 use jiff::civil::Weekday;
 use serde::{Serialize, Serializer};
 use serde_json::Value;

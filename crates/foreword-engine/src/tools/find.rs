@@ -11,10 +11,10 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::passage::Passage;
 use foreword_core::select;
 pub use foreword_core::select::Select;
-use foreword_core::text::fence::is_line_end;
 use foreword_search::Embedder;
 use foreword_search::index::{self, Answer, Hit, KeywordOnly};
 use foreword_search::period::{self, Period};
+use foreword_text::fence::is_line_end;
 use foreword_vault::index::Listed;
 use jiff::civil::{Date, Weekday};
 

@@ -26,7 +26,7 @@ pub use foreword_tools::{
 pub use read_output::{Outputs, outputs_of};
 
 use foreword_core::catalog::{Include, Permission, Tool};
-use foreword_core::text::fence::is_line_end;
+use foreword_text::fence::is_line_end;
 use foreword_tools::{Builtin, OWN_SERVER, Output};
 use serde::Deserialize;
 use serde_json::{Value, json};

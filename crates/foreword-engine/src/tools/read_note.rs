@@ -2,12 +2,12 @@
 
 use foreword_core::catalog::Tool;
 use foreword_core::version::Version;
+use foreword_markdown::note::Part;
 use foreword_tools::{Builtin, Output};
 use foreword_vault::attach::{Attached, Attachment, Limits};
 use foreword_vault::folder::FileKind;
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
-use foreword_vault::note::Part;
 use jiff::Zoned;
 use serde::Deserialize;
 use serde_json::{Value, json};

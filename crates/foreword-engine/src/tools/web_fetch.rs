@@ -4,7 +4,7 @@ use std::thread;
 
 use foreword_core::catalog::Tool;
 use foreword_tools::{Builtin, Output};
-use foreword_vault::web::{Fetcher, Page as WebPage, WebConfig};
+use foreword_web::{Fetcher, Page as WebPage, WebConfig};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime;

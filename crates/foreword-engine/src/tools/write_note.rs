@@ -1,7 +1,7 @@
 //! `writeNote`: a note is made or changed, after a person has seen the diff.
 
 use foreword_core::catalog::Tool;
-use foreword_core::text::hidden::visible;
+use foreword_text::hidden::visible;
 use foreword_tools::write::{Change, Draft, Undone, WriteError, hidden_character, is_instruction};
 use foreword_tools::{Builtin, Output};
 use serde::Deserialize;

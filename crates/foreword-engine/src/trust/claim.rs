@@ -6,7 +6,7 @@ use std::path::Path;
 
 use foreword_core::hash::Hash;
 use foreword_core::json;
-use foreword_core::text::fence::is_line_end;
+use foreword_text::fence::is_line_end;
 use foreword_vault::agents::{self, Loaded, OnDisk, ServerSpec, Transport};
 use foreword_vault::attach::Attachment;
 use foreword_vault::index::Vault;

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use foreword_core::hash::Hash;
-use foreword_core::text::diff;
+use foreword_text::diff;
 use foreword_tools::sandbox;
 use foreword_tools::write::NoteFolder;
 use foreword_vault::agents::ServerSpec;

@@ -1,7 +1,7 @@
 //! Files that programs read as instructions. A model that writes such a file tells later requests what to do, its own or another agent's, so
 //! it may write none of them, whatever a person approves.
 
-use foreword_core::text::hidden::{is_hidden, is_style_of};
+use foreword_text::hidden::{is_hidden, is_style_of};
 use unicode_normalization::UnicodeNormalization as _;
 
 /// Files that some agent reads, in whatever folder they are, without their ending.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization;
 
 use super::Problems;
-use crate::frontmatter::MAX_DEPTH;
+use foreword_markdown::frontmatter::MAX_DEPTH;
 
 const MAX_NAME_CHARS: usize = 200;
 

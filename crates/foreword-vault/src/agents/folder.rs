@@ -4,7 +4,7 @@ use std::io;
 
 use foreword_core::catalog::Entry;
 use foreword_core::item::{ItemId, Kind};
-use foreword_core::text::nearest::nearest;
+use foreword_text::nearest::nearest;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::civil::Date;
 use jiff::{Span, ToSpan, Zoned};
 
-use crate::note::Part;
+use foreword_markdown::note::Part;
 
 /// So far a neighbourhood goes at most.
 const MOST_DEPTH: u8 = 5;

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 use super::*;
-use crate::note::QueryBlock;
 use crate::render::{Answer, Helpers};
+use foreword_markdown::note::QueryBlock;
 
 struct Nobody;
 

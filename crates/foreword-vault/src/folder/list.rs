@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{FileKind, Folder, Problem, Stamp, disk_name, facts, is_inside, nfc};
-use crate::note::FileFacts;
+use foreword_markdown::note::FileFacts;
 
 /// Files beyond so many are not listed.
 const MOST_FILES: usize = 1_000_000;

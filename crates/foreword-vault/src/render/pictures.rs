@@ -7,7 +7,7 @@ use foreword_core::item::{ItemId, Kind};
 use foreword_core::message::Image;
 
 use crate::folder::Folder;
-use crate::images::{self, MOST_FILE_BYTES};
+use foreword_documents::images::{self, MOST_FILE_BYTES};
 
 /// Images beyond so many are not sent.
 const MOST_IMAGES: usize = 20;
