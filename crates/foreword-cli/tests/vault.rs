@@ -297,7 +297,7 @@ mod search {
         let place = place();
         place.write("Boards/Trip.canvas", r#"{"nodes": [{"id": "1", "type": "text", "text": "Ferry to Skye", "x": 0, "y": 0}]}"#);
         place.write("Bad.canvas", "no canvas");
-        let pdf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../foreword-vault/tests/pdf");
+        let pdf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../foreword-documents/tests/pdf");
         fs::copy(pdf.join("owner-locked.pdf"), place.vault.path().join("Lease.pdf")).unwrap();
         fs::copy(pdf.join("encrypted.pdf"), place.vault.path().join("Secret plan.pdf")).unwrap();
         let ask = |words: &str, wait: &str| {

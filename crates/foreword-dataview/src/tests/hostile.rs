@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::vault::Vault;
+use super::vault::{Build as _, Vault};
 use super::{Limit, Unanswered, answer, ask, now, vault};
 use crate::parse;
 

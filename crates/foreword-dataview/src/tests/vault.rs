@@ -29,7 +29,16 @@ impl Vault {
     }
 }
 
-impl Note {
+/// Builds up a note.
+pub(super) trait Build {
+    fn inline(&mut self, key: &str, value: &str) -> &mut Self;
+    fn links_to(&mut self, target: &str) -> &mut Self;
+    fn heading(&mut self, text: &str) -> &mut Self;
+    /// A list item, with a box where the text starts with one; `[key:: value]` in it are its fields.
+    fn item(&mut self, text: &str, parent: Option<u32>) -> &mut Self;
+}
+
+impl Build for Note {
     fn inline(&mut self, key: &str, value: &str) -> &mut Self {
         self.fields.push(Field { key: key.to_owned(), value: value.to_owned(), line: 1 });
         self
@@ -46,8 +55,7 @@ impl Note {
         self
     }
 
-    /// A list item, with a box where the text starts with one; `[key:: value]` in it are its fields.
-    pub(super) fn item(&mut self, text: &str, parent: Option<u32>) -> &mut Self {
+    fn item(&mut self, text: &str, parent: Option<u32>) -> &mut Self {
         let box_of = text.strip_prefix('[').filter(|rest| rest.get(1..3) == Some("] ")).and_then(|rest| rest.chars().next());
         let text = if box_of.is_some() { &text[4..] } else { text };
         let fields = text.split('[').filter_map(|part| part.split(']').next()?.split_once(":: "));
