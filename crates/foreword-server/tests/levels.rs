@@ -328,6 +328,9 @@ fn a_conversation_is_one_session_and_what_failed_leaves_no_trace() {
     assert!(first.header("x-foreword-reason").unwrap().contains("first request"));
     assert_eq!(provider.last().body, talk.body().as_bytes());
     talk.messages.push(json!({"role": "assistant", "content": first.json()["content"]}));
+    for words in ["More", "And more", "Still more"] {
+        assert_eq!(talk.says(&server, "", words).header("x-foreword-added"), None, "{words}");
+    }
     // In mid-conversation: what goes on is as if it had not been.
     provider.answers(overloaded());
     talk.messages.push(json!({"role": "user", "content": "Two"}));
@@ -350,20 +353,20 @@ fn a_conversation_is_one_session_and_what_failed_leaves_no_trace() {
     let mut other = Talk { messages: talk.messages[..2].to_vec() };
     assert_eq!(session(&other.says(&server, "", "Otherwise")), id);
     assert_ne!(session(&Talk::new().says(&server, "", "Something else")), id);
-    let found = clients(&server, |found| found.as_array().unwrap().iter().any(|client| client["requests"] == 7));
+    let found = clients(&server, |found| found.as_array().unwrap().iter().any(|client| client["requests"] == 10));
     let of = found.as_array().unwrap().iter().find(|client| client["id"] == json!(id)).unwrap();
     assert_eq!(
         (&of["title"], &of["requests"], &of["failed"], &of["parent"]),
-        (&json!("One"), &json!(7), &json!(2), &Value::Null)
+        (&json!("One"), &json!(10), &json!(2), &Value::Null)
     );
     let requests = server.get(&format!("/api/v1/clients/{id}"));
-    let last = &requests[6];
+    let last = &requests[9];
     assert_eq!(
         (&last["broke"]["cause"], &last["broke"]["path"]),
         (&json!("message_changed"), &json!("messages[2].content")),
         "{last}"
     );
-    assert_eq!(requests[3]["added"].as_array().unwrap().len(), 2, "{}", requests[3]);
+    assert_eq!(requests[6]["added"].as_array().unwrap().len(), 2, "{}", requests[6]);
     // After a restart it is still the same conversation.
     let server = server.restarted(&config, Level::Assist);
     assert_eq!(session(&talk.says(&server, "", "Five")), id);

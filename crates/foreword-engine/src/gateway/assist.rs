@@ -1,8 +1,9 @@
 //! What `assist` adds to a request: cache control, and nothing that a model reads. Each addition is an insertion into the client's own
 //! text, so whatever else stands there stays as it is, to the byte.
 //!
-//! A mark costs a quarter of the price of the tokens in front of it once, and saves nine tenths of it each time they are read again. So
-//! nothing is marked before a conversation has gone on at least once, and only what the last request of it had too or will leave behind.
+//! A cache write costs a quarter more than plain input, and each later read saves nine tenths. The first mark of a conversation is a bet
+//! that another request follows in time, so it waits until that is nearly certain. Every later mark is covered by what the reads of the
+//! conversation have saved so far.
 
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{CacheRules, Capability, Model};
@@ -17,6 +18,12 @@ const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 /// Bytes of JSON a token has at most, in what is taken for long enough to be cached.
 const BYTES_A_TOKEN: u64 = 5;
 
+/// Answered requests before the first mark, where the model has called tools.
+const BEFORE_FIRST_MARK: u64 = 2;
+
+/// The same for a chat without tools: people stop more often than tool loops do.
+const BEFORE_FIRST_MARK_OF_CHAT: u64 = 4;
+
 /// Requests a minute with one prompt head, from which on a provider spreads them over several machines (OpenAI, before GPT-5.6).
 const SPREAD_AT: usize = 15;
 
@@ -30,7 +37,7 @@ pub struct Insertion {
 }
 
 /// What is added to a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Additions {
     /// The texts, from the first to the last.
     pub insertions: Vec<Insertion>,
@@ -38,6 +45,8 @@ pub struct Additions {
     pub marked: Option<usize>,
     /// The cache key.
     pub cache_key: Option<String>,
+    /// What the marks save on this request: bytes of prompt at the input price, negative where more is written than read.
+    pub saved: f64,
 }
 
 impl Additions {
@@ -108,7 +117,7 @@ fn cache_key(model: &Model, body: &str, before: &Before, session: &str, rate: us
     };
     let at = body.find('{').ok_or("the body cannot be read")? + 1;
     let text = format!("\"prompt_cache_key\":\"{key}\",");
-    Ok(Additions { insertions: vec![Insertion { at, text }], marked: None, cache_key: Some(key) })
+    Ok(Additions { insertions: vec![Insertion { at, text }], cache_key: Some(key), ..Additions::default() })
 }
 
 /// Marks behind messages, by Anthropic's rules.
@@ -138,28 +147,42 @@ fn marks(model: &Model, body: &str, asked: &Conversation, before: &Before, now_m
     if now_ms - before.at_ms > lifetime_ms / 10 * 9 {
         return Err("more time has passed than a cache lasts");
     }
-    // A call and its answer may be all that there is; what has gone on beyond that usually goes on.
-    if asked.count(Who::User) < 2 && asked.count(Who::Model) < 2 {
-        return Err("the conversation may be over with this request");
-    }
     if asked.said.last().is_none_or(|last| last.who == Who::Model) {
         return Err("the model's own words are last");
     }
-    // Who rewrites the end of its prompt reads again what stands in front of that.
-    let to = if before.is_whole { asked.said.len() } else { before.shared };
-    let Some(last) = to.checked_sub(1).and_then(|last| asked.said.get(last)) else {
+    // A client that rewrites the end of its prompt reads the part in front of that again.
+    let shared = if before.is_whole { asked.said.len() } else { before.shared };
+    if shared == 0 {
         return Err("nothing of the last request is there again");
-    };
+    }
     let head = |name: &str| members.get(name).map_or(0, str::len);
     let first = asked.said.first().map_or(0, |first| first.at.start);
-    let bytes = head("tools") + head("system") + last.at.end.saturating_sub(first);
-    if u64::try_from(bytes).unwrap_or(0) < minimum.saturating_mul(BYTES_A_TOKEN) {
+    let bytes = |to: usize| {
+        let end = to.checked_sub(1).and_then(|last| asked.said.get(last)).map_or(first, |last| last.at.end);
+        head("tools") + head("system") + end.saturating_sub(first)
+    };
+    if u64::try_from(bytes(shared)).unwrap_or(0) < minimum.saturating_mul(BYTES_A_TOKEN) {
         return Err("too short to be cached");
     }
+    let known = before.marked.filter(|marked| *marked > 0 && *marked < shared);
+    let saved = |to: usize| {
+        let read = before.marked.map_or(0, |marked| bytes(marked.min(to)));
+        saving(model, read, bytes(to) - read)
+    };
+    let to = if before.saved > 0.0 || before.marked.is_some() {
+        let is_covered = before.saved + saved(shared) >= 0.0;
+        // Else what is in the cache is read again, and nothing is added to it.
+        if is_covered { Some(shared) } else { before.marked.filter(|marked| *marked > 0 && *marked <= shared) }
+    } else {
+        let called = asked.count(Who::Tools) > 0;
+        let enough = if called { BEFORE_FIRST_MARK } else { BEFORE_FIRST_MARK_OF_CHAT };
+        (before.answered >= enough).then_some(shared)
+    };
+    let Some(to) = to else { return Err("the conversation may be over with this request") };
     let text = |at: usize| asked.said.get(at).and_then(|spoken| body.get(spoken.at.clone()));
-    let mut additions = Additions::default();
+    let mut additions = Additions { saved: saved(to), ..Additions::default() };
     // What was marked before is found from the new mark only if it is near.
-    if let Some(marked) = before.marked.filter(|marked| *marked > 0 && *marked < to)
+    if let Some(marked) = known.filter(|marked| *marked < to)
         && free > 1
     {
         let between: usize = (marked..to).filter_map(text).map(positions).sum();
@@ -171,6 +194,13 @@ fn marks(model: &Model, body: &str, asked: &Conversation, before: &Before, now_m
     additions.insertions.extend(new);
     additions.marked = Some(to);
     Ok(additions)
+}
+
+/// What it saves to read and write so many bytes, against sending them as plain input.
+fn saving(model: &Model, read: usize, write: usize) -> f64 {
+    let prices = model.cache_prices();
+    let factor = |price: f64, usual: f64| if prices.input > 0.0 { price / prices.input } else { usual };
+    read as f64 * (1.0 - factor(prices.read, 0.1)) - write as f64 * (factor(prices.write, 1.25) - 1.0)
 }
 
 /// How many places of a message a provider looks at on its way back: a row of calls or of results is one.
@@ -246,7 +276,7 @@ mod tests {
     }
 
     fn went_on(shared: usize, is_whole: bool) -> Before {
-        Before { answered: 1, shared, is_whole, same_head: true, ..Before::default() }
+        Before { answered: 4, shared, is_whole, same_head: true, ..Before::default() }
     }
 
     #[test]
@@ -275,8 +305,8 @@ mod tests {
         check(&usual, &went_on(0, false), 1000, "nothing of the last request");
         check(&usual, &went_on(1, true), 290_000, "more time");
         check(&usual, &Before { same_head: false, ..went_on(1, true) }, 1000, "have changed");
-        check(&body(&talk[..1], ""), &went_on(1, true), 1000, "may be over");
-        check(&body(&talk[..2], ""), &went_on(1, true), 1000, "may be over");
+        check(&usual, &Before { answered: 3, ..went_on(1, true) }, 1000, "may be over");
+        check(&body(&talk[..2], ""), &went_on(1, true), 1000, "own words are last");
         check(&body(&[talk[2], talk[1], talk[2]], ""), &went_on(1, true), 1000, "too short");
         check(&body(&talk, "\"cache_control\":{\"type\":\"ephemeral\"},"), &went_on(1, true), 1000, "automatically");
         let marked = r#"{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}"#;
@@ -285,6 +315,33 @@ mod tests {
         check(&body(&talk, full), &went_on(1, true), 1000, "all marks");
         let thinking = r#"{"role":"user","content":[{"type":"text","text":" "}]}"#;
         check(&body(&[talk[0], talk[1], thinking], ""), &went_on(1, true), 1000, "no mark");
+    }
+
+    /// After the first mark each further one is paid for by what was saved before.
+    #[test]
+    fn later_marks_are_covered() {
+        let (short, long) = ("word ".repeat(3000), "word ".repeat(300_000));
+        let check = |last: &str, answered: u64, calls: bool, marked: Option<usize>, saved: f64, expect: Result<usize, &str>| {
+            let result = json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]});
+            let second = if calls { result.to_string() } else { user("y") };
+            let talk = [user(&short), ai("a"), second, ai("b"), user(last)];
+            let body = body(&talk.iter().map(String::as_str).collect::<Vec<_>>(), "");
+            let before = Before { answered, marked, saved, ..went_on(3, true) };
+            let found = added(&body, &before, 1000).map(|(_, additions)| additions.marked.unwrap());
+            assert_eq!(found, expect, "{answered} {calls} {marked:?} {saved}");
+        };
+        let over = "the conversation may be over with this request";
+        check("z", 3, false, None, 0.0, Err(over));
+        check("z", 4, false, None, 0.0, Ok(5));
+        check("z", 1, true, None, 0.0, Err(over));
+        check("z", 2, true, None, 0.0, Ok(5));
+        // A cache that is still there is read in any case; much that is new is written once it is covered.
+        check("z", 2, true, Some(3), 0.0, Ok(5));
+        check(&long, 3, true, Some(3), 0.0, Ok(3));
+        check(&long, 3, true, Some(3), 1e6, Ok(5));
+        // After a lapse all of it is written again.
+        check("z", 3, true, None, 10.0, Err(over));
+        check("z", 3, true, None, 1e6, Ok(5));
     }
 
     #[test]

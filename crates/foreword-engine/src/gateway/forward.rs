@@ -259,7 +259,7 @@ impl Forwarder {
                 let aside = is_taken.then(|| SideExchange::new(endpoint.kind, endpoint.dialect(), answer.form()));
                 // What was refused leaves no trace in what later requests are compared with.
                 if let (true, Some(of)) = (is_taken, &recognised) {
-                    self.sessions.answered(of, additions.marked, additions.cache_key.as_deref(), at_ms);
+                    self.sessions.answered(of, &additions, at_ms);
                 }
                 let thread = recognised.map(|of| (Arc::clone(&self.sessions), of.thread));
                 Ok(Passing { answer, aside, thread, prompt, record, unrecorded })

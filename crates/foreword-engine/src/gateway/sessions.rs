@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foreword_core::hash::Hash;
 
+use super::assist::Additions;
 use super::conversation::{Conversation, Who};
 
 /// Threads that are remembered; the ones that were used longest ago are forgotten.
@@ -69,7 +70,7 @@ pub struct Names {
 }
 
 /// What is known of the thread that a request belongs to, from before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Before {
     /// Requests that were answered.
     pub answered: u64,
@@ -85,10 +86,12 @@ pub struct Before {
     pub marked: Option<usize>,
     /// The cache key that was added to its requests.
     pub cache_key: Option<String>,
+    /// What our marks have saved so far: bytes of prompt at the input price, negative where they cost more.
+    pub saved: f64,
 }
 
 /// A request's session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recognised {
     /// Its name.
     pub session: String,
@@ -124,6 +127,7 @@ struct Thread {
     /// Marks of ours that a provider has taken: the conversation in front of each, and when.
     marked: Vec<(Hash, i64)>,
     cache_key: Option<String>,
+    saved: f64,
     /// The place in the order of use.
     used: u64,
 }
@@ -184,19 +188,20 @@ impl Sessions {
         }
     }
 
-    /// A provider took a request: later ones are compared with it. `marked` is how many messages stand in front of a mark of ours.
-    pub fn answered(&self, of: &Recognised, marked: Option<usize>, cache_key: Option<&str>, at_ms: i64) {
+    /// A provider took a request with these additions: later ones are compared with it.
+    pub fn answered(&self, of: &Recognised, added: &Additions, at_ms: i64) {
         let mut known = self.known();
         let Some(thread) = known.threads.get_mut(&of.thread) else { return };
         thread.count += 1;
-        if let Some(hash) = marked.and_then(|marked| of.chain.get(marked)) {
+        thread.saved += added.saved;
+        if let Some(hash) = added.marked.and_then(|marked| of.chain.get(marked)) {
             thread.marked.retain(|(found, _)| found != hash);
             thread.marked.push((*hash, at_ms));
             let most = thread.marked.len().saturating_sub(64);
             thread.marked.drain(..most);
         }
-        if let Some(key) = cache_key {
-            thread.cache_key = Some(key.to_owned());
+        if let Some(key) = &added.cache_key {
+            thread.cache_key = Some(key.clone());
         }
         // Of parallel requests the later one counts.
         if thread.answered.as_ref().is_none_or(|answered| answered.at_ms <= at_ms) {
@@ -374,8 +379,13 @@ impl Known {
         let Some(thread) = self.threads.get(&thread) else { return Before::default() };
         let marked = thread.marked.iter().filter(|(_, at_ms)| now_ms - at_ms < MARK_MS);
         let marked = marked.filter_map(|(hash, _)| chain.iter().position(|found| found == hash));
-        let mut before =
-            Before { answered: thread.count, marked: marked.max(), cache_key: thread.cache_key.clone(), ..Before::default() };
+        let mut before = Before {
+            answered: thread.count,
+            marked: marked.max(),
+            saved: thread.saved,
+            cache_key: thread.cache_key.clone(),
+            ..Before::default()
+        };
         if let Some(answered) = &thread.answered {
             before.shared = shared(&answered.chain, chain);
             before.is_whole = before.shared + 1 == answered.chain.len();
@@ -412,6 +422,7 @@ impl Known {
             count: 0,
             marked: Vec::new(),
             cache_key: None,
+            saved: 0.0,
             used: self.used,
         };
         self.threads.insert(self.next, thread);
