@@ -3,6 +3,7 @@
 mod bench;
 mod callgrind;
 mod cargo;
+mod ccusage;
 mod clients;
 mod crash;
 mod docs;
@@ -87,6 +88,13 @@ enum Chore {
     #[command(after_help = "Examples:\n  cargo xtask clients\n  cargo xtask clients claude codex   only those")]
     Clients(clients::Args),
 
+    /// Compare what `foreword audit` counts with what ccusage counts
+    ///
+    /// HOME is a home folder with the logs of coding agents. Sessions that are not counted alike are named with the reason; one without a
+    /// known reason is a failure.
+    #[command(after_help = "Example:\n  cargo xtask ccusage ~")]
+    Ccusage(ccusage::Args),
+
     /// Draw the README's picture anew: one conversation in both layouts
     Picture,
 }
@@ -113,6 +121,7 @@ fn run(cli: &Cli) -> Result<()> {
         Chore::Crash(args) => crash::run(args, &cargo, &mut steps)?,
         Chore::Docs(args) => docs::run(args, &cargo, &mut steps)?,
         Chore::Clients(args) => clients::run(args, &cargo, &mut steps)?,
+        Chore::Ccusage(args) => ccusage::run(args, &cargo, &mut steps)?,
         Chore::Picture => picture::run(&cargo)?,
     }
     steps.finish()
@@ -145,6 +154,8 @@ mod tests {
         check("xtask docs", true);
         check("xtask docs --check --bin foreword docs/search.md", true);
         check("xtask docs --bin", false);
+        check("xtask ccusage home other", true);
+        check("xtask ccusage", false);
         check("xtask clients", true);
         check("xtask clients claude codex", true);
         check("xtask bench", false);

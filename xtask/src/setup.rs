@@ -12,9 +12,13 @@ use serde_json::Value;
 use crate::cargo::{self, Cargo};
 use crate::step::Steps;
 
-/// Tool servers that the tests speak to, and their version: what they answer is tested word by word.
-const SERVERS: [&str; 2] = ["@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-filesystem"];
-const SERVERS_VERSION: &str = "2026.8.31";
+/// What tests run from npm: tool servers whose answers are tested word by word, and a program that counts the same logs as
+/// `foreword audit`.
+const NPM: [(&str, &str); 3] = [
+    ("@modelcontextprotocol/server-everything", "2026.8.31"),
+    ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
+    ("ccusage", "20.0.24"),
+];
 
 /// The version of cargo-deny that `deny.toml` is written for.
 const DENY_VERSION: &str = "0.20.2";
@@ -44,16 +48,16 @@ pub(crate) fn models(cargo: &Cargo, steps: &mut Steps, profile: &str) -> Result<
     Ok(folders.find_map(|folder| folder.parent().map(PathBuf::from)))
 }
 
-/// Installs the tool servers that are not here yet; the folder that holds them, beside what cargo builds.
-pub(crate) fn tool_servers(steps: &mut Steps) -> Result<PathBuf> {
+/// Installs the packages from npm that are not here yet; the folder that holds them, beside what cargo builds.
+pub(crate) fn npm_packages(steps: &mut Steps) -> Result<PathBuf> {
     let own = env::current_exe().context("cannot tell where this program is")?;
     let target = own.ancestors().nth(2).context("this program is not in cargo's target folder")?;
     let folder = target.join("npm");
-    if !SERVERS.iter().all(|package| is_there(&folder, package)) {
+    if !NPM.iter().all(|(package, version)| is_there(&folder, package, version)) {
         // What a package would run when it is installed is not needed, so it is not run.
         let mut npm = Command::new("npm");
         npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--prefix"]).arg(&folder);
-        steps.run(npm.args(SERVERS.map(|package| format!("{package}@{SERVERS_VERSION}"))))?;
+        steps.run(npm.args(NPM.map(|(package, version)| format!("{package}@{version}"))))?;
     }
     Ok(folder)
 }
@@ -111,10 +115,10 @@ pub(crate) fn program(cargo: &Cargo, steps: &mut Steps) -> Result<PathBuf> {
     Ok(target.join("release").join(if cfg!(windows) { "foreword.exe" } else { "foreword" }))
 }
 
-fn is_there(folder: &Path, package: &str) -> bool {
+fn is_there(folder: &Path, package: &str, version: &str) -> bool {
     let manifest = fs::read_to_string(folder.join("node_modules").join(package).join("package.json"));
     let manifest = manifest.ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    manifest.is_some_and(|manifest| manifest.get("version").and_then(Value::as_str) == Some(SERVERS_VERSION))
+    manifest.is_some_and(|manifest| manifest.get("version").and_then(Value::as_str) == Some(version))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     if let Some(models) = setup::models(cargo, steps, "dev")? {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }
-    variables.push(("FOREWORD_NPM", setup::tool_servers(steps)?.display().to_string()));
+    variables.push(("FOREWORD_NPM", setup::npm_packages(steps)?.display().to_string()));
     setup::system_packages(steps)?;
     let python = python::with("python", &python::CLIENTS, steps)?;
     variables.push(("FOREWORD_TEST_PYTHON", python.display().to_string()));

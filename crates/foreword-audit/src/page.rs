@@ -1,4 +1,4 @@
-//! The report as one HTML file that needs nothing from elsewhere.
+//! The report as one HTML file that needs nothing from elsewhere, and the same parts for the server's page.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -6,6 +6,12 @@ use serde_json::{Value, json};
 use crate::report::{Bar, Report};
 
 const PAGE: &str = include_str!("page.html");
+
+/// A module with one function, `drawReport(element, data, title)`.
+pub const SCRIPT: &str = include_str!("page.js");
+
+/// How what it draws looks.
+pub const STYLE: &str = include_str!("page.css");
 
 /// Sessions whose calls are drawn; the dearest.
 const DRAWN: usize = 200;
@@ -27,6 +33,13 @@ struct Drawn<'a> {
 
 /// The page of a report.
 pub fn page(report: &Report) -> String {
+    // Nothing in a text may end the element that it stands in.
+    let data = data(report).to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    PAGE.replacen("\"STYLE\"", STYLE, 1).replacen("\"SCRIPT\"", SCRIPT, 1).replacen("\"DATA\"", &data, 1)
+}
+
+/// What the page is drawn from.
+pub fn data(report: &Report) -> Value {
     let mut dearest: Vec<usize> = (0..report.sessions.len()).collect();
     dearest.sort_by(|a, b| report.sessions[*b].cost.total_cmp(&report.sessions[*a].cost));
     let mut room = MOST_BARS;
@@ -41,7 +54,7 @@ pub fn page(report: &Report) -> String {
         let (agent, id, project) = (session.agent.name(), session.id.as_str(), session.project.as_str());
         drawn.push(Drawn { agent, id, project, cost: session.cost, calls: session.calls, began, bars });
     }
-    let data = json!({
+    json!({
         "calls": report.calls,
         "tokens": report.tokens,
         "cost": report.cost,
@@ -64,10 +77,7 @@ pub fn page(report: &Report) -> String {
         "partial": report.output_partial,
         "lines": report.lines,
         "drawn": drawn,
-    });
-    // Nothing in a text may end the element that it stands in.
-    let data = data.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
-    PAGE.replacen("\"DATA\"", &data, 1)
+    })
 }
 
 fn row(bar: &Bar, began: i64) -> Value {

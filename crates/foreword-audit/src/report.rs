@@ -38,7 +38,7 @@ pub struct Report {
     pub sessions: Vec<SessionReport>,
     /// Breaks by cause.
     pub causes: Vec<CauseSum>,
-    /// What automatic caches lost without a reason in the log.
+    /// What requests did not find because the provider sent them to another machine.
     pub misses: LossSum,
     /// By day, by the clock of this machine.
     pub days: Vec<Group>,
@@ -112,7 +112,7 @@ pub struct SessionReport {
     pub models: Vec<String>,
     /// Its breaks.
     pub breaks: Vec<BreakReport>,
-    /// What an automatic cache lost without a reason in the log.
+    /// What its requests did not find because the provider sent them to another machine.
     pub misses: Vec<BreakReport>,
     /// Every call, for the page.
     #[serde(skip)]
@@ -335,12 +335,12 @@ fn one_session(
                 group.breaks_cost += lost;
             }
             let tokens = [call.tokens.cache_read, call.tokens.written(), call.tokens.input, call.tokens.output];
-            let cause = broke.map(|one| if one.provider { "provider" } else { one.cause.name() });
+            let cause = broke.map(|one| one.cause.name());
             let chain_number = u32::try_from(number).unwrap_or(u32::MAX);
             one.bars.push(Bar { at_ms: call.start_ms, chain: chain_number, tokens, cost, cause });
             if let Some(broke) = broke {
                 let told = told(sessions, &chain.steps, broke, &chain.name);
-                if broke.provider {
+                if broke.cause == Cause::Provider {
                     report.misses.count += 1;
                     report.misses.tokens = report.misses.tokens.saturating_add(broke.tokens);
                     report.misses.cost += broke.cost;

@@ -13,7 +13,7 @@ use crate::find::Found;
 use crate::log::{FileLog, Lines};
 
 /// What is kept changes with the readers: a file that an older program kept is read again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// All that was read.
 #[derive(Clone, Debug, Default)]

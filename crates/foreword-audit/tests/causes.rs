@@ -45,25 +45,45 @@ fn known_breaks_are_found_and_named() {
     assert!(f64::from(right) >= f64::from(sessions) * 0.95, "{right} of {sessions}\n{}", wrong.join("\n"));
 }
 
+/// A chain whose last call read `read` of what the call before had in the cache, `idle_s` after it: what the report says.
+fn check_loss(format: Format, read: impl Fn(&[common::Planned]) -> u64, idle_s: i64, expect: (Cause, Evidence)) {
+    let mut plan = plan(format, common::Before::Result, Cause::Unexplained, 3);
+    let at = plan.iter().position(|call| call.cause.is_some()).unwrap();
+    plan.truncate(at + 1);
+    plan[at - 1].new += 9_000;
+    let cached = plan[at - 1].read + plan[at - 1].new;
+    plan[at].read = read(&plan[..at]);
+    plan[at].new = cached + 300 - plan[at].read;
+    plan[at].idle_s = idle_s;
+    let (text, _) = write(format, &plan);
+    let report = report_of(vec![common::read(format, &text)]);
+    let session = &report.sessions[0];
+    let all: Vec<_> = session.breaks.iter().chain(&session.misses).map(|one| (one.cause, one.evidence)).collect();
+    assert_eq!(all, [expect], "{format:?}");
+    // What no setting can change is listed apart.
+    assert_eq!(session.misses.len(), usize::from(expect.0 == Cause::Provider), "{format:?}");
+}
+
 #[test]
-fn a_loss_without_a_reason_is_the_providers_where_its_cache_promises_nothing() {
-    for (format, provider) in [(Format::GeminiWhole, true), (Format::Qwen, true), (Format::Claude, false), (Format::Codex, false)]
-    {
-        let mut plan = plan(format, common::Before::Result, Cause::Unexplained, 3);
-        let at = plan.iter().position(|call| call.cause.is_some()).unwrap();
-        // More than the start was read: what changed stands in the conversation.
-        plan.truncate(at + 1);
-        plan[at - 1].new += 9_000;
-        let cached = plan[at - 1].read + plan[at - 1].new;
-        plan[at].read = plan[0].new + 400;
-        plan[at].new = cached + 300 - plan[at].read;
-        let (text, _) = write(format, &plan);
-        let report = report_of(vec![read(format, &text)]);
-        let session = &report.sessions[0];
-        assert_eq!((session.misses.len(), session.breaks.len()), if provider { (1, 0) } else { (0, 1) }, "{format:?}");
-        if !provider {
-            assert_eq!((session.breaks[0].cause, session.breaks[0].evidence), (Cause::Unexplained, Evidence::Guessed));
-        }
+fn a_loss_without_a_sign_is_explained_only_where_its_size_or_its_time_tells() {
+    use Evidence::{Guessed, Inferred};
+    // In the conversation, and where no earlier request ended.
+    let anywhere = |plan: &[common::Planned]| plan[0].new + plan[1].new + 400;
+    // Where the second request ended, rounded down as such providers do.
+    let earlier = |plan: &[common::Planned]| (plan[1].read + plan[1].new) / 128 * 128;
+    // No more than what the second request found as well.
+    let beginning = |plan: &[common::Planned]| plan[1].read;
+    for format in [Format::GeminiWhole, Format::Qwen] {
+        check_loss(format, anywhere, 5, (Cause::Unexplained, Guessed));
+        check_loss(format, anywhere, 90, (Cause::Idle, Guessed));
+        check_loss(format, earlier, 5, (Cause::Provider, Inferred));
+        check_loss(format, beginning, 5, (Cause::Provider, Inferred));
+        check_loss(format, |_| 0, 5, (Cause::Unexplained, Guessed));
+    }
+    // These providers promise a lifetime: they have no such excuse.
+    for format in [Format::Claude, Format::Codex] {
+        check_loss(format, anywhere, 90, (Cause::Unexplained, Guessed));
+        check_loss(format, earlier, 5, (Cause::Unexplained, Guessed));
     }
 }
 

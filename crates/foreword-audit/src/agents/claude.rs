@@ -1,18 +1,17 @@
 //! Claude Code: a line for every block of a reply, a tree of records, sub-agents in files of their own or in `progress` records.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
 use serde::Deserialize;
 
 use super::builder::Builder;
+use super::records::{RecordReader, Tree};
 use crate::lenient::{Flag, Num, Obj, Parts, Size, Text};
-use crate::lines::JsonLines;
 use crate::log::{Call, FileLog, Name, Signs, Tokens, Verdict, hash, time_ms};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     #[serde(borrow)]
@@ -202,34 +201,33 @@ struct Said<'l, 'a> {
     message: &'l Message<'a>,
 }
 
-struct Reader {
+/// Reads a session, or a sub-agent's part of one.
+pub(crate) struct Reader {
     builder: Builder,
     /// Calls by the hash of their message id.
     seen: HashMap<u64, u32>,
-    /// For each record of the tree, the last call on the way to it.
-    tree: HashMap<u64, Option<u32>>,
+    tree: Tree,
 }
 
-/// Reads a session, or a sub-agent's part of one.
-pub(crate) fn read(from: impl BufRead, log: FileLog) -> FileLog {
-    let mut lines = JsonLines::new(from);
-    let mut reader = Reader { builder: Builder::new(log), seen: HashMap::new(), tree: HashMap::new() };
-    while let Some(number) = lines.advance() {
-        if passed_over(lines.bytes()) {
-            continue;
-        }
-        if let Some(record) = lines.parse::<Record>() {
-            reader.record(number, &record);
-        }
+impl RecordReader for Reader {
+    type Record<'a> = Record<'a>;
+
+    fn new(log: FileLog) -> Self {
+        Self { builder: Builder::new(log), seen: HashMap::new(), tree: Tree::default() }
     }
-    let mut log = reader.builder.log;
-    log.lines = lines.lines;
-    log
-}
 
-/// Copies of files and the state of hooks are long, many, and say nothing about calls.
-fn passed_over(line: &[u8]) -> bool {
-    line.starts_with(br#"{"type":"file-history-"#)
+    /// Copies of files and the state of hooks are long, many, and say nothing about calls.
+    fn is_skipped(line: &[u8]) -> bool {
+        line.starts_with(br#"{"type":"file-history-"#)
+    }
+
+    fn take(&mut self, line: u32, record: Record<'_>) {
+        self.record(line, &record);
+    }
+
+    fn finish(self) -> FileLog {
+        self.builder.log
+    }
 }
 
 impl Reader {
@@ -248,7 +246,7 @@ impl Reader {
         };
         let chain = self.builder.chain(agent);
         let at_ms = time_ms(&record.timestamp).unwrap_or_default();
-        let before = self.step(record);
+        let before = self.call_before(record);
         let version = self.builder.log.intern(&record.version);
         let mut place = before;
         match &*record.kind {
@@ -260,8 +258,8 @@ impl Reader {
                     let last = self.builder.last(chain);
                     let said = Said { line, chain, at_ms, request: &record.request_id, version, effort, message };
                     if let Some((call, fresh)) = self.said(&said) {
-                        if fresh && before.is_some() && last.is_some() && before != last {
-                            self.rewound(call, before);
+                        if fresh {
+                            self.builder.mark_rewind(call, before, last);
                         }
                         place = Some(call);
                     }
@@ -289,27 +287,12 @@ impl Reader {
             }
             _ => {}
         }
-        if !record.uuid.is_empty() {
-            self.tree.insert(hash(&record.uuid), place);
-        }
+        self.tree.add(&record.uuid, place);
     }
 
     /// The last call on the way to a record.
-    fn step(&self, record: &Record) -> Option<u32> {
-        [&record.parent_uuid, &record.logical_parent_uuid]
-            .into_iter()
-            .filter(|parent| !parent.is_empty())
-            .find_map(|parent| self.tree.get(&hash(parent)).copied())
-            .flatten()
-    }
-
-    /// The call stands behind an earlier one than the last of its chain: that is where its prompt went back to.
-    fn rewound(&mut self, call: u32, before: Option<u32>) {
-        let chain_of = |builder: &mut Builder, place: u32| builder.at(place).map(|call| call.chain);
-        let same = before.and_then(|before| chain_of(&mut self.builder, before)) == chain_of(&mut self.builder, call);
-        if let Some(call) = self.builder.at(call).filter(|_| same) {
-            call.signs.add(Signs::REWOUND);
-        }
+    fn call_before(&self, record: &Record) -> Option<u32> {
+        [&record.parent_uuid, &record.logical_parent_uuid].into_iter().find_map(|parent| self.tree.call_before(parent))
     }
 
     /// Takes a line of a reply: its call, and whether that is new.

@@ -1,17 +1,15 @@
 //! Codex: the history as it was sent, and running totals of tokens. Forks and sub-agents begin with a copy of their parent's history.
 
-use std::io::BufRead;
-
 use serde::Deserialize;
 
 use super::builder::{Builder, MAIN};
+use super::records::RecordReader;
 use crate::lenient::{Num, Obj, Size, Text};
-use crate::lines::JsonLines;
 use crate::log::{Call, FileLog, Name, Signs, Tokens, hash, time_ms};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow)]
     timestamp: Text<'a>,
     #[serde(borrow, rename = "type")]
@@ -108,7 +106,8 @@ impl Usage {
     }
 }
 
-struct Reader {
+/// Reads one thread.
+pub(crate) struct Reader {
     builder: Builder,
     main: Name,
     model: Name,
@@ -125,31 +124,33 @@ struct Reader {
     heard_ms: i64,
 }
 
-/// Reads one thread.
-pub(crate) fn read(from: impl BufRead, mut log: FileLog) -> FileLog {
-    let main = log.intern(MAIN);
-    let mut reader = Reader {
-        builder: Builder::new(log),
-        main,
-        model: 0,
-        effort: 0,
-        version: 0,
-        thread: String::new(),
-        copying: false,
-        total: None,
-        replying_since: None,
-        asked_ms: 0,
-        heard_ms: 0,
-    };
-    let mut lines = JsonLines::new(from);
-    while let Some(number) = lines.advance() {
-        if let Some(record) = lines.parse::<Record>() {
-            reader.record(number, &record);
+impl RecordReader for Reader {
+    type Record<'a> = Record<'a>;
+
+    fn new(mut log: FileLog) -> Self {
+        let main = log.intern(MAIN);
+        Self {
+            builder: Builder::new(log),
+            main,
+            model: 0,
+            effort: 0,
+            version: 0,
+            thread: String::new(),
+            copying: false,
+            total: None,
+            replying_since: None,
+            asked_ms: 0,
+            heard_ms: 0,
         }
     }
-    let mut log = reader.builder.log;
-    log.lines = lines.lines;
-    log
+
+    fn take(&mut self, line: u32, record: Record<'_>) {
+        self.record(line, &record);
+    }
+
+    fn finish(self) -> FileLog {
+        self.builder.log
+    }
 }
 
 impl Reader {

@@ -1,19 +1,18 @@
 //! Gemini CLI: one JSON object a session in older versions, lines with updates in newer ones.
 
 use std::collections::HashMap;
-use std::io::BufRead;
 
 use serde::Deserialize;
 
 use super::builder::{Builder, MAIN};
+use super::records::RecordReader;
 use crate::lenient::{Num, Obj, Parts, Size, Text};
-use crate::lines::JsonLines;
-use crate::log::{Call, FileLog, Lines, Signs, Tokens, hash, time_ms};
+use crate::log::{Call, FileLog, Signs, Tokens, hash, time_ms};
 
 /// A line, or the whole file: the metadata, a message, or an update.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow)]
     session_id: Text<'a>,
     #[serde(borrow)]
@@ -111,7 +110,7 @@ impl Usage {
 }
 
 /// A message as far as it matters; the last copy of an id wins.
-struct Kept {
+struct Turn {
     id: u64,
     line: u32,
     user: bool,
@@ -125,10 +124,10 @@ struct Kept {
 
 #[derive(Default)]
 struct Messages {
-    list: Vec<Kept>,
+    list: Vec<Turn>,
     places: HashMap<u64, usize>,
     /// Messages that later copies do without: they were sent and paid all the same.
-    rewound: Vec<Kept>,
+    rewound: Vec<Turn>,
     /// The ids at which a rewind left something out.
     rewinds: Vec<usize>,
 }
@@ -141,7 +140,7 @@ impl Messages {
         if message.kind.is_empty() || self.list.len() >= MOST {
             return;
         }
-        let kept = Kept {
+        let turn = Turn {
             id: if message.id.is_empty() { 0 } else { hash(&message.id) },
             line,
             user: &*message.kind != "gemini",
@@ -157,12 +156,12 @@ impl Messages {
                 .map(|call| (call.name.to_string(), time_ms(&call.timestamp).unwrap_or_default(), call.result))
                 .collect(),
         };
-        if let Some(place) = self.places.get(&kept.id).copied().filter(|_| kept.id != 0) {
+        if let Some(place) = self.places.get(&turn.id).copied().filter(|_| turn.id != 0) {
             let line = self.list[place].line;
-            self.list[place] = Kept { line, ..kept };
+            self.list[place] = Turn { line, ..turn };
         } else {
-            self.places.insert(kept.id, self.list.len());
-            self.list.push(kept);
+            self.places.insert(turn.id, self.list.len());
+            self.list.push(turn);
         }
     }
 
@@ -170,8 +169,8 @@ impl Messages {
     fn rewind(&mut self, id: &str) {
         let Some(place) = self.places.get(&hash(id)).copied() else { return };
         let left = self.list.split_off(place);
-        for kept in &left {
-            self.places.remove(&kept.id);
+        for turn in &left {
+            self.places.remove(&turn.id);
         }
         self.rewound.extend(left);
         self.rewinds.push(self.list.len());
@@ -179,93 +178,84 @@ impl Messages {
 }
 
 /// Reads a session of lines, or of one object.
-pub(crate) fn read(from: impl BufRead, log: FileLog) -> FileLog {
-    let mut lines = JsonLines::new(from);
-    let mut messages = Messages::default();
-    let mut builder = Builder::new(log);
-    while let Some(number) = lines.advance() {
-        if let Some(record) = lines.parse::<Record>() {
-            take(number, record, &mut messages, &mut builder.log);
+pub(crate) struct Reader {
+    builder: Builder,
+    messages: Messages,
+}
+
+impl RecordReader for Reader {
+    type Record<'a> = Record<'a>;
+
+    fn new(log: FileLog) -> Self {
+        Self { builder: Builder::new(log), messages: Messages::default() }
+    }
+
+    fn take(&mut self, line: u32, mut record: Record<'_>) {
+        let (messages, log) = (&mut self.messages, &mut self.builder.log);
+        if !record.session_id.is_empty() && log.session.is_empty() {
+            log.session = record.session_id.to_string();
         }
-    }
-    let counted = lines.lines;
-    finish(builder, messages, counted)
-}
-
-/// Reads a session that is one object over several lines.
-pub(crate) fn read_whole(text: &[u8], log: FileLog) -> FileLog {
-    let mut messages = Messages::default();
-    let mut builder = Builder::new(log);
-    let mut lines = JsonLines::new(text);
-    // One "line": the parser mends and counts.
-    lines.take_all(text);
-    if let Some(record) = lines.parse::<Record>() {
-        take(1, record, &mut messages, &mut builder.log);
-    }
-    let counted = lines.lines;
-    finish(builder, messages, counted)
-}
-
-fn take(line: u32, mut record: Record, messages: &mut Messages, log: &mut FileLog) {
-    if !record.session_id.is_empty() && log.session.is_empty() {
-        log.session = record.session_id.to_string();
-    }
-    if !record.project_hash.is_empty() && log.project.is_empty() {
-        log.project = record.project_hash.to_string();
-    }
-    if let Some(set) = record.set.0 {
-        for message in set.messages.list {
+        if !record.project_hash.is_empty() && log.project.is_empty() {
+            log.project = record.project_hash.to_string();
+        }
+        if let Some(set) = record.set.0 {
+            for message in set.messages.list {
+                messages.add(line, message);
+            }
+            return;
+        }
+        if !record.rewind_to.is_empty() {
+            messages.rewind(&record.rewind_to);
+            return;
+        }
+        for message in std::mem::take(&mut record.messages).list {
             messages.add(line, message);
         }
-        return;
+        messages.add(line, record.into_message());
     }
-    if !record.rewind_to.is_empty() {
-        messages.rewind(&record.rewind_to);
-        return;
+
+    fn finish(self) -> FileLog {
+        make_calls(self.builder, self.messages)
     }
-    for message in std::mem::take(&mut record.messages).list {
-        messages.add(line, message);
-    }
-    messages.add(line, record.into_message());
 }
 
-fn finish(mut builder: Builder, messages: Messages, lines: Lines) -> FileLog {
+/// The calls, once it is known which copy of each message is the last.
+fn make_calls(mut builder: Builder, messages: Messages) -> FileLog {
     let main = builder.log.intern(MAIN);
-    builder.log.lines = lines;
-    let mut all: Vec<(usize, Kept)> = messages.list.into_iter().enumerate().collect();
+    let mut all: Vec<(usize, Turn)> = messages.list.into_iter().enumerate().collect();
     // What a rewind took out stood where time puts it.
-    let out = messages.rewound.into_iter().map(|kept| (usize::MAX, kept));
+    let out = messages.rewound.into_iter().map(|turn| (usize::MAX, turn));
     all.extend(out);
-    all.sort_by_key(|(_, kept)| kept.at_ms);
-    for (place, kept) in all {
+    all.sort_by_key(|(_, turn)| turn.at_ms);
+    for (place, turn) in all {
         if messages.rewinds.contains(&place) {
-            builder.sign(main, kept.line, Signs::REWOUND);
+            builder.sign(main, turn.line, Signs::REWOUND);
         }
-        if kept.user {
-            builder.heard(main, kept.at_ms, kept.chars);
-            if kept.images > 0 {
-                builder.sign(main, kept.line, Signs::IMAGE);
+        if turn.user {
+            builder.heard(main, turn.at_ms, turn.chars);
+            if turn.images > 0 {
+                builder.sign(main, turn.line, Signs::IMAGE);
             }
             continue;
         }
-        if let Some(usage) = kept.usage.filter(|usage| !usage.tokens().is_zero()) {
-            let model = builder.log.intern(&kept.model);
+        if let Some(usage) = turn.usage.filter(|usage| !usage.tokens().is_zero()) {
+            let model = builder.log.intern(&turn.model);
             builder.call(Call {
-                id: kept.id,
-                line: kept.line,
+                id: turn.id,
+                line: turn.line,
                 chain: main,
                 model,
-                end_ms: kept.at_ms,
+                end_ms: turn.at_ms,
                 tokens: usage.tokens(),
                 reasoning: usage.thoughts.0,
                 ..Call::default()
             });
         }
-        for (name, at_ms, size) in kept.tools {
+        for (name, at_ms, size) in turn.tools {
             let tool = builder.log.intern(&name);
             builder.result(main, at_ms, tool, size);
             if size.images > 0 {
-                builder.sign(main, kept.line, Signs::IMAGE);
+                builder.sign(main, turn.line, Signs::IMAGE);
             }
         }
     }

@@ -10,6 +10,7 @@ mod gemini;
 mod opencode;
 mod pi;
 mod qwen;
+mod records;
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read as _};
@@ -81,7 +82,11 @@ pub(crate) fn read(form: Form, path: &Path, file: &str) -> Result<Vec<FileLog>, 
         Form::Whole(agent) => {
             let text = read_all(path).map_err(failed)?;
             let log = FileLog::new(agent, "", file);
-            let log = if agent == Agent::OpenCode { opencode::read_export(&text, log) } else { gemini::read_whole(&text, log) };
+            let log = if agent == Agent::OpenCode {
+                opencode::read_export(&text, log)
+            } else {
+                records::read_whole::<gemini::Reader>(&text, log)
+            };
             Ok(vec![named(log, &stem)])
         }
     }
@@ -90,12 +95,12 @@ pub(crate) fn read(form: Form, path: &Path, file: &str) -> Result<Vec<FileLog>, 
 /// Reads lines that one program wrote. For tests and fuzzing, which have no file.
 pub fn read_lines(agent: Agent, from: impl std::io::BufRead, log: FileLog) -> FileLog {
     match agent {
-        Agent::Codex => codex::read(from, log),
-        Agent::GeminiCli => gemini::read(from, log),
-        Agent::QwenCode => qwen::read(from, log),
-        Agent::Pi => pi::read(from, log),
-        Agent::CopilotCli => copilot::read(from, log),
-        _ => claude::read(from, log),
+        Agent::Codex => records::read::<codex::Reader>(from, log),
+        Agent::GeminiCli => records::read::<gemini::Reader>(from, log),
+        Agent::QwenCode => records::read::<qwen::Reader>(from, log),
+        Agent::Pi => records::read::<pi::Reader>(from, log),
+        Agent::CopilotCli => records::read::<copilot::Reader>(from, log),
+        _ => records::read::<claude::Reader>(from, log),
     }
 }
 
@@ -105,7 +110,7 @@ pub fn read_text(agent: Agent, text: &[u8]) -> Vec<FileLog> {
     match agent {
         Agent::OpenCode => vec![opencode::read_export(text, log)],
         Agent::Aider => aider::read(text, &log),
-        Agent::GeminiCli => vec![gemini::read_whole(text, log)],
+        Agent::GeminiCli => vec![records::read_whole::<gemini::Reader>(text, log)],
         agent => vec![read_lines(agent, text, log)],
     }
 }

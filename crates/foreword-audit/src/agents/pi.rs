@@ -1,18 +1,15 @@
 //! Pi: a line a message, with the provider's usage in every reply.
 
-use std::collections::HashMap;
-use std::io::BufRead;
-
 use serde::Deserialize;
 
 use super::builder::{Builder, MAIN};
+use super::records::{RecordReader, Tree};
 use crate::lenient::{Num, Obj, Parts, Size, Text};
-use crate::lines::JsonLines;
 use crate::log::{Call, FileLog, Name, Signs, Tokens, hash, time_ms};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     #[serde(borrow)]
@@ -66,33 +63,36 @@ struct Usage {
     cache_write: Num,
 }
 
-struct Reader {
+/// Reads one session.
+pub(crate) struct Reader {
     builder: Builder,
     main: Name,
     effort: Name,
     version: Name,
-    tree: HashMap<u64, Option<u32>>,
+    tree: Tree,
 }
 
-/// Reads one session.
-pub(crate) fn read(from: impl BufRead, mut log: FileLog) -> FileLog {
-    let main = log.intern(MAIN);
-    let mut reader = Reader { builder: Builder::new(log), main, effort: 0, version: 0, tree: HashMap::new() };
-    let mut lines = JsonLines::new(from);
-    while let Some(number) = lines.advance() {
-        if let Some(record) = lines.parse::<Record>() {
-            reader.record(number, &record);
-        }
+impl RecordReader for Reader {
+    type Record<'a> = Record<'a>;
+
+    fn new(mut log: FileLog) -> Self {
+        let main = log.intern(MAIN);
+        Self { builder: Builder::new(log), main, effort: 0, version: 0, tree: Tree::default() }
     }
-    let mut log = reader.builder.log;
-    log.lines = lines.lines;
-    log
+
+    fn take(&mut self, line: u32, record: Record<'_>) {
+        self.record(line, &record);
+    }
+
+    fn finish(self) -> FileLog {
+        self.builder.log
+    }
 }
 
 impl Reader {
     fn record(&mut self, line: u32, record: &Record) {
         let at_ms = time_ms(&record.timestamp).unwrap_or_default();
-        let before = self.tree.get(&hash(&record.parent_id)).copied().flatten();
+        let before = self.tree.call_before(&record.parent_id);
         let mut place = before;
         match &*record.kind {
             "session" => {
@@ -111,22 +111,14 @@ impl Reader {
                 if let Some(message) = &record.message.0 {
                     let last = self.builder.last(self.main);
                     if let Some(call) = self.message(line, at_ms, message) {
-                        if before.is_some()
-                            && last.is_some()
-                            && before != last
-                            && let Some(call) = self.builder.at(call)
-                        {
-                            call.signs.add(Signs::REWOUND);
-                        }
+                        self.builder.mark_rewind(call, before, last);
                         place = Some(call);
                     }
                 }
             }
             _ => {}
         }
-        if !record.id.is_empty() {
-            self.tree.insert(hash(&record.id), place);
-        }
+        self.tree.add(&record.id, place);
     }
 
     fn message(&mut self, line: u32, at_ms: i64, message: &Message) -> Option<u32> {

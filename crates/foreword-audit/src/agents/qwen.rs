@@ -1,18 +1,15 @@
 //! Qwen Code: Claude Code's tree of records with Gemini's usage.
 
-use std::collections::HashMap;
-use std::io::BufRead;
-
 use serde::Deserialize;
 
 use super::builder::Builder;
+use super::records::{RecordReader, Tree};
 use crate::lenient::{Flag, Num, Obj, Parts, Size, Text};
-use crate::lines::JsonLines;
 use crate::log::{Call, FileLog, Name, Signs, Tokens, hash, time_ms};
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     #[serde(borrow)]
@@ -96,23 +93,26 @@ impl Usage {
     }
 }
 
-struct Reader {
+/// Reads one session.
+pub(crate) struct Reader {
     builder: Builder,
-    tree: HashMap<u64, Option<u32>>,
+    tree: Tree,
 }
 
-/// Reads one session.
-pub(crate) fn read(from: impl BufRead, log: FileLog) -> FileLog {
-    let mut lines = JsonLines::new(from);
-    let mut reader = Reader { builder: Builder::new(log), tree: HashMap::new() };
-    while let Some(number) = lines.advance() {
-        if let Some(record) = lines.parse::<Record>() {
-            reader.record(number, &record);
-        }
+impl RecordReader for Reader {
+    type Record<'a> = Record<'a>;
+
+    fn new(log: FileLog) -> Self {
+        Self { builder: Builder::new(log), tree: Tree::default() }
     }
-    let mut log = reader.builder.log;
-    log.lines = lines.lines;
-    log
+
+    fn take(&mut self, line: u32, record: Record<'_>) {
+        self.record(line, &record);
+    }
+
+    fn finish(self) -> FileLog {
+        self.builder.log
+    }
 }
 
 impl Reader {
@@ -127,19 +127,13 @@ impl Reader {
         let agent = if record.agent_id.is_empty() && record.is_sidechain.0 { "sub-agent" } else { &record.agent_id };
         let chain = self.builder.chain(agent);
         let at_ms = time_ms(&record.timestamp).unwrap_or_default();
-        let before = self.tree.get(&hash(&record.parent_uuid)).copied().flatten();
+        let before = self.tree.call_before(&record.parent_uuid);
         let mut place = before;
         match &*record.kind {
             "assistant" => {
                 let last = self.builder.last(chain);
                 if let Some(call) = self.reply(line, chain, at_ms, record) {
-                    if before.is_some()
-                        && last.is_some()
-                        && before != last
-                        && let Some(call) = self.builder.at(call)
-                    {
-                        call.signs.add(Signs::REWOUND);
-                    }
+                    self.builder.mark_rewind(call, before, last);
                     place = Some(call);
                 }
             }
@@ -151,9 +145,7 @@ impl Reader {
             },
             _ => {}
         }
-        if !record.uuid.is_empty() {
-            self.tree.insert(hash(&record.uuid), place);
-        }
+        self.tree.add(&record.uuid, place);
     }
 
     fn heard(&mut self, line: u32, chain: Name, at_ms: i64, record: &Record) {

@@ -303,8 +303,8 @@ pub(crate) fn write(format: Format, plan: &[Planned]) -> (String, Vec<i64>) {
                 let parts = if image { json!([{"type": "image", "data": "AAAA"}]) } else { json!(words) };
                 lines.push(json!({"id": format!("u{number}"), "type": "user", "timestamp": time(now), "content": parts}));
                 now += 2_000;
-                let tokens =
-                    json!({"input": call.read + call.new, "output": call.output, "cached": call.read, "thoughts": 7, "tool": 0});
+                let tokens = json!({"input": call.read + call.new, "output": call.output, "cached": call.read, "thoughts": 7, "tool": 0,
+                    "total": call.read + call.new + call.output + 7});
                 let message = json!({"id": format!("g{number}"), "type": "gemini", "timestamp": time(now), "model": call.model, "content": "well", "tokens": tokens});
                 lines.push(message.clone());
                 if format == Format::GeminiLines {
