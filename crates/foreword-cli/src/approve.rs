@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 
 use foreword_engine::hidden::visible;
-use foreword_engine::tools::{Approval, Approve, Decision, Unattended};
+use foreword_vault_tools::{Approval, Approve, Decision, Unattended};
 
 use crate::paint::{Paint, count, width};
 use crate::terminal::{self, Stream};

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::attach::{Attachment, Gathered, Pages, active_note, gather};
-use foreword_engine::chats::Chats;
 use foreword_engine::destination::address;
 use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
 use foreword_engine::session::{
@@ -17,6 +16,7 @@ use foreword_engine::session::{
 };
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
+use foreword_vault_tools::chats::Chats;
 use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};

@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::memory;
 use foreword_engine::session::{Input, Mode, Permission, Point, RecordedSession, Version, inspect, turn_cost};
-use foreword_engine::trust::{Standing, VaultTrust};
 use foreword_engine::vault::Vault;
+use foreword_trust::memory;
+use foreword_trust::{Standing, VaultTrust};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Editor};

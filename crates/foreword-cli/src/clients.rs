@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreword_engine::gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
 use foreword_engine::session::{Point, Sqlite, Store};
+use foreword_gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
 use serde_json::json;
 
 use crate::config;
@@ -172,7 +172,7 @@ pub(crate) fn diff(
     as_json: bool,
 ) -> Result<ExitCode> {
     let (one, other) = (request(store, before, first)?, request(store, after, second)?);
-    let found = foreword_engine::gateway::client_diff(store, one.number, other.number, &config::load()?)?;
+    let found = foreword_gateway::client_diff(store, one.number, other.number, &config::load()?)?;
     let mut out = terminal::stdout();
     if as_json {
         writeln!(out, "{}", json!({"broke": found}))?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::embedding::EmbeddingModel;
+use foreword_vault_tools::embedding::EmbeddingModel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -4,17 +4,17 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
-use foreword_engine::audit::{Audit, AuditedApprove};
 use foreword_engine::clock;
-use foreword_engine::corpus::Corpus;
-use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{Mode, RecordedSession, Setup, Sqlite, Stop};
-use foreword_engine::tools::{Asking, Toolbox, VaultTools, outputs_of, own_tools};
-use foreword_engine::trust::StoredPins;
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
+use foreword_trust::StoredPins;
+use foreword_trust::audit::{Audit, AuditedApprove};
+use foreword_vault_tools::corpus::Corpus;
+use foreword_vault_tools::embedding::{EmbeddingModel, Fetch};
+use foreword_vault_tools::{Asking, Toolbox, VaultTools, outputs_of, own_tools};
 use jiff::tz::TimeZone;
 
 use crate::approve::approver;
@@ -100,7 +100,8 @@ impl ToolArgs {
         let AgentTools { agent, servers, asking } = wanted;
         let pins = Box::new(StoredPins::new(&places, vault.root(), agent.unwrap_or_default(), &servers));
         let configs = trust::servers(vault, agent, servers, self.trust_servers)?;
-        let desk = VaultTools::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned).for_session(setup);
+        let desk = VaultTools::new(Arc::new(Mutex::new(corpus)), Arc::new(meaning), places, clock::zoned)
+            .for_session(setup.settings.budget.output_chars, setup.select_notes());
         let store = place.store_file()?;
         let past = store.clone();
         let of = session.clone();

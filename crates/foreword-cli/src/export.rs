@@ -9,12 +9,12 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_audit::conversation;
 use foreword_engine::Layout;
-use foreword_engine::chats::{
-    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, Transcript, files, messages,
-};
 use foreword_engine::clock;
 use foreword_engine::session::{Dump, Point, Setup, Store, export, not_brought_back, take_in, transcript};
 use foreword_engine::vault::agent;
+use foreword_vault_tools::chats::{
+    Call, ChatReport, Chats, Context as ChatContext, Entry, Imported, Importer, Role, Source, Transcript, files, messages,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::corpus::Corpus;
-use foreword_engine::embedding::EmbeddingModel;
 use foreword_engine::vault::{Changes, Watched, Watcher};
+use foreword_vault_tools::corpus::Corpus;
+use foreword_vault_tools::embedding::EmbeddingModel;
 use serde_json::json;
 
 use crate::paint::{count, note, shown};

@@ -6,8 +6,8 @@ use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use foreword_engine::clock;
 use foreword_engine::session::Sqlite;
-use foreword_engine::tools::NoteFolder;
-use foreword_engine::trust::VaultTrust;
+use foreword_trust::VaultTrust;
+use foreword_vault_tools::NoteFolder;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 

@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::audit::Audit;
 use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, KeySource, Server};
 use foreword_engine::destination::{Destinations, address, may_move};
 use foreword_engine::session::{
     ChatModel, Embedded, Model, Outgoing, Outputs, Prompt, RecordedSession, Remote, Reply, Script, SpeakError, Stop,
     embedded_file,
 };
-use foreword_engine::weights::SMOLLM2;
 use foreword_engine::workbench::Workbench;
+use foreword_trust::audit::Audit;
+use foreword_vault_tools::weights::SMOLLM2;
 
 use crate::ask::Keep;
 use crate::config;

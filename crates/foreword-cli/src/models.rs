@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::config::{CacheRules, Config, Listed, Prices};
-use foreword_engine::weights::{MINILM, SMOLLM2, Weights};
+use foreword_vault_tools::weights::{MINILM, SMOLLM2, Weights};
 use serde_json::json;
 
 use crate::config::{self, is_set};

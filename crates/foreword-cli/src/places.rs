@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use etcetera::BaseStrategy as _;
-use foreword_engine::places::Places;
+use foreword_trust::places::Places;
 
 pub(crate) const HELP: &str = "\
 Environment:

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use foreword_engine::weights::{self, Progress, Weights};
+use foreword_vault_tools::weights::{self, Progress, Weights};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config;

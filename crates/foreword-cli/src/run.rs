@@ -7,12 +7,12 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::embedding::Fetch;
-use foreword_engine::gateway::{ClientSession, client_session, client_sessions};
 use foreword_engine::session::{Sqlite, Store as _};
 use foreword_engine::settings::SessionSettings;
-use foreword_engine::trust::VaultTrust;
+use foreword_gateway::{ClientSession, client_session, client_sessions};
 use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};
+use foreword_trust::VaultTrust;
+use foreword_vault_tools::embedding::Fetch;
 use serde_json::json;
 
 use crate::clients::{explained, share};

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::{Args as ClapArgs, ValueEnum};
-use foreword_engine::catalog::{self, Catalog, QueryRow, Row};
-use foreword_engine::corpus::Corpus;
-use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::search::{Answer, Hit, Kind, Query, Strategy, period};
+use foreword_vault_tools::catalog::{self, Catalog, QueryRow, Row};
+use foreword_vault_tools::corpus::Corpus;
+use foreword_vault_tools::embedding::{EmbeddingModel, Fetch};
 use jiff::civil::{Date, Weekday};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::embedding::Fetch;
 use foreword_engine::prepare::ServerSpec;
-use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;
 use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};
+use foreword_vault_tools::ServerConfig;
+use foreword_vault_tools::embedding::Fetch;
 
 use crate::config;
 use crate::keys;

@@ -305,7 +305,7 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
     let cost: f64 = paid.iter().map(|payment| payment.usage.cost).sum();
     let mut out = terminal::stdout();
     if as_json {
-        let messages = foreword_engine::chats::messages(&transcript.messages);
+        let messages = foreword_vault_tools::chats::messages(&transcript.messages);
         let total = json!({"requests": requests, "side_requests": side_requests, "cost": usd(cost)});
         writeln!(out, "{}", json!({"session": row.id, "title": row.title, "messages": messages, "total": total}))?;
         return Ok(());
@@ -313,7 +313,7 @@ fn show(store: &dyn Store, id: &str, as_json: bool) -> Result<()> {
     let paint = Paint::stdout();
     let mut turn = 0;
     for entry in &transcript.messages {
-        let is_user = entry.role == foreword_engine::chats::Role::User;
+        let is_user = entry.role == foreword_vault_tools::chats::Role::User;
         turn += u64::from(is_user);
         let time = entry.time.map(|time| moment(time.as_millisecond())).unwrap_or_default();
         let who = if is_user { format!("@{turn} user") } else { "   ai".to_owned() };

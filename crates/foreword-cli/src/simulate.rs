@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::session::{Dump, Point, Sqlite, Store as _};
-use foreword_engine::simulate::report::Report;
-use foreword_engine::simulate::stored::{self, Otherwise};
-use foreword_engine::simulate::{Loaded, Overrides, load, run};
 use foreword_engine::{Layout, PROVIDERS};
+use foreword_simulate::report::Report;
+use foreword_simulate::stored::{self, Otherwise};
+use foreword_simulate::{Loaded, Overrides, load, run};
 
 use crate::kept::Vault;
 use crate::paint::{Paint, shown_lines};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use foreword_engine::session::dollars;
-use foreword_engine::simulate::report::{Report, RequestReport, Totals};
+use foreword_simulate::report::{Report, RequestReport, Totals};
 
 use crate::paint::{Paint, shown};
 

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::manager::Manager;
 use foreword_engine::session::{Setup, Stop};
-use foreword_engine::templates::{BUILTIN, Shelf, TEMPLATE_FOLDERS, Template, new_text};
-use foreword_engine::trust::VaultTrust;
+use foreword_templates::{BUILTIN, Shelf, TEMPLATE_FOLDERS, Template, new_text};
+use foreword_trust::VaultTrust;
 use jiff::tz::TimeZone;
 
 use crate::paint::{Paint, count, note, one_line, shown};
@@ -182,7 +182,7 @@ fn check(shelf: &Shelf, name: Option<&str>, json: bool) -> Result<ExitCode> {
 fn new(shelf: &Shelf, args: &Args, user: Option<&Path>, name: &str, from: Option<&str>) -> Result<ExitCode> {
     let bare = name.trim().strip_suffix(".md").unwrap_or(name.trim());
     // The shelf decides whether the name is valid.
-    if let Err(error @ foreword_engine::templates::NoTemplate::NotAName(_)) = shelf.find(bare) {
+    if let Err(error @ foreword_templates::NoTemplate::NotAName(_)) = shelf.find(bare) {
         return Err(error.into());
     }
     let text = match from {

@@ -8,15 +8,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::audit::{Audit, AuditEntry, AuditEvent};
 use foreword_engine::hidden::visible;
 use foreword_engine::launch::{Launch, server_config};
-use foreword_engine::places::Places;
 use foreword_engine::prepare::{ServerSpec, Transport};
 use foreword_engine::session::Hash;
-use foreword_engine::tools::{Sandbox, ServerConfig, is_instruction, sandbox};
-use foreword_engine::trust::{self, Claim, ClaimView, Grants, Standing, StateFolder, VaultTrust, Verdict};
 use foreword_engine::vault::Vault;
+use foreword_trust::audit::{Audit, AuditEntry, AuditEvent};
+use foreword_trust::places::Places;
+use foreword_trust::{self, Claim, ClaimView, Grants, Standing, StateFolder, VaultTrust, Verdict};
+use foreword_vault_tools::{Sandbox, ServerConfig, is_instruction, sandbox};
 use serde_json::json;
 
 use crate::config;
@@ -378,7 +378,7 @@ fn view(vault: &Vault, claims: Vec<(Claim, Standing)>) -> serde_json::Value {
 }
 
 fn print_list(as_json: bool) -> Result<ExitCode> {
-    for record in trust::list(&places()?)? {
+    for record in foreword_trust::list(&places()?)? {
         if as_json {
             println!("{}", serde_json::to_string(&record)?);
             continue;

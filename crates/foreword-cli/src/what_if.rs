@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::config::Server;
 use foreword_engine::session::{Point, Store};
-use foreword_engine::simulate::stored::{Account, Otherwise, StoredError, WhatIf, what_if};
+use foreword_simulate::stored::{Account, Otherwise, StoredError, WhatIf, what_if};
 
 use crate::config;
 use crate::kept::Vault;

@@ -11,9 +11,9 @@ use clap::Parser;
 use flate2::read::GzDecoder;
 use foreword_core::history::MessageId;
 use foreword_core::message::Role;
-use foreword_engine::embedding::{EmbeddingModel, Fetch};
 use foreword_engine::manager::{Past, Recall, Remark};
-use foreword_engine::places::Places;
+use foreword_trust::places::Places;
+use foreword_vault_tools::embedding::{EmbeddingModel, Fetch};
 use serde::Deserialize;
 
 /// Beside the checkout.

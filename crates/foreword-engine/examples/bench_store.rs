@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
-use foreword_engine::chats::Chats;
 use foreword_engine::session::{Question, RecordedSession, STORE, Script, Setup, Sqlite, verify};
 use foreword_engine::vault::agent;
+use foreword_vault_tools::chats::Chats;
 use jiff::tz::TimeZone;
 
 /// How many turns are looked at, at the end of each session.

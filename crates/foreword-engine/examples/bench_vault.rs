@@ -9,9 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use foreword_engine::corpus::Corpus;
-use foreword_engine::places::Places;
 use foreword_engine::search::{Query, Strategy};
+use foreword_trust::places::Places;
+use foreword_vault_tools::corpus::Corpus;
 use jiff::tz::TimeZone;
 
 const WORDS: [&str; 24] = [

@@ -17,9 +17,9 @@ pub use foreword_web::WebError;
 use foreword_web::{Fetcher, WebConfig};
 use jiff::Zoned;
 
-use crate::audit::Audit;
-use crate::places::Places;
-use crate::trust::VaultTrust;
+use foreword_trust::VaultTrust;
+use foreword_trust::audit::Audit;
+use foreword_trust::places::Places;
 
 /// An attached item as it would be in a prompt.
 #[derive(Clone, Debug, PartialEq)]

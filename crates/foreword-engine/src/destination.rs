@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use foreword_provider::client::ClientConfig;
 
 use crate::config::Chosen;
-use crate::private;
 use crate::session::Setup;
+use foreword_trust::private;
 
 /// Why a session cannot go on without a word from the user.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +37,7 @@ pub enum DestinationError<E: Display> {
 pub struct Destinations(PathBuf);
 
 impl Destinations {
-    /// Those in the folder for state (see [`crate::places::Places`]).
+    /// Those in the folder for state (see [`foreword_trust::places::Places`]).
     pub fn new(state: &Path) -> Self {
         Self(state.join("destinations"))
     }

@@ -11,9 +11,9 @@ use foreword_vault::agents::{self, OnDisk, Transport};
 use serde::Serialize;
 
 use crate::config::{Config, Provider, Server};
-use crate::places::Places;
-use crate::trust::VaultTrust;
 use crate::vault;
+use foreword_trust::VaultTrust;
+use foreword_trust::places::Places;
 
 /// The time limit for a provider.
 const PATIENCE: Duration = Duration::from_secs(5);

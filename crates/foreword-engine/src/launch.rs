@@ -12,9 +12,9 @@ use foreword_tools::{Sandbox, SecretValues, ServerConfig, ToolConfig, program};
 use foreword_vault::agents::{Part, ServerSpec, Transport, template_parts};
 
 use crate::config::ToolRules;
-use crate::places::Places;
-use crate::private;
 use crate::session::STORE;
+use foreword_trust::places::Places;
+use foreword_trust::private;
 
 /// The program's environment variables.
 pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -1,38 +1,20 @@
 //! The engine: recorded sessions and turns, the vault's search and tools, settings, templates, trust, and the simulator.
 
-pub mod agents;
 pub mod attach;
-pub mod audit;
-pub mod catalog;
-pub mod chats;
 pub mod config;
-pub mod corpus;
 pub mod destination;
 pub mod doctor;
-pub mod embedding;
-pub mod gateway;
 pub mod launch;
 pub mod manager;
-pub mod memory;
-pub mod places;
 pub mod prepare;
-pub mod private;
-pub mod projects;
 pub mod session;
 pub mod settings;
-pub mod simulate;
-pub mod templates;
-pub mod tools;
-pub mod trust;
 pub mod vault;
-mod vectors;
-pub mod weights;
 pub mod workbench;
 
 pub use foreword_core::settings::Layout;
 /// Makes hidden characters visible.
 pub use foreword_text::hidden;
-pub use vectors::Embedding;
 
 /// The clock for callers of the engine.
 pub use foreword_provider::clock;

@@ -14,12 +14,12 @@ use foreword_web::WebError;
 use jiff::Zoned;
 
 use crate::attach::{Pages, gather};
-use crate::places::Places;
 use crate::session::Setup;
 use crate::settings::{Layers, ReadError, SessionSettings, SettingError, agent_file};
-use crate::templates::{NoTemplate, Shelf};
-use crate::trust::VaultTrust;
-use crate::{memory, projects};
+use foreword_templates::{NoTemplate, Shelf};
+use foreword_trust::VaultTrust;
+use foreword_trust::places::Places;
+use foreword_trust::{memory, projects};
 
 pub use foreword_vault::agents::{Asking as AgentAsking, ServerSpec, Transport};
 

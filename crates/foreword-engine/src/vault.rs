@@ -12,7 +12,7 @@ pub use foreword_vault::index::{Changes, Vault};
 pub use foreword_vault::tree::{Show, Tree};
 pub use foreword_vault::watch::{WatchError, Watched, Watcher};
 
-use crate::places::Places;
+use foreword_trust::places::Places;
 
 /// Opens the vault at `root`, using the cached index if it is still valid.
 pub fn open(root: &Path, places: &Places) -> Result<Vault, OpenError> {

@@ -11,11 +11,11 @@ use foreword_core::tokens::Tokens;
 use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
 
-use crate::corpus::agent_documents;
 use crate::session::{Call, Called, Citable, Outputs, Own, Scores, Size, Sources, Stop, ToolHost};
-use crate::tools::VaultTools;
-use crate::tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
-use crate::vectors;
+use foreword_vault_tools::VaultTools;
+use foreword_vault_tools::corpus::agent_documents;
+use foreword_vault_tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
+use foreword_vault_tools::vectors;
 
 /// The instruction below the sources of a question.
 const CITE: &str = "Answer from these sources alone. Put [^n] behind each statement, n being the number of the source that says so. \

@@ -1,7 +1,7 @@
 //! What conversations cost without the gateway and at `assist`, by the rules of the provider's cache.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use foreword_engine::gateway::{Additions, Conversation, Names, Sessions, plan_additions};
+use foreword_gateway::{Additions, Conversation, Names, Sessions, plan_additions};
 use foreword_provider::cache::CacheSim;
 use foreword_provider::cost::cost;
 use foreword_provider::dialect::Dialect;

@@ -13,14 +13,14 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use foreword_engine::chats::{Chats, Importer};
-use foreword_engine::places::Places;
 use foreword_engine::session::{
     ClientOptions, Event, Fork, Input, Mode, Question, RecordedSession, STORE, Script, Setup, Shared, Sqlite, Store, StoreError,
     TurnInput, fork, rewind, take_in, transcript, verify,
 };
 use foreword_engine::{Layout, vault};
 use foreword_store::{Answered, NewForwarded};
+use foreword_trust::places::Places;
+use foreword_vault_tools::chats::{Chats, Importer};
 use jiff::tz::TimeZone;
 use tempfile::TempDir;
 

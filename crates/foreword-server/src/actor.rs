@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use foreword_engine::attach::{Pages, active_note, gather};
-use foreword_engine::chats::Chats;
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
 use foreword_engine::destination::address;
@@ -19,7 +18,8 @@ use foreword_engine::session::{
     changed_agent, library_of, refresh_notes, replace_turn, rewind, turn_of,
 };
 use foreword_engine::settings::SessionSettings;
-use foreword_engine::tools::Asking;
+use foreword_vault_tools::Asking;
+use foreword_vault_tools::chats::Chats;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;

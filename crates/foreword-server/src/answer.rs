@@ -3,16 +3,16 @@
 
 use std::sync::{Arc, PoisonError};
 
-use foreword_engine::audit::AuditedApprove;
 use foreword_engine::destination::{Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
     Agent, ChatModel, Client, ClientConfig, Embedded, RecordedSession, Remote, Script, Setup, Stop, embedded_file,
 };
-use foreword_engine::tools::{Asking, Toolbox, outputs_of, own_tools};
-use foreword_engine::trust::StoredPins;
 use foreword_engine::workbench::Workbench;
+use foreword_trust::StoredPins;
+use foreword_trust::audit::AuditedApprove;
+use foreword_vault_tools::{Asking, Toolbox, outputs_of, own_tools};
 
 use crate::app::Common;
 use crate::approve::Asker;
@@ -39,7 +39,7 @@ pub(crate) fn workbench(
     setup: &Setup,
 ) -> Result<Tools, Problem> {
     let (session, agent) = (&setup.settings.session, setup.agent.as_deref());
-    let notes = common.notes()?.for_session(setup);
+    let notes = common.notes()?.for_session(setup.settings.budget.output_chars, setup.select_notes());
     let (store, of) = (common.store(), session.clone());
     let outputs = Box::new(move |digits: &str| outputs_of(&store, &of, digits));
     let named: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();

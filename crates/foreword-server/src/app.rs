@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foreword_engine::audit::Audit;
 use foreword_engine::clock;
-use foreword_engine::corpus::Corpus;
-use foreword_engine::embedding::EmbeddingModel;
 use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite, Stop};
-use foreword_engine::templates::Shelf;
-use foreword_engine::tools::{NoteFolder, VaultTools as Notes};
-use foreword_engine::trust::VaultTrust;
 use foreword_engine::vault::{Vault, open};
+use foreword_templates::Shelf;
+use foreword_trust::VaultTrust;
+use foreword_trust::audit::Audit;
+use foreword_vault_tools::corpus::Corpus;
+use foreword_vault_tools::embedding::EmbeddingModel;
+use foreword_vault_tools::{NoteFolder, VaultTools as Notes};
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use foreword_engine::tools::{Approval, Approve, Decision};
+use foreword_vault_tools::{Approval, Approve, Decision};
 use serde_json::{Value, json};
 
 use crate::hub::SessionHandle;

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use flate2::read::MultiGzDecoder;
-use foreword_engine::gateway::{Endpoint, Names, is_id};
+use foreword_gateway::{Endpoint, Names, is_id};
 use hyper::body::Body as _;
 
 use crate::app::App;

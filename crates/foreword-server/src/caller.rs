@@ -1,8 +1,8 @@
 //! Who a request comes from, by the secrets it brings.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use foreword_engine::gateway::Secret;
 use foreword_engine::session::Hash;
+use foreword_gateway::Secret;
 
 use crate::config::Reach;
 use crate::keys::Keys;

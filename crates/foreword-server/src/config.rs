@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use foreword_engine::config::{Chosen, Level, Server};
-use foreword_engine::embedding::Fetch;
-use foreword_engine::gateway::Family;
-use foreword_engine::places::Places;
 use foreword_engine::prepare::ServerSpec;
 use foreword_engine::settings::SessionSettings;
-use foreword_engine::tools::ServerConfig;
 use foreword_engine::vault::Vault;
+use foreword_gateway::Family;
+use foreword_trust::places::Places;
+use foreword_vault_tools::ServerConfig;
+use foreword_vault_tools::embedding::Fetch;
 
 use crate::problem::{NOT_FOUND, Problem};
 use crate::token::Token;

@@ -11,11 +11,11 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use foreword_engine::config::Chosen;
-use foreword_engine::gateway::{
+use foreword_engine::session::{Store as _, new_session_id};
+use foreword_gateway::{
     About, Additions, Conversation, Endpoint, Family, Forwarder, Given, Kind, Passing, Payer, Recognised, Recorded, Route,
     Secret, SendError, Verdict, Way, plan_additions, renamed,
 };
-use foreword_engine::session::{Store as _, new_session_id};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 

@@ -10,15 +10,15 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Json, Router};
-use foreword_engine::gateway::{
-    Asked, Chain, ClientApi, End, Endpoint, Family, FinishedAnswer as Answer, Forwarder, Kind, Memory, NotUnderstood, Plan,
-    Refusal, ResponseWriter, manner, model_of, session_of, setup,
-};
 use foreword_engine::session::{
     Client, ClientOptions, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Outgoing, Relayed, Reply, Setup,
     Shared, SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
 };
 use foreword_engine::vault::Agent;
+use foreword_gateway::{
+    Asked, Chain, ClientApi, End, Endpoint, Family, FinishedAnswer as Answer, Forwarder, Kind, Memory, NotUnderstood, Plan,
+    Refusal, ResponseWriter, manner, model_of, session_of, setup,
+};
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
@@ -370,7 +370,7 @@ async fn prepare(
         Plan::Begin(past, inputs) => {
             let id = new_session_id()?;
             let setup = setup(&id, asked, route.model().clone(), &app.config.places.models);
-            let (agent, client) = (foreword_engine::gateway::agent(asked), route.client().cloned());
+            let (agent, client) = (foreword_gateway::agent(asked), route.client().cloned());
             (id, Some(Begin { agent, setup, past, client }), inputs)
         }
     };
@@ -525,7 +525,7 @@ impl Relay {
     fn prepare(&self, desk: &mut OpenSession, inputs: &mut Vec<Input>, told: &mut Progress) -> Result<ClientOptions, Problem> {
         told.stop = desk.stop();
         told.stop.store(false, Ordering::Relaxed);
-        let agent = foreword_engine::gateway::agent(&self.asked);
+        let agent = foreword_gateway::agent(&self.asked);
         let (manner, ignored) = manner(self.front, desk.kept()?.setup(), &self.asked);
         let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
         let names = ignored.iter().map(String::as_str).filter(plain);

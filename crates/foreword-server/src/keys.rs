@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use foreword_engine::audit::{Audit, AuditEvent};
-use foreword_engine::private;
+use foreword_trust::audit::{Audit, AuditEvent};
+use foreword_trust::private;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::now_ms;

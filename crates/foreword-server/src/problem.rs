@@ -4,15 +4,15 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use foreword_engine::agents::EditError;
 use foreword_engine::attach::WebError;
-use foreword_engine::gateway::{Endpoint, Family, Refusal};
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{
     ChangeError, DiffError, FoldError, Health, InputError, NotAPoint, OpenSessionError, PinError, SetupError, StoreError,
     TurnError,
 };
-use foreword_engine::templates::NoTemplate;
+use foreword_gateway::{Endpoint, Family, Refusal};
+use foreword_templates::NoTemplate;
+use foreword_vault_tools::agents::EditError;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

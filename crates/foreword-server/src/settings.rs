@@ -7,8 +7,8 @@ use foreword_engine::destination::{address, may_move};
 use foreword_engine::prepare::servers_of;
 use foreword_engine::session::{Agent, HistoryPolicy, Mode, Setup, embedded_file};
 use foreword_engine::settings::SessionSettings;
-use foreword_engine::tools::Asking;
 use foreword_engine::vault::agent as load;
+use foreword_vault_tools::Asking;
 
 use crate::actor::OpenSession;
 use crate::answer::{Tools, asking_of};

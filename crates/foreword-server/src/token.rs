@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use foreword_engine::private;
+use foreword_trust::private;
 use ring::hmac;
 use sha2::{Digest as _, Sha256};
 

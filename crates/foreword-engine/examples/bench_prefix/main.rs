@@ -22,12 +22,12 @@ use clap::{Parser, ValueEnum};
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
-use foreword_engine::places::Places;
 use foreword_engine::session::{ClientConfig, Embedded, Remote, Stop, embedded_file};
 use foreword_engine::vault;
 use foreword_models::chat_model::ChatModel;
 use foreword_provider::cache::CacheSim;
 use foreword_provider::dialect::Dialect;
+use foreword_trust::places::Places;
 use jiff::Zoned;
 
 use server::Server;

@@ -27,7 +27,7 @@ pub use recall::{OpenStore, Past, Recall, Recalled, Remark, StoredPast};
 pub use record::{Figures, Section, Unmanaged, View};
 
 use crate::session::{ChatModel, Reply, Setup, SpeakError, Stop};
-use crate::templates::{Given, Named, NoTemplate, Runs, Shelf, Step, Template, Writer, render};
+use foreword_templates::{Given, Named, NoTemplate, Runs, Shelf, Step, Template, Writer, render};
 
 /// The default template.
 pub const DEFAULT_TEMPLATE: &str = "freeform-chat";

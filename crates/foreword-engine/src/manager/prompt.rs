@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::{Call, Manager, SummaryInput, View};
-use crate::templates::Template;
+use foreword_templates::Template;
 
 /// The manager's instruction; the rest comes from the template.
 const TASK: &str = "\
@@ -28,7 +28,7 @@ const MOST_INPUT_CHARS: usize = 4_000;
 /// The values of placeholders.
 pub(super) fn values(ground: &SummaryInput<'_>, template: &Template, zone: &TimeZone) -> BTreeMap<String, String> {
     let day = Timestamp::from_millisecond(ground.now_ms).ok().map(|now| now.to_zoned(zone.clone()).date());
-    let runs = template.parsed.recent_runs.map_or(super::RECENT_RUNS, crate::templates::Runs::count);
+    let runs = template.parsed.recent_runs.map_or(super::RECENT_RUNS, foreword_templates::Runs::count);
     let (summary, _) = ground.session.written().unwrap_or_default();
     let values = [
         ("latest_input", held(ground.latest_input, MOST_INPUT_CHARS)),

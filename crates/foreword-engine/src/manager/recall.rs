@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 pub use past::{OpenStore, Past, Remark, StoredPast};
 
-use crate::embedding::EmbeddingModel;
-use crate::tools::VaultTools;
-use crate::vectors;
+use foreword_vault_tools::VaultTools;
+use foreword_vault_tools::embedding::EmbeddingModel;
+use foreword_vault_tools::vectors;
 
 /// The default and largest number of results.
 const LIMIT: usize = 10;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::session::{NoHands, Outgoing, Question, RecordedSession, Setup};
-use crate::templates::{Shelf, parse};
+use foreword_templates::{Shelf, parse};
 
 /// What a model does when it is asked for a summary.
 type Writes = Box<dyn FnMut(usize) -> Result<Reply, SpeakError> + Send>;

@@ -10,23 +10,40 @@ use foreword_provider::diagnose::{Break, first_break};
 use foreword_provider::model::Model;
 use foreword_provider::reply::CacheMiss;
 use foreword_provider::stream::PromptStream;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::request::Sent;
-use crate::simulate::report::BreakReport;
+
+/// A cache break.
+#[derive(Debug, Serialize)]
+pub struct BreakReport {
+    /// Bytes of prompt before it, in the order the provider's cache sees them.
+    pub at_byte: usize,
+    /// Where it is in the body; none where nothing differs and the cache only forgot.
+    pub path: Option<String>,
+    /// The item that stands there.
+    pub item: Option<String>,
+    /// Why.
+    pub cause: std::borrow::Cow<'static, str>,
+    /// What can not be read again.
+    pub tokens_lost: Tokens,
+    /// What that costs, in USD.
+    pub cost_lost: f64,
+}
 
 /// The previous request.
-pub(crate) struct Before<'a> {
+pub struct Before<'a> {
     /// Its prompt.
-    pub(crate) prompt: &'a PromptStream,
+    pub prompt: &'a PromptStream,
     /// The start of its history.
-    pub(crate) cut: usize,
+    pub cut: usize,
     /// Whether the provider's cache has expired since.
-    pub(crate) cold: bool,
+    pub cold: bool,
 }
 
 /// Where and why a request does not continue the previous one. `read` is the number of cached tokens.
-pub(crate) fn diagnose(
+pub fn diagnose(
     before: &Before<'_>,
     envelope: &Envelope,
     head: Option<&Message>,

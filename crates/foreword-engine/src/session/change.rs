@@ -10,7 +10,7 @@ use super::log_entry::LogEntry;
 use super::recorded::RecordedSession;
 use super::setup::{Setup, SetupError};
 use crate::settings::{HistorySettings, SessionSettings, SettingError};
-use crate::templates::{NoTemplate, Shelf};
+use foreword_templates::{NoTemplate, Shelf};
 
 /// Why a change is not possible.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ending::Ending;
 use super::log_entry::{ASKED, ENDING, LogEntry, MANAGED, is_input};
-use crate::chats::Saved;
+use foreword_vault_tools::chats::Saved;
 
 /// A transcript message that is stored directly, because no input contains it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use super::chronicle::{Line, entries};
 use super::open::OpenSessionError;
 use super::recorded::RecordedSession;
 use super::setup::Setup;
-use crate::chats::Imported;
+use foreword_vault_tools::chats::Imported;
 
 /// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]

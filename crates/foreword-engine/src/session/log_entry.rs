@@ -84,13 +84,13 @@ pub(super) const ENDED: &str = "ended";
 const MODEL: &str = "model";
 
 /// Whether an entry of this kind is an input of the core. Message IDs count these inputs.
-pub(crate) fn is_input(kind: &str) -> bool {
+pub fn is_input(kind: &str) -> bool {
     ![EDITED, ASKED, ASIDE, MODE, HISTORY, SETTINGS, ENDED, CITED, ENDING, MODEL].contains(&kind)
 }
 
 /// The effect of a log entry on a session.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// An input of the core.
     Input(Input),
     /// The model changes.
@@ -104,12 +104,12 @@ pub(crate) enum Change {
 }
 
 /// Whether an entry of this kind ends a turn although a request was due.
-pub(crate) fn is_end(kind: &str) -> bool {
+pub fn is_end(kind: &str) -> bool {
     kind == ENDED
 }
 
 /// The effect of a log entry.
-pub(crate) fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
+pub fn change(kind: &str, body: Value) -> serde_json::Result<Change> {
     Ok(match LogEntry::read(kind, body)? {
         LogEntry::Model(setup) => Change::Model(setup),
         LogEntry::Settings(setup) => Change::Settings(setup),

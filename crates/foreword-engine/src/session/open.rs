@@ -25,7 +25,7 @@ use super::recorded::RecordedSession;
 use super::request::{Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::turn::Mode;
-use crate::chats::Chats;
+use foreword_vault_tools::chats::Chats;
 
 /// Why a session cannot be opened.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use foreword_provider::stream::PromptStream;
 use foreword_store::Request;
 use serde::Serialize;
 
+use super::breaks::BreakReport;
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
 use super::money::usd;
@@ -19,7 +20,6 @@ use super::own::Joining;
 use super::recorded::RecordedSession;
 use super::speak::ToolHost;
 use super::turn::{Mode, Question, TurnError, images_not_taken, once};
-use crate::simulate::report::BreakReport;
 
 /// A request that was not sent.
 #[derive(Debug, Serialize)]

@@ -27,8 +27,8 @@ use super::request::{Outgoing, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::speak::{Reply, Spent};
 use super::turn::Mode;
-use crate::chats::{Chats, Edit, Saved};
 use crate::manager::{Manager, View};
+use foreword_vault_tools::chats::{Chats, Edit, Saved};
 
 /// The smallest number of turns between checkpoints; also at least an eighth of all turns.
 const CHECKPOINT_TURNS: usize = 64;

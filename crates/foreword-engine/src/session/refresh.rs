@@ -11,9 +11,9 @@ use foreword_vault::index::Vault;
 use jiff::Zoned;
 
 use super::recorded::RecordedSession;
-use crate::places::Places;
 use crate::prepare::{PrepareError, Prepared, Wanted, prepare};
-use crate::templates::Shelf;
+use foreword_templates::Shelf;
+use foreword_trust::places::Places;
 
 /// Adds to a turn the notes of the prompt that changed, and names those that are gone. Each is said in words.
 pub fn refresh_notes(kept: &RecordedSession, vault: &Vault, turn: &mut TurnInput, now: &Zoned) -> Vec<String> {

@@ -18,7 +18,7 @@ use super::recorded::RecordedSession;
 use super::request::Outgoing;
 use super::speak::{ChatModel, Reply, SpeakError};
 use super::turn::{Event, MAX_CALLS_PER_REPLY, PendingReply, TurnError, surplus};
-use crate::tools::{outputs_of, read_output};
+use foreword_vault_tools::{outputs_of, read_output};
 
 /// How often parts of a reply are stored while it streams. The client has them too; a crash leaves it with half an answer anyway.
 const PART_EVERY: Duration = Duration::from_millis(250);

@@ -244,7 +244,7 @@ impl RecordedSession {
 }
 
 /// How many messages two requests begin with in common.
-pub(crate) fn in_common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
+pub fn in_common(before: &[Arc<Message>], now: &[Arc<Message>]) -> usize {
     before.iter().zip(now).take_while(|(before, now)| Arc::ptr_eq(before, now) || before.says_the_same(now)).count()
 }
 

@@ -18,13 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use super::speak::Size;
 use crate::settings::{SessionSettings, ToolSetting, is_default};
-use crate::tools::find::NOTES;
+use foreword_vault_tools::find::NOTES;
 
 /// The default room for a reply.
 pub(crate) const DEFAULT_REPLY: u64 = 4096;
 
 /// The embedded model: its name, the name of its tokenizer in settings, and its file.
-pub(crate) const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
+pub const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
 
 /// The settings, model and dialect of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ pub fn is_embedded(model: &str) -> bool {
 }
 
 /// The default budget for a model: its whole context window.
-pub(crate) fn usual_budget(model: &Model) -> Budget {
+pub fn usual_budget(model: &Model) -> Budget {
     let reply = model.reply_limit.min(Tokens(DEFAULT_REPLY));
     Budget { prompt: model.window - reply, reply, ..Budget::default() }
 }

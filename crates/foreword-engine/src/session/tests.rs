@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::chats::Chats;
+use foreword_vault_tools::chats::Chats;
 
 mod preview;
 mod runners;

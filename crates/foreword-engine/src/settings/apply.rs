@@ -12,7 +12,7 @@ use super::HistoryStrategy::{Full, Managed, Strip, Window};
 use super::{BudgetSettings, CacheTtl, HistorySettings, SessionSettings};
 use crate::manager::{TOKEN_THRESHOLD, policy};
 use crate::session::Setup;
-use crate::templates::Template;
+use foreword_templates::Template;
 
 /// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

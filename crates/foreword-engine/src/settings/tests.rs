@@ -4,7 +4,7 @@ use foreword_core::tokens::Tokens;
 
 use super::*;
 use crate::session::Setup;
-use crate::tools::find::NOTES;
+use foreword_vault_tools::find::NOTES;
 
 fn toml(text: &str) -> SessionSettings {
     agent_file("agent.toml", text).unwrap_or_else(|error| panic!("{error}: {text}"))

@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use foreword_engine::agents::Catalog;
 use foreword_engine::session::{Hash, Input};
 use foreword_engine::vault::{Agent, AgentInfo, CatalogBody, Catalogued, Include, ItemId, agents as all_agents};
+use foreword_vault_tools::agents::Catalog;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

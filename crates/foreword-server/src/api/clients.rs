@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use foreword_engine::gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
+use foreword_gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use foreword_engine::gateway::About;
 use foreword_engine::session::{Forwarded, Store as _};
+use foreword_gateway::About;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

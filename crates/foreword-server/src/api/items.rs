@@ -7,9 +7,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use foreword_engine::agents::{Catalog, Change, Priority, create_agent as begin};
 use foreword_engine::session::Hash;
 use foreword_engine::vault::{Include, ItemId};
+use foreword_vault_tools::agents::{Catalog, Change, Priority, create_agent as begin};
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use foreword_engine::session::Preview;
-use foreword_engine::tools::Decision;
+use foreword_vault_tools::Decision;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;

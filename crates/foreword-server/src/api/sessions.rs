@@ -9,10 +9,10 @@ use std::sync::atomic::Ordering;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use foreword_engine::chats::Role;
 use foreword_engine::session::{
     Ending, FoundNote, NamedMessage, Point, SessionRow, Shared, Store, found_by_turn, is_embedded, named_messages, new_session_id,
 };
+use foreword_vault_tools::chats::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use foreword_engine::manager::DEFAULT_TEMPLATE;
-use foreword_engine::templates::{Listed, Parsed, Template, parse};
+use foreword_templates::{Listed, Parsed, Template, parse};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

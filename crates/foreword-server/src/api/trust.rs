@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use foreword_engine::tools::sandbox;
-use foreword_engine::trust::{ClaimView, TrustError, Verdict};
+use foreword_trust::{ClaimView, TrustError, Verdict};
+use foreword_vault_tools::sandbox;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use foreword_engine::search::Kind;
-use foreword_engine::tools::find::{NOTES, Query, SOURCE_BYTES, Select};
 use foreword_engine::vault::{Show, Tree, Vault};
+use foreword_vault_tools::find::{NOTES, Query, SOURCE_BYTES, Select};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

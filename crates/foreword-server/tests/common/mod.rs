@@ -16,10 +16,10 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foreword_engine::embedding::Fetch;
-use foreword_engine::places::Places;
 use foreword_engine::settings::SessionSettings;
 use foreword_server::{Answers, Config, Level, Limits, Reach, Server, Token};
+use foreword_trust::places::Places;
+use foreword_vault_tools::embedding::Fetch;
 use serde_json::{Value, json};
 
 /// The server's token.
