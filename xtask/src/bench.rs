@@ -33,6 +33,8 @@ enum Bench {
     Cost,
     /// What cache lifetimes and keep-alives would have cost over logged calls, and how far the simulators are from what was reported
     Calls,
+    /// How fast request bodies are written in each dialect
+    Bodies,
     /// How many of the right items the search finds: by words, by meaning, by both
     Retrieval,
     /// How many of the messages that hold the answer `recall` finds in a long conversation
@@ -60,24 +62,25 @@ enum Bench {
 }
 
 impl Bench {
-    /// The package and its example.
-    fn example(self) -> (&'static str, &'static str) {
+    /// Its program in the package `foreword-benches`.
+    fn program(self) -> &'static str {
         match self {
-            Self::Core => ("foreword-engine", "bench_core"),
-            Self::Cost => ("foreword-provider", "bench_cost"),
-            Self::Calls => ("foreword-provider", "bench_calls"),
-            Self::Retrieval => ("foreword-engine", "bench_retrieval"),
-            Self::Recall => ("foreword-engine", "bench_recall"),
-            Self::Embed => ("foreword-models", "bench_embed"),
-            Self::Vectors => ("foreword-search", "bench_vectors"),
-            Self::Vault => ("foreword-engine", "bench_vault"),
-            Self::Store => ("foreword-engine", "bench_store"),
-            Self::Overhead => ("foreword-engine", "bench_overhead"),
-            Self::Prefix => ("foreword-engine", "bench_prefix"),
-            Self::Chat => ("foreword-models", "bench_chat"),
-            Self::Answers => ("foreword-cli", "bench_answers"),
-            Self::Gateway => ("foreword-server", "bench_gateway"),
-            Self::Audit => ("foreword-audit", "bench_audit"),
+            Self::Core => "bench_core",
+            Self::Cost => "bench_cost",
+            Self::Calls => "bench_calls",
+            Self::Bodies => "bench_bodies",
+            Self::Retrieval => "bench_retrieval",
+            Self::Recall => "bench_recall",
+            Self::Embed => "bench_embed",
+            Self::Vectors => "bench_vectors",
+            Self::Vault => "bench_vault",
+            Self::Store => "bench_store",
+            Self::Overhead => "bench_overhead",
+            Self::Prefix => "bench_prefix",
+            Self::Chat => "bench_chat",
+            Self::Answers => "bench_answers",
+            Self::Gateway => "bench_gateway",
+            Self::Audit => "bench_audit",
         }
     }
 
@@ -94,8 +97,8 @@ impl Bench {
 
 /// Runs one benchmark, and for `core` counts instructions as well.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
-    let (package, example) = args.bench.example();
-    let mut command = cargo.command(["run", "--release", "--package", package, "--example", example, "--"]);
+    let program = args.bench.program();
+    let mut command = cargo.command(["run", "--release", "--package", "foreword-benches", "--bin", program, "--"]);
     command.args(&args.args);
     if args.bench.needs_models() {
         let Some(models) = setup::models(cargo, steps, "release")? else { return Ok(()) };
@@ -112,12 +115,12 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     }
     steps.run(&mut command)?;
     match args.bench {
-        Bench::Core if steps.all_passed() => count_instructions(example, cargo, steps),
+        Bench::Core if steps.all_passed() => count_instructions(program, cargo, steps),
         _ => Ok(()),
     }
 }
 
-fn count_instructions(example: &str, cargo: &Cargo, steps: &Steps) -> Result<()> {
+fn count_instructions(program: &str, cargo: &Cargo, steps: &Steps) -> Result<()> {
     if !cargo::is_installed("valgrind") {
         return steps.note(
             "instructions were not counted, because valgrind is not installed: \
@@ -127,7 +130,7 @@ fn count_instructions(example: &str, cargo: &Cargo, steps: &Steps) -> Result<()>
     let mut counts = Vec::new();
     for turns in SESSION_LENGTHS {
         let title = format!("instructions for one more envelope after {turns} turns (callgrind)");
-        counts.push((turns, steps.work(&title, || callgrind::instructions(cargo, example, turns))?));
+        counts.push((turns, steps.work(&title, || callgrind::instructions(cargo, program, turns))?));
     }
     io::stdout().write_all(table(&counts).as_bytes())?;
     Ok(())

@@ -13,15 +13,15 @@ const RUNNER: &str = "target.'cfg(all())'.runner = [\
     'valgrind', '--tool=callgrind', '--toggle-collect=*::measured_next_envelope', '--callgrind-out-file=/dev/null']";
 
 /// The instructions that one more envelope takes in a session of so many turns.
-pub(crate) fn instructions(cargo: &Cargo, example: &str, turns: u32) -> Result<u64> {
+pub(crate) fn instructions(cargo: &Cargo, program: &str, turns: u32) -> Result<u64> {
     let turns = turns.to_string();
     // The names of functions are needed here, so nothing is stripped.
     let config = ["--config", RUNNER, "--config", "profile.release.strip=false"];
     let mut command = cargo.command(["run", "--quiet", "--release"]);
-    command.args(config).args(["--package", "foreword-engine", "--example", example]);
+    command.args(config).args(["--package", "foreword-benches", "--bin", program]);
     command.args(["--", "--steps", &turns]);
-    let stderr = stderr_of(&mut command).with_context(|| format!("cannot count the instructions of `{example}`"))?;
-    collected(&stderr).with_context(|| format!("cannot read callgrind's report on `{example} --steps {turns}`:\n{stderr}"))
+    let stderr = stderr_of(&mut command).with_context(|| format!("cannot count the instructions of `{program}`"))?;
+    collected(&stderr).with_context(|| format!("cannot read callgrind's report on `{program} --steps {turns}`:\n{stderr}"))
 }
 
 fn stderr_of(command: &mut Command) -> Result<String> {

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     variables.push(("FOREWORD_TEST_PYTHON", python.display().to_string()));
     let commands: &[&[&str]] = if cargo.has("nextest") {
         // nextest does not know doc tests. They go first, so that the last lines on the screen are the summary of the many.
-        // Examples are benches: clippy sees that they compile, and linking them takes longer than the tests.
+        // Benches and examples: clippy sees that they compile, and linking them takes longer than the tests.
         &[
             &["test", "--workspace", "--doc", "--no-fail-fast"],
             &["nextest", "run", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"],

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use foreword_core::tokens::Tokens as Count;
-use foreword_provider::cache::CacheUse;
 use foreword_provider::cost;
 use foreword_provider::model::{CacheRules, Model};
 use foreword_provider::table::ModelTable;
+use foreword_provider::usage::CacheUse;
 
 use crate::log::{Call, Name, Tokens};
 use crate::sessions::Sessions;

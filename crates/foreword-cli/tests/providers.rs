@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use foreword_mock_provider::{MockServer, Script};
 use foreword_provider::dialect::Dialect;
-use foreword_provider::mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -4,8 +4,8 @@
 
 use std::process::{Command, Output};
 
+use foreword_mock_provider::{MockServer, Script};
 use foreword_provider::dialect::Dialect;
-use foreword_provider::mock_server::{MockServer, Script};
 use tempfile::TempDir;
 
 /// Asks for one answer and prints it, as a small client does.

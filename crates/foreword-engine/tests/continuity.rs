@@ -10,7 +10,7 @@ use foreword_engine::session::{
     Agent, Event, Input, Model, NoHands, Question, RecordedSession, Script, Setup, Sqlite, TurnInput, Version,
 };
 use foreword_engine::settings::CacheTtl;
-use foreword_provider::cache::CacheSim;
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::stream::{PromptStream, common_prefix};
 use foreword_provider::table::ModelTable;
 

@@ -13,9 +13,9 @@ use foreword_engine::session::{
     ClientConfig, Event, NoHands, Question, RecordedSession, Remote, Setup, Sqlite, Stop, TurnError, inspect, verify,
 };
 use foreword_engine::vault::agent;
+use foreword_mock_provider::{MockServer, Script};
 use foreword_provider::client::{KeySource, Secret};
 use foreword_provider::dialect::Dialect;
-use foreword_provider::mock_server::{MockServer, Script};
 use tempfile::TempDir;
 
 const MODELS: [(Dialect, &str); 5] = [

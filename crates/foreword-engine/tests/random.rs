@@ -14,8 +14,8 @@ use foreword_engine::Layout;
 use foreword_engine::session::{
     Call, ClientConfig, Input, Output, Question, RecordedSession, Remote, Setup, Sqlite, Stop, ToolHost, TurnError, verify,
 };
+use foreword_mock_provider::{MockServer, Script};
 use foreword_provider::client::{KeySource, Retry, Secret};
-use foreword_provider::mock_server::{MockServer, Script};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

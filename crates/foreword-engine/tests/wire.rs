@@ -6,10 +6,10 @@
 mod world;
 
 use foreword_core::message::Message;
-use foreword_provider::cache::CacheSim;
+use foreword_mock_provider::rules::{Endpoint, validate};
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::render::{BodyOptions, Next, Renderer, body};
-use foreword_provider::rules::{Endpoint, validate};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
 use proptest::prelude::*;

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use foreword_gateway::{Additions, Conversation, Names, Sessions, plan_additions};
-use foreword_provider::cache::CacheSim;
+use foreword_mock_provider::prompt_of;
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::cost::cost;
 use foreword_provider::dialect::Dialect;
-use foreword_provider::mock_server::prompt_of;
 use foreword_provider::model::Model;
 use foreword_provider::table::ModelTable;
 use serde_json::{Value, json};

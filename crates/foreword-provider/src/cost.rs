@@ -2,8 +2,8 @@
 
 use foreword_core::tokens::Tokens;
 
-use crate::cache::CacheUse;
 use crate::model::{Model, PER, Prices};
+use crate::usage::CacheUse;
 
 /// The cost of a prompt with the given cache use, including the surcharge for long prompts.
 pub fn cost(model: &Model, used: &CacheUse) -> f64 {

@@ -4,21 +4,16 @@
 //! Only this crate knows the JSON, prices and cache rules of providers. Everything is pure (no IO, no clock, no async) except
 //! [`client`], which sends requests, and `mock_server`, the mock server for tests.
 
-pub mod cache;
 pub mod client;
 pub mod clock;
 pub mod cost;
 pub mod diagnose;
 pub mod dialect;
 pub mod front;
-pub mod lifetime;
-#[cfg(feature = "mock_server")]
-pub mod mock_server;
 pub mod model;
 pub mod refusal;
 pub mod render;
 pub mod reply;
-pub mod rules;
 pub mod sse;
 pub mod stream;
 pub mod table;

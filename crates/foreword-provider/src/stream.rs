@@ -70,14 +70,14 @@ pub enum BlockKind {
 /// Counts the positions that a lookup at Anthropic's goes over, block by block, from the end: a run of calls is one, and so is a run of
 /// results.
 #[derive(Debug, Default)]
-pub(crate) struct Positions {
+pub struct Positions {
     count: usize,
     run: Option<BlockKind>,
 }
 
 impl Positions {
     /// Goes over one more block, and says how many positions that makes.
-    pub(crate) fn step(&mut self, kind: BlockKind) -> usize {
+    pub fn step(&mut self, kind: BlockKind) -> usize {
         let in_run = matches!(kind, BlockKind::Call | BlockKind::Result) && self.run == Some(kind);
         self.count += usize::from(!in_run);
         self.run = Some(kind);
@@ -133,14 +133,14 @@ pub struct Digest(u128);
 impl Digest {
     /// The hash of `self` followed by `next`.
     #[must_use]
-    pub(crate) fn then(self, next: Self) -> Self {
+    pub fn then(self, next: Self) -> Self {
         // Inputs are cryptographic digests already; an odd multiplier per step is enough to make order count.
         const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         Self((self.0.rotate_left(41) ^ next.0).wrapping_mul(ODD))
     }
 
     /// The hash of a name.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         finish(Sha256::new_with_prefix(text))
     }
 }
@@ -209,6 +209,22 @@ impl Block {
         block.len = len;
         block.digest = finish(hasher);
         block
+    }
+
+    /// A block of a request that was read back from its JSON, so its pieces and their origins are not known.
+    pub fn of_request(kind: BlockKind, role: Role, opens: bool, ends: bool, text: &str, tokens: Tokens) -> Self {
+        let source = Source::Own(Arc::from(text), Origin::Engine("request"));
+        Self::new(Tag { kind, role, opens }, Path::new("request", 0, 0), source, tokens, ends)
+    }
+
+    /// The hash that identifies its content.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// Whether it is the first of its message.
+    pub fn opens(&self) -> bool {
+        self.tag.opens
     }
 
     /// The kind of block.
@@ -408,13 +424,21 @@ impl PromptStream {
         Self { chunks, marks: Vec::new(), explicit: 0 }
     }
 
-    pub(crate) fn with_marks(mut self, marks: Vec<Mark>) -> Self {
+    /// A prompt of these blocks.
+    pub fn of(blocks: Vec<Block>) -> Self {
+        Self { chunks: vec![Arc::new(blocks.into())], marks: Vec::new(), explicit: 0 }
+    }
+
+    /// The same prompt with other cache marks.
+    #[must_use]
+    pub fn with_marks(mut self, marks: Vec<Mark>) -> Self {
         self.marks = marks;
         self
     }
 
     /// Marks the first `blocks` blocks as part of an explicit cache.
-    pub(crate) fn with_explicit(mut self, blocks: usize) -> Self {
+    #[must_use]
+    pub fn with_explicit(mut self, blocks: usize) -> Self {
         self.explicit = blocks;
         self
     }

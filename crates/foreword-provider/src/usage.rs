@@ -3,8 +3,32 @@
 use foreword_core::tokens::Tokens;
 use serde_json::Value;
 
-use crate::cache::CacheUse;
 use crate::dialect::Dialect;
+
+/// How a cache treated the tokens of one prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Read from it.
+    pub read: Tokens,
+    /// Written to it, for whatever lifetime; none where writing is not charged.
+    pub write: Tokens,
+    /// The part of `write` that was written for the long lifetime.
+    pub write_long: Tokens,
+    /// Neither.
+    pub uncached: Tokens,
+}
+
+impl CacheUse {
+    /// All tokens of the prompt.
+    pub fn total(&self) -> Tokens {
+        self.read + self.write + self.uncached
+    }
+
+    /// A prompt of which `read` came from the cache and nothing was written.
+    pub fn reading(total: Tokens, read: Tokens) -> Self {
+        Self { read, uncached: total - read, ..Self::default() }
+    }
+}
 
 /// The token usage of one request as counted by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

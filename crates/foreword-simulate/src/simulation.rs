@@ -12,7 +12,7 @@ use foreword_core::prompt::CachePrices;
 use foreword_core::session::{Due, Input, InputError, Session};
 use foreword_core::settings::{HistoryPolicy, Layout, Settings};
 use foreword_core::tokens::Tokens;
-use foreword_provider::cache::CacheSim;
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::cost::{cost, uncached_cost};
 use foreword_provider::render::{BodyOptions, Next, Renderer};
 use foreword_provider::stream::PromptStream;

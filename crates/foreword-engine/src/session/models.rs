@@ -10,13 +10,13 @@ use foreword_core::message::{Message, Role, ToolCall};
 use foreword_core::prompt::Prompt;
 use foreword_core::tokens::Tokens;
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, ChatModelError, End, Sampling};
-use foreword_provider::cache::CacheUse;
 use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Capability, Model};
 use foreword_provider::refusal::Fault;
 use foreword_provider::render::gemini_cache_request;
 use foreword_provider::reply::{Event, Part, Reply as Answer, Stop as Ended};
+use foreword_provider::usage::CacheUse;
 use serde_json::Value;
 
 use super::ending::Ending;

@@ -8,7 +8,7 @@ use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
 use foreword_core::message::Message;
 use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
-use foreword_provider::lifetime::{Asked, Lifetimes, Terms};
+use foreword_prompt_cache::lifetime::{Asked, Lifetimes, Terms};
 use foreword_provider::render::Renderer;
 use foreword_provider::stream::Ttl;
 use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Store, StoreError};

@@ -6,7 +6,7 @@ use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
 use foreword_core::session::{Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
-use foreword_provider::cache::CacheSim;
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::cost::{cost, uncached_cost};
 use foreword_provider::stream::PromptStream;
 use foreword_store::Request;

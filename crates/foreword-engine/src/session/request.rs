@@ -9,7 +9,7 @@ use foreword_core::message::Message;
 use foreword_core::prompt::Prompt;
 use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
-use foreword_provider::lifetime::{Asked, Terms};
+use foreword_prompt_cache::lifetime::{Asked, Terms};
 use foreword_provider::model::Model;
 use foreword_provider::render::{Body, BodyOptions, Next};
 use foreword_provider::stream::{PromptStream, Ttl};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use foreword_core::message::ToolCall;
 use foreword_core::tokens::{Chars, Tokenizer as _};
-use foreword_provider::cache::CacheSim;
+use foreword_prompt_cache::CacheSim;
 use foreword_provider::stream::PromptStream;
 use foreword_tools::Output;
 use serde::Deserialize;

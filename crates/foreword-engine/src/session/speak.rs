@@ -9,9 +9,9 @@ use foreword_core::prompt::Prompt;
 use foreword_core::session::TurnResult;
 use foreword_core::settings::Settings;
 use foreword_core::tokens::Tokens;
-use foreword_provider::cache::CacheUse;
 use foreword_provider::model::Model;
 use foreword_provider::reply::CacheMiss;
+use foreword_provider::usage::CacheUse;
 use foreword_tools::Output;
 
 use super::called::Called;

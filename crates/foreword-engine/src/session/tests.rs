@@ -632,7 +632,7 @@ struct Uncached;
 
 impl ChatModel for Uncached {
     fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        let prompt = foreword_provider::cache::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
+        let prompt = foreword_provider::usage::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
         Ok(Reply { text: "Yes.".to_owned(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })
     }
 }

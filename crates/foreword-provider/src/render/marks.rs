@@ -221,6 +221,3 @@ pub(super) fn inserts(
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests;
