@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use clap::Args as ClapArgs;
-use foreword_engine::session::{Input, Mode, Permission, Point, RecordedSession, Version, inspect, turn_cost};
+use foreword_engine::session::{Input, Mode, Permission, Point, RecordedSession, Store, Version, inspect, turn_cost};
 use foreword_engine::vault::Vault;
 use foreword_trust::memory;
 use foreword_trust::{Standing, VaultTrust};
@@ -63,20 +63,6 @@ const SESSION: &str = "Session";
 
 const COMMANDS: &[Command] = &[
     command(INTO, "/attach WHAT", "attach a note, a folder, a #tag, lines or a page to the next question"),
-    command(INTO, "/active [NOTE]", "the note that is open in front of you: its images are sent along; `/active none` closes it"),
-    command(INTO, "/add ITEM", "bring a rule or reference of the agent into the session"),
-    command(INTO, "/remove ITEM", "take an item out: it is not sent again"),
-    command(INTO, "/tools", "the tools of this session; `/tools ask always|tool|never` says when you are asked"),
-    command(INTO, "/memory [add TEXT | forget N]", "what is remembered for every new session of this vault"),
-    command(SENT, "/context", "what the last request held: its layers, its items, what was left out"),
-    command(SENT, "/context next WORDS", "what would be sent if you asked this now; nothing is sent"),
-    command(SENT, "/cost", "what the session used and cost so far"),
-    command(SESSION, "/mode [MODE]", "how turns are carried: chat, qa, plan or agent"),
-    command(SESSION, "/model [NAME [URL]]", "the model that answers; with a name, that model answers from here on"),
-    command(SESSION, "/plan [cancel]", "the plan that agent mode works on; cancel ends it"),
-    command(SESSION, "/fold [FOCUS]", "fold with the next question: old runs become the summary; says first what would leave"),
-    command(SESSION, "/undo", "take the last fold back"),
-    command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note through every fold"),
     command(
         INTO,
         "/active [NOTE]",
@@ -90,7 +76,8 @@ const COMMANDS: &[Command] = &[
     command(SENT, "/context next WORDS", "show the request for this question without sending it"),
     command(SENT, "/cost", "show tokens used and cost so far"),
     command(SESSION, "/mode [MODE]", "show or set the mode: chat, qa, plan or agent"),
-    command(SESSION, "/model [NAME]", "show or switch the model"),
+    command(SESSION, "/model [NAME [URL]]", "show or switch the model; the URL is for your own server"),
+    command(SESSION, "/plan [cancel]", "show the plan that agent mode works on; `cancel` ends it"),
     command(SESSION, "/fold [FOCUS]", "compact the conversation with the next question; shows what would leave the prompt first"),
     command(SESSION, "/undo", "undo the last fold (compaction)"),
     command(SESSION, "/pin WHAT", "keep a message (m12) or an attached note in every fold"),
@@ -148,8 +135,15 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
             Err(error) => return Err(error.into()),
         }
     }
-    let id = chat.kept.id();
-    if chat.kept.counts().inputs > 0 {
+    let id = chat.kept.id().to_owned();
+    let is_empty = chat.kept.counts().inputs == 0 && chat.kept.row().title.is_none();
+    drop(chat);
+    if is_empty {
+        // Nothing was said: the list of sessions would only get longer.
+        let mut store = place.store()?;
+        let _lease = store.lease(&id)?;
+        store.delete(&id)?;
+    } else {
         aside(&format!("saved as session {id}; to continue: foreword chat {} --session {id}", args.vault.display()));
     }
     Ok(ExitCode::SUCCESS)

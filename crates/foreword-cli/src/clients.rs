@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreword_engine::session::{Point, Sqlite, Store};
+use foreword_engine::session::{Point, Sqlite, Store, dollars};
 use foreword_gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
 use serde_json::json;
 
 use crate::config;
 use crate::kept::moment;
-use crate::paint::{Paint, one_line, shown};
+use crate::paint::{Paint, grouped, one_line, shown};
 use crate::terminal;
 
 /// The client's session that a point means; none where it means one of ours.
@@ -145,8 +145,12 @@ pub(crate) fn inspect(store: &Sqlite, client: &ClientSession, point: &Point, wir
     writeln!(out, "{} ({}), level {}, {status}", shown(&found.model), shown(&found.front), shown(&found.level))?;
     writeln!(
         out,
-        "{} cached, {} written, {} neither, {} in reply, ${:.6}",
-        found.read, found.write, found.uncached, found.output, found.cost
+        "{} cached, {} written, {} neither, {} in reply, {}",
+        grouped(found.read),
+        grouped(found.write),
+        grouped(found.uncached),
+        grouped(found.output),
+        dollars(found.cost)
     )?;
     for added in &found.added {
         writeln!(out, "added: {}", one_line(added, 100))?;

@@ -7,14 +7,14 @@ use anyhow::{Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::manager::{View, why_none};
 use foreword_engine::session::{
-    CachedLayer, DiffError, Difference, Inspection, Point, SideRequest, Store, TurnCost, diff, dollars, inspect, saved,
+    CachedLayer, DiffError, Difference, Hash, Inspection, Point, SideRequest, Store, TurnCost, diff, dollars, inspect, saved,
     turn_cost, wire,
 };
 
 use crate::ask::{self, Keep};
 use crate::clients;
 use crate::kept::{Vault, moment};
-use crate::paint::{Paint, count, note, one_line, shown, shown_lines};
+use crate::paint::{Paint, count, grouped, note, one_line, shown, shown_lines};
 use crate::summary;
 use crate::templates;
 use crate::terminal;
@@ -135,6 +135,7 @@ fn show_side(out: &mut impl Write, side: &SideRequest, args: &Args) -> Result<()
     } else {
         writeln!(out, "{}  {}", Paint::stdout().with("1", side_line(side)), moment(side.at_ms))?;
         writeln!(out, "\n{}\n\n{}", shown_lines(&side.body), shown_lines(&side.answer))?;
+        writeln!(out, "\nwire sha256 {}", Hash::of(&side.body))?;
     }
     Ok(())
 }
@@ -147,9 +148,9 @@ fn side_line(side: &SideRequest) -> String {
         "{}{questions}, by {}: {} tokens, {} cached, {} in reply, {}{outcome}",
         shown(&side.purpose),
         shown(&side.model),
-        side.tokens,
-        side.cached,
-        side.output,
+        grouped(side.tokens),
+        grouped(side.cached),
+        grouped(side.output),
         dollars(side.cost)
     )
 }
@@ -169,16 +170,17 @@ pub(crate) fn show(out: &mut impl Write, found: &Inspection, at: &Point, turn: &
         shown(&found.layout),
         found.epoch
     )?;
-    writeln!(out, "{} of {} tokens", found.tokens, found.budget)?;
+    writeln!(out, "{} of {} tokens, counted before sending", grouped(found.tokens), grouped(found.budget.0))?;
     if let Some(usage) = &found.usage {
         let by_cache = saved(usage.cost_uncached - usage.cost);
         let times = usage.total_ms.map(|ms| format!(", {ms} ms")).unwrap_or_default();
         writeln!(
             out,
-            "{} cached, {} written, {} in reply, {}, {by_cache}{times}",
-            usage.read,
-            usage.write,
-            usage.output,
+            "{} counted by the provider: {} cached, {} written; {} in reply, {}, {by_cache}{times}",
+            grouped(usage.read + usage.write + usage.uncached),
+            grouped(usage.read),
+            grouped(usage.write),
+            grouped(usage.output),
             dollars(usage.cost)
         )?;
         if let Some(broke) = &usage.broke {
@@ -305,23 +307,30 @@ pub(crate) fn diff_main(args: &DiffArgs) -> Result<ExitCode> {
 
 fn show_difference(out: &mut impl Write, found: &Difference) -> io::Result<()> {
     if found.cause == "shortened" {
-        return writeln!(out, "the first request continues the second: {} prompt bytes are equal", found.at_byte);
+        return writeln!(out, "the first request continues the second: {} prompt bytes are equal", grouped(found.at_byte as u64));
     }
     let Some(path) = &found.path else {
         return writeln!(
             out,
             "the second request continues the first: {} prompt bytes are equal, {} tokens are new",
-            found.at_byte, found.tokens_new
+            grouped(found.at_byte as u64),
+            grouped(found.tokens_new.0)
         );
     };
     let body = found.body_byte.map(|at| format!(", byte {at} of the body")).unwrap_or_default();
-    writeln!(out, "the prompts differ after {} bytes{body}, at {path}", found.at_byte)?;
+    writeln!(out, "the prompts differ after {} bytes{body}, at {path}", grouped(found.at_byte as u64))?;
     if let Some(item) = &found.item {
-        let version = |hash: Option<foreword_engine::session::Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
+        let version = |hash: Option<Hash>| hash.map_or("none".to_owned(), |hash| hash.short());
         writeln!(out, "item       {} (Version {} before, {} after)", shown(item), version(found.before), version(found.after))?;
     }
     writeln!(out, "cause      {}", shown(&found.cause))?;
-    writeln!(out, "lost       {} tokens, {}; new {} tokens", found.tokens_lost, dollars(found.cost_lost), found.tokens_new)?;
+    writeln!(
+        out,
+        "lost       {} tokens, {}; new {} tokens",
+        grouped(found.tokens_lost.0),
+        dollars(found.cost_lost),
+        grouped(found.tokens_new.0)
+    )?;
     writeln!(out, "before     {}", one_line(&found.texts.0, 100))?;
     writeln!(out, "after      {}", one_line(&found.texts.1, 100))
 }

@@ -58,7 +58,7 @@ fn show(out: &mut impl Write, kept: &RecordedSession, preview: &Preview) -> io::
     writeln!(
         out,
         "{} of {} tokens (counted by {}), {} bytes",
-        grouped(found.tokens),
+        grouped(preview.expected.total().0),
         grouped(found.budget.0),
         shown(&kept.setup().tokenizer),
         grouped(preview.bytes as u64)
@@ -80,8 +80,7 @@ fn show(out: &mut impl Write, kept: &RecordedSession, preview: &Preview) -> io::
 /// The expected cache hits and the cost.
 fn expected(expected: &Expected) -> String {
     let Expected { read, write, cost, cost_uncached, .. } = expected;
-    let total = expected.read + expected.write + expected.uncached;
-    let mut line = format!("expected from the cache: {} of {} tokens", grouped(read.0), grouped(total.0));
+    let mut line = format!("expected from the cache: {} of {} tokens", grouped(read.0), grouped(expected.total().0));
     if write.0 > 0 {
         line.extend([", ", &grouped(write.0), " written to it"]);
     }

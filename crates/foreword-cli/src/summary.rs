@@ -3,7 +3,7 @@
 use foreword_engine::manager::View;
 use foreword_engine::session::dollars;
 
-use crate::paint::{Paint, count, one_line, shown};
+use crate::paint::{Paint, count, grouped, one_line, shown};
 
 /// The largest number of lost facts to list.
 const NAMED: usize = 12;
@@ -23,8 +23,8 @@ pub(crate) fn show(view: &View) {
                     "{template} ({}), by {}: {} tokens stand for {}, {}",
                     view.source,
                     view.model,
-                    figures.after,
-                    figures.before,
+                    grouped(figures.after.0),
+                    grouped(figures.before.0),
                     dollars(figures.cost)
                 ))
             )

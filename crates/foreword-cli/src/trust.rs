@@ -433,7 +433,7 @@ fn line(entry: &AuditEntry) -> String {
 pub(crate) fn state_note(folder: &StateFolder) {
     if folder.outside {
         note(format!(
-            "the .foreword folder here was created by someone else and is not used; sessions are stored in {}. To decide about it: foreword trust",
+            "the .foreword folder here came with this folder (copied, unpacked or created by someone else) and is not used; sessions are stored in {}. To decide about it: foreword trust",
             shown(&folder.path.display().to_string())
         ));
     }

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../foreword-models/tests/weights/mod.rs"]
+mod test_weights;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -277,7 +280,7 @@ fn what_was_set_holds_for_a_turn_that_is_said_again() {
 /// The embedded model counts with its own tokenizer as soon as its weights are here.
 #[test]
 fn chats_are_imported_whether_the_weights_are_here_or_not() {
-    let models = std::env::var("FOREWORD_MODELS").expect("`cargo xtask test` fetches the weights and sets FOREWORD_MODELS");
+    let Some(models) = test_weights::test_models() else { return };
     let chat = "---\nepoch: 1695513480000\n---\n\n**user**: Why was it flat?\n[Timestamp: 2024/09/23 22:18:00]\n\n**ai**: The starter.\n[Timestamp: 2024/09/23 22:18:01]\n";
     for has_weights in [true, false] {
         let world = World::new();
@@ -288,5 +291,74 @@ fn chats_are_imported_whether_the_weights_are_here_or_not() {
         }
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// Summaries are paid for: what was sent for them is on record, to the byte.
+#[test]
+fn the_request_of_a_summary_is_kept() {
+    let world = World::new();
+    let script = world.script(&json!([{"text": "The user asks about the loaf in Bread.md."}]));
+    let words = "Tell me about the loaf in Bread.md, and why it was flat, please. ".repeat(20);
+    let set = ["--history", "managed", "--set", "history.token_threshold=10", "--layout", "library", "--mode", "chat"];
+    world.done(&[&["ask", ".", &words, "--script", &script, "--model", "claude-sonnet-5"][..], &set[..]].concat());
+    for _ in 0..2 {
+        world.done(&["ask", ".", &words, "--session", "last", "--script", &script]);
+    }
+    let side = |more: &[&str]| world.run(&[&["inspect", "last", "--side", "1"], more].concat()).stdout;
+    let body: Value = serde_json::from_slice(&side(&["--wire"])).unwrap();
+    assert_eq!((&body["model"], &body["stream"]), (&json!("claude-sonnet-5"), &json!(true)));
+    let conversation: Value = serde_json::from_str(&world.wire()).unwrap();
+    assert_eq!(body["tools"], conversation["tools"], "the summary is asked for behind the prompt");
+    let shown = String::from_utf8(side(&[])).unwrap();
+    assert!(shown.contains("summary, by claude-sonnet-5: ") && shown.contains("wire sha256 "), "{shown}");
+    assert!(world.done(&["verify"]).contains("no errors"));
+}
+
+#[test]
+fn the_best_fold_times_are_priced_by_the_model_that_answers() {
+    let world = World::new();
+    let script = world.script(&json!([{"text": "Yes."}]));
+    let ask =
+        |words: &str, more: &[&str]| world.done(&[&["ask", ".", words, "--mode", "chat", "--script", &script], more].concat());
+    ask("one", &["--model", "claude-sonnet-5"]);
+    ask("two", &["--session", "last"]);
+    ask("three", &["--session", "last", "--model", "claude-opus-4-6"]);
+    let report: Value = serde_json::from_slice(&world.run(&["simulate", "last", "--vault", ".", "--json"]).stdout).unwrap();
+    let totals = |name: &str| report["totals"][name].as_f64().unwrap();
+    // Nothing can be saved in three short turns.
+    let (cost, best) = (totals("cost"), totals("hindsight_cost"));
+    assert!((cost - best).abs() < cost / 100.0, "{cost} and {best}");
+}
+
+#[test]
+fn help_in_a_chat_lists_each_command_once() {
+    let world = World::new();
+    let script = world.script(&json!([{"text": "Yes."}]));
+    let text = world.chat("/help\n", &["--script", &script, "--model", "claude-sonnet-5"]);
+    let mut names: Vec<&str> = text.lines().filter(|line| line.starts_with("  /")).map(|line| line[..30].trim()).collect();
+    assert!(names.contains(&"/plan [cancel]") && names.contains(&"/attach WHAT"), "{text}");
+    let listed = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), listed, "{text}");
+    // A chat in which nothing was said leaves no session.
+    assert_eq!(world.done(&["sessions", "--json"]), "");
+}
+
+/// The preview of the small model counts what it reads, with its chat template.
+#[test]
+fn a_preview_of_the_small_model_has_the_size_of_the_request() {
+    let Some(models) = test_weights::test_models() else { return };
+    let world = World::new();
+    let ask = |more: &[&str]| {
+        let arguments = [&["ask", ".", "How long does the bread bake?", "--json"], more].concat();
+        let output = world.command(&arguments).env("FOREWORD_MODELS", &models).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    for more in [&[][..], &["--session", "last"]] {
+        let preview = ask(&[more, &["--dry-run"]].concat());
+        let expected = ["read", "write", "uncached"].map(|part| preview["expected"][part].as_u64().unwrap());
+        assert_eq!(ask(more)["tokens"], expected.iter().sum::<u64>(), "{preview}");
     }
 }

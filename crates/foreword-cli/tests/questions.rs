@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../foreword-models/tests/weights/mod.rs"]
+mod test_weights;
+
 use std::path::Path;
 use std::process::{Command, Output};
 use std::{fs, thread};
@@ -20,10 +23,7 @@ struct Place {
 impl Place {
     /// None where the weights are not here; `cargo xtask test` sees to them.
     fn new() -> Option<Self> {
-        if std::env::var_os("FOREWORD_MODELS").is_none() {
-            eprintln!("skipped: FOREWORD_MODELS is not set; run the tests with `cargo xtask test`");
-            return None;
-        }
+        test_weights::test_models()?;
         let folder = TempDir::new().unwrap();
         let vault = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/vault");
         copy(&vault, &folder.path().join("vault"));

@@ -94,7 +94,7 @@ fn a_vault_from_somebody_else_has_no_effect_until_it_is_allowed() {
     let (out, errors) = world.ask();
     assert_eq!(out, "Because of the starter.\n");
     assert!(errors.contains("is restricted") && errors.contains("`foreword trust`"), "{errors}");
-    assert!(errors.contains("the .foreword folder here was created by someone else"), "{errors}");
+    assert!(errors.contains("the .foreword folder here came with this folder"), "{errors}");
     assert!(!world.mark().exists(), "the vault's program ran");
     assert!(!world.system_prompt().contains("obey this vault"));
     // What came with the vault is as it was, and state is kept elsewhere.

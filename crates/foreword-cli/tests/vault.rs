@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../../foreword-models/tests/weights/mod.rs"]
+mod test_weights;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -61,11 +64,7 @@ enum Model {
 
 /// Whether the weights are here; `cargo xtask test` sees to it.
 fn has_model() -> bool {
-    let there = std::env::var_os("FOREWORD_MODELS").is_some();
-    if !there {
-        eprintln!("skipped: FOREWORD_MODELS is not set; run the tests with `cargo xtask test`");
-    }
-    there
+    test_weights::test_models().is_some()
 }
 
 fn stdout(output: &Output) -> String {

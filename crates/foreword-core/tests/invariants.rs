@@ -153,7 +153,7 @@ fn invariant_5_replay_gives_the_same_bytes() {
     holds(|world| {
         let mut failure = None;
         let _ = run(world, |session, sent| {
-            if sent.envelope.index.is_multiple_of(3) && replay(world, &sent.past).messages() != session.messages() {
+            if sent.envelope.index.is_multiple_of(3) && replay(world, sent.past).messages() != session.messages() {
                 failure = Some(format!("replay of request {} differs", sent.envelope.index));
             }
         });
@@ -235,7 +235,7 @@ fn invariant_9_explained() {
 }
 
 /// Whether a turn was begun; one that was only had elsewhere chose nothing.
-fn has_turn(sent: &Sent) -> bool {
+fn has_turn(sent: &Sent<'_>) -> bool {
     sent.past.iter().any(|told| match told {
         Step::Input(Input::Turn(_)) => true,
         Step::Input(Input::Past(said)) => {
@@ -249,14 +249,16 @@ fn has_turn(sent: &Sent) -> bool {
 /// What of a conversation's requests is not on their record.
 fn unexplained(world: &World) -> Option<String> {
     let mut failure = None;
-    let _ = run(world, |_, sent| {
+    let _ = run(world, |session, sent| {
+        let context: BTreeSet<ItemId> = session.context(&sent.envelope).into_iter().map(|entry| entry.item).collect();
+        let layers = session.layers(&sent.envelope);
         for message in &sent.messages {
             for piece in &message.pieces {
                 let explained = match &piece.origin {
                     Origin::Item(id) if message.role == Role::System || piece.layer == LayerId::L3 => {
                         let is_gone =
                             ["Removed by the user", "No longer in the vault"].iter().any(|said| piece.text.contains(said));
-                        sent.context.contains(id) || id.kind() == Kind::Output || is_gone
+                        context.contains(id) || id.kind() == Kind::Output || is_gone
                     }
                     Origin::Item(_) | Origin::Engine(_) | Origin::User | Origin::Model => true,
                 };
@@ -268,21 +270,21 @@ fn unexplained(world: &World) -> Option<String> {
         // Every item that waits for the search is in, or out for a reason, or a member.
         for id in SEARCHED.iter().map(|id| id.parse::<ItemId>().unwrap()) {
             let out = sent.envelope.left_out.iter().any(|left_out| left_out.item == id);
-            if has_turn(sent) && !out && !sent.context.contains(&id) {
+            if has_turn(sent) && !out && !context.contains(&id) {
                 failure = Some(format!("{id} is neither in nor left out: {:?}", sent.envelope));
             }
         }
         // A Version is sent in full once an epoch, in L2 and L3 together.
         let mut versions: BTreeMap<String, BTreeSet<Hash>> = BTreeMap::new();
-        for told in &sent.past {
+        for told in sent.past {
             let Step::Input(Input::Turn(turn)) = told else { continue };
             for version in turn.refreshed.iter().chain(&turn.attached) {
                 versions.entry(version.id.to_string()).or_default().insert(version.hash);
             }
         }
         let mut full: BTreeMap<&str, usize> = BTreeMap::new();
-        for (id, _) in sent.segments[1].iter().chain(&sent.segments[2]).filter(|(_, form)| *form == Form::Full) {
-            *full.entry(id).or_default() += 1;
+        for segment in layers[1].segments.iter().chain(&layers[2].segments).filter(|segment| segment.form == Form::Full) {
+            *full.entry(&segment.id).or_default() += 1;
         }
         for (id, times) in full.into_iter().filter(|(id, _)| id.starts_with("note:")) {
             if times > versions.get(id).map_or(0, BTreeSet::len) {

@@ -69,7 +69,7 @@ fn inputs(events: &[Event]) -> Vec<Input> {
                     tool: "grep".to_owned(),
                     attributes: Vec::new(),
                     output: format!("{at} {}", text(*size)),
-                    found: Vec::new(),
+                    ..TurnResult::default()
                 };
                 inputs.push(Input::Turn(TurnInput {
                     words: text(*words),

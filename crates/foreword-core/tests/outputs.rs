@@ -52,12 +52,7 @@ fn shown(way: Way, layout: Layout, output: &str, arguments: Value) -> Shown {
     let mut apply = |input: Input| session.apply(input).unwrap();
     match way {
         Way::WithTheTurn => {
-            let result = TurnResult {
-                tool: "localSearch".to_owned(),
-                attributes: Vec::new(),
-                output: output.to_owned(),
-                found: Vec::new(),
-            };
+            let result = TurnResult { tool: "localSearch".to_owned(), output: output.to_owned(), ..TurnResult::default() };
             apply(turn(vec![result]));
         }
         Way::AfterACall => {

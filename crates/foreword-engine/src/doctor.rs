@@ -278,7 +278,7 @@ impl Patient<'_> {
         let (area, name) = ("store", file.display().to_string());
         let Ok(facts) = std::fs::metadata(&file) else {
             if state.outside {
-                let found = "used instead of the vault's .foreword folder, which was created by another user account";
+                let found = "used instead of the vault's .foreword folder, which came with the vault (copied, unpacked or created by someone else)";
                 return Check::warn(area, name, found, "review it with `foreword trust`");
             }
             return Check::ok(area, name, "not created yet; the first question creates it");

@@ -126,14 +126,20 @@ impl ToolHost for Workbench {
         }
         let query = Query { text: words, period: None, today, select, kinds: &[Kind::Note], source_bytes };
         let found = self.desk.find(&query);
-        // What goes by words alone is told to the user: a small model makes nothing of it.
+        // A small model cannot use these remarks; the user sees them in the notes of the request.
         let remarks = found.remarks.iter().filter(|_| size == Size::Large);
         let mut output = remarks.flat_map(|remark| ["(", remark, ")\n"]).collect::<String>();
         let passages = render(&mut output, &found.sources, detail, self.room);
         output.push_str(if passages.is_empty() { "Nothing in the notes fits the question. Say so." } else { guidance });
         let shown = found.sources.into_iter().take(passages.len());
         let citable = shown.map(|source| Citable { number: source.number, path: source.path });
-        let result = TurnResult { tool: "localSearch".to_owned(), attributes: Vec::new(), output, found: passages };
+        let result = TurnResult {
+            tool: "localSearch".to_owned(),
+            output,
+            found: passages,
+            remarks: found.remarks,
+            ..TurnResult::default()
+        };
         Ok(Sources { result, citable: citable.collect() })
     }
 

@@ -13,8 +13,11 @@ use foreword_provider::render::{BodyOptions, Next, Renderer, body};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::ModelTable;
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use world::{World, config, run, world};
+
+/// Reading it takes longer than most worlds do.
+static TABLE: LazyLock<ModelTable> = LazyLock::new(|| ModelTable::builtin().unwrap());
 
 const MODELS: [(Dialect, &str); 7] = [
     (Dialect::OpenAiChat, "deepseek-chat"),
@@ -32,7 +35,7 @@ proptest! {
     #[test]
     fn invariant_5_recorded_is_sent(world in world(), at in 0..MODELS.len()) {
         // The model it begins with, and two others that it may go on with.
-        let table = ModelTable::builtin().unwrap();
+        let table = &*TABLE;
         let models: Vec<_> = (0..3).map(|turn| {
             let (dialect, name) = MODELS[(at + 3 * turn) % MODELS.len()];
             (dialect, table.find(name).unwrap())

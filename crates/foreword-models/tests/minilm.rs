@@ -1,8 +1,11 @@
 //! The embedding model against the reference: its tokens, its vectors, and what is promised about them.
 //!
-//! These need the weights. `FOREWORD_MODELS` names the folder that holds them; without it the tests say that they did not run.
+//! These need the weights. `FOREWORD_MODELS` names the folder that holds them.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+#[path = "weights/mod.rs"]
+mod test_weights;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -36,11 +39,7 @@ fn rows() -> Vec<Row> {
 }
 
 fn test_weights() -> Option<PathBuf> {
-    let Some(cache) = std::env::var_os("FOREWORD_MODELS") else {
-        eprintln!("did not run: FOREWORD_MODELS does not name the folder of the models");
-        return None;
-    };
-    let folder = MINILM.present(&PathBuf::from(cache));
+    let folder = MINILM.present(&test_weights::test_models()?);
     assert!(folder.is_some(), "FOREWORD_MODELS has no {}", MINILM.name);
     folder
 }

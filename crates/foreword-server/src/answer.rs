@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use foreword_engine::destination::{Destinations, address};
+use foreword_engine::destination::{DestinationError, Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
@@ -116,6 +116,18 @@ pub(crate) enum AnswerModel {
     There(Arc<Client>),
 }
 
+/// Why a session does not go to another address, and what the user can do: the page has no way to name one.
+pub(crate) fn elsewhere(error: &DestinationError<String>, kept: &RecordedSession) -> Problem {
+    let advice = match error {
+        DestinationError::Elsewhere { .. } => {
+            let command = format!("foreword ask VAULT QUESTION --session {} --base-url ADDRESS", kept.id());
+            format!(". Do so once on the command line, and the page goes on there: `{command}`")
+        }
+        DestinationError::Choose(_) => String::new(),
+    };
+    Problem::new(CONFLICT, format!("{error}{advice}"))
+}
+
 /// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
 pub(crate) fn voice(
     held: Option<AnswerModel>,
@@ -140,7 +152,7 @@ pub(crate) fn voice(
     let (name, dialect) = (kept.setup().model.name.clone(), kept.setup().dialect);
     let choose = |base_url: Option<&str>| answers.choose_at(Some(&name), base_url).map_err(|problem| problem.detail);
     let chosen = Destinations::new(&common.config.places.state).going_on(kept.setup(), None, choose);
-    let client = chosen.map_err(|error| Problem::new(CONFLICT, error))?.client;
+    let client = chosen.map_err(|error| elsewhere(&error, kept))?.client;
     if !kept.setup().client {
         kept.set_destination(client.as_ref().map(address), now_ms());
     }

@@ -11,7 +11,7 @@ use foreword_engine::vault::agent as load;
 use foreword_vault_tools::Asking;
 
 use crate::actor::OpenSession;
-use crate::answer::{Tools, asking_of};
+use crate::answer::{Tools, asking_of, elsewhere};
 use crate::clock::now_ms;
 use crate::problem::{CONFLICT, NOT_FOUND, Problem, UNAVAILABLE};
 
@@ -62,7 +62,7 @@ impl OpenSession {
             return Ok(());
         }
         let configured = config.answers.choose(Some(&kept.setup().model.name)).ok();
-        may_move::<String>(kept.setup(), configured.as_ref(), &chosen, false).map_err(|error| Problem::new(CONFLICT, error))?;
+        may_move::<String>(kept.setup(), configured.as_ref(), &chosen, false).map_err(|error| elsewhere(&error, kept))?;
         let destination = chosen.client.as_ref().map(address);
         kept.use_model(chosen.model, destination, Some(models), now_ms())?;
         self.voice = None;

@@ -1,6 +1,9 @@
 //! Sessions over HTTP: from the first message to what the model was given.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::format_push_string)]
 
+#[path = "../../foreword-models/tests/weights/mod.rs"]
+mod test_weights;
+
 mod common;
 
 use std::fs;
@@ -72,6 +75,8 @@ fn what_was_found_is_told_and_kept() {
     let found = context.iter().find(|entry| entry["item"] == "note:Kitchen/Bread.md").unwrap();
     assert_eq!((&found["include"], &found["form"]), (&json!("agent"), &json!("passage")));
     assert!(found["score"].as_f64().unwrap() > 0.2 && !request.to_string().contains("output:"), "{request}");
+    // How it was searched stays on the request's record.
+    assert!(request["notes"].to_string().contains("the search went by words alone"), "{request}");
 }
 
 #[test]
@@ -359,6 +364,26 @@ fn why_an_answer_is_not_whole_is_on_record() {
 }
 
 #[test]
+fn an_answer_belongs_to_the_request_that_got_it() {
+    let script = r#"{"replies": [{"error": "asking a.example: 500"}, {"text": "Better."}]}"#;
+    let server = Running::with(script, common::loopback(), Limits::default());
+    let id = server.begin();
+    let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
+    server.say(&id, "One", &[]);
+    // Another model has to have a request of its own.
+    let model = json!({"model": "claude-sonnet-5"});
+    assert_eq!(server.call("PATCH", &path("/settings"), Some(&model)).status, 200);
+    let again = server.post(&path("/resume"), json!({}));
+    server.events(&id, again["event"].as_str(), |name| name == "done");
+    let shown = server.get(&path(""));
+    let answer = &shown["messages"][1];
+    assert_eq!((&answer["text"], &answer["request"]), (&json!("Better."), &json!(1)), "{shown}");
+    assert_eq!(server.get(&path("/requests/1"))["model"], "claude-sonnet-5");
+    // The session says which model it has now, and that it is not the small one.
+    assert_eq!((&shown["model"], &shown["small"]), (&json!("claude-sonnet-5"), &json!(false)));
+}
+
+#[test]
 fn what_does_not_fit_is_refused_and_not_recorded() {
     let config = "[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\nkey = \"none\"\ndialect = \"openai-chat\"\n[models.\"house/small\"]\nwindow = 8192\n";
     let server = Running::made(Some(SCRIPT), config, common::loopback(), Limits::default(), foreword_server::Level::Manage);
@@ -455,7 +480,7 @@ fn numbers_and_labels_agree() {
 
 #[test]
 fn weights_that_come_later_are_used() {
-    let Some(models) = std::env::var_os("FOREWORD_MODELS") else { return };
+    let Some(models) = test_weights::test_models() else { return };
     let server = Running::start();
     let new = json!({"mode": "qa", "model": "claude-sonnet-5"});
     let id = server.post("/api/v1/sessions", new)["id"].as_str().unwrap().to_owned();

@@ -601,7 +601,7 @@ async function tries() {
 async function answerer() {
   const model = (await get("/models").catch(() => [])).find((one) => one.default);
   if (!model) return "";
-  if (!model.provider) return [`Model ${model.name} runs on this machine; nothing is sent elsewhere. It is the embedded small model: quick to try, often wrong. Choose another one with `, h("code", {}, "--model"), "."];
+  if (!model.provider) return [`Model ${model.name} runs on this machine; nothing is sent elsewhere. It is the embedded small model: quick to try, often wrong. Choose another one below.`];
   return `Model ${model.name} via ${model.provider}. Messages and attachments are sent to ${model.provider}.`;
 }
 

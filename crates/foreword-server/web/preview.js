@@ -53,14 +53,16 @@ export class Preview {
 
   show(shown) {
     const { expected } = shown;
+    // What the model will read. For the small model, this includes its chat template.
+    const total = expected.read + expected.write + expected.uncached;
     this.more.hidden = false;
     // Broken links are shown before sending.
     const missing = shown.problems.filter((text) => text.startsWith("[["));
     this.words.hidden = !missing.length;
     this.words.className = "next-words bad";
     fill(this.words, missing.join(" "));
-    this.meter.firstChild.style.width = `${Math.min(100, (shown.tokens / shown.budget) * 100)}%`;
-    fill(this.line, `next request: ${amount(shown.tokens)} of ${amount(shown.budget)} tokens`, expected.read ? ` · ${share(expected.read, shown.tokens)} from the cache` : "",
+    this.meter.firstChild.style.width = `${Math.min(100, (total / shown.budget) * 100)}%`;
+    fill(this.line, `next request: ${amount(total)} of ${amount(shown.budget)} tokens`, expected.read ? ` · ${share(expected.read, total)} from the cache` : "",
       expected.cost ? ` · about ${money(expected.cost)}` : "", shown.left_out.length ? ` · ${shown.left_out.length} left out` : "");
     fill(this.body, strip(shown.layers.map((layer) => layer.tokens), expected.read, shown.budget), legend(),
       h("p", {}, `${shown.model} · ${shown.layout} layout · ${shown.tools.length} tools`, expected.cost > 0 && ` · the prompt costs about ${money(expected.cost)}`,

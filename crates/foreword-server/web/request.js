@@ -28,11 +28,14 @@ export async function showRequest(session, number, tab = "context", layer = null
   const tabs = tabRow("Views of the request", names, body, (name) => turnTo(name));
   let turned = 0;
   const used = found.usage;
+  // Once there is an answer, the provider's count holds, as everywhere on the page.
+  const prompt = used ? used.read + used.write + used.uncached : found.tokens;
+  const scale = found.tokens > 0 ? prompt / found.tokens : 1;
   sheet("Model context", { wide: true, sub: [`turn ${found.turn}, request ${found.request + 1} · ${found.model} · ${found.layout} layout · epoch ${found.epoch + 1}`,
     found.began && h("span.badge.break", {}, `new epoch: ${found.began.replaceAll("_", " ")}`)] },
-    h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens), used?.read ?? 0, found.budget, (layer) => turnTo("text", layer)),
-      h("p", {}, h("b", {}, amount(found.tokens)), ` of ${amount(found.budget)} tokens`,
-        used && used.read > 0 && [" · ", h("b", {}, share(used.read, found.tokens)), " from the cache"],
+    h("div.sum", {}, strip(found.layers.map((layer) => layer.tokens * scale), used?.read ?? 0, found.budget, (layer) => turnTo("text", layer)),
+      h("p", {}, h("b", {}, amount(prompt)), ` of ${amount(found.budget)} tokens`,
+        used && used.read > 0 && [" · ", h("b", {}, share(used.read, prompt)), " from the cache"],
         used?.cost > 0 && [" · ", h("b", {}, money(used.cost)), used.cost_uncached > used.cost && ` instead of ${money(used.cost_uncached)}`],
         used?.broke && h("span.badge.break", {}, `cache broken: ${String(used.broke.cause ?? "").replaceAll("_", " ")}, ${amount(used.broke.tokens_lost ?? 0)} tokens${used.broke.cost_lost > 0 ? `, ${money(used.broke.cost_lost)}` : ""}`)),
       legend()),

@@ -70,30 +70,56 @@ struct Request {
     log: Prefixes,
     folded: Option<Prefixes>,
     cold: bool,
+    /// Of the model that answers.
+    prices: Arc<CachePrices>,
+    budget: Tokens,
+}
+
+impl Request {
+    /// The cost of a prompt of `total` tokens, of which the provider's rules can read up to `kept`.
+    fn price(&self, kept: u64, total: u64) -> f64 {
+        let (prices, total) = (&self.prices, Tokens(total));
+        let read = prices.served(Tokens(if self.cold { 0 } else { kept }));
+        if read == Tokens::ZERO && total.0 < prices.minimum {
+            return total * prices.input * prices.factor(total);
+        }
+        prices.prompt(read, total)
+    }
+
+    /// The size of a prompt that grew by what is new in the log since `before`. Another model counts its old part otherwise.
+    fn grown(&self, size: u64, before: Option<&Self>) -> u64 {
+        let Some(before) = before else { return self.log.total() };
+        let old = self.log.tokens.get(before.log.tokens.len() - 1).copied().unwrap_or_else(|| self.log.total());
+        let size = match before.log.total() {
+            same if same == old => size,
+            0 => 0,
+            counted => u64::try_from(u128::from(size) * u128::from(old) / u128::from(counted)).unwrap_or(u64::MAX),
+        };
+        size + (self.log.total() - old)
+    }
 }
 
 /// Collects a conversation's requests.
 pub(super) struct Hindsight {
-    prices: CachePrices,
-    budget: Budget,
     requests: Vec<Request>,
     complete: bool,
 }
 
 impl Hindsight {
     /// Nothing yet.
-    pub(super) fn new(prices: CachePrices, budget: Budget) -> Self {
-        Self { prices, budget, requests: Vec::new(), complete: true }
+    pub(super) fn new() -> Self {
+        Self { requests: Vec::new(), complete: true }
     }
 
     /// Adds the last request of an unfolded log. `cold` says that nothing can be read for it.
-    pub(super) fn push(&mut self, session: &Session, tools: Tokens, cold: bool) {
+    pub(super) fn push(&mut self, session: &Session, tools: Tokens, cold: bool, prices: &Arc<CachePrices>, budget: &Budget) {
         if self.requests.len() >= MOST_REQUESTS {
             self.complete = false;
             return;
         }
-        let folded = session.folded(&self.budget).map(|folded| Prefixes::of(tools, folded.messages()));
-        self.requests.push(Request { log: Prefixes::of(tools, session.messages()), folded, cold });
+        let folded = session.folded(budget).map(|folded| Prefixes::of(tools, folded.messages()));
+        let log = Prefixes::of(tools, session.messages());
+        self.requests.push(Request { log, folded, cold, prices: Arc::clone(prices), budget: budget.prompt });
     }
 
     /// The least the requests could have cost; none where there are too many to tell.
@@ -101,43 +127,26 @@ impl Hindsight {
         if !self.complete {
             return None;
         }
-        // What the provider's rules would read of a prefix, and what a request then costs.
-        let price = |kept: u64, total: u64| {
-            let total = Tokens(total);
-            let read = self.prices.served(Tokens(kept));
-            if read == Tokens::ZERO && total.0 < self.prices.minimum {
-                return total * self.prices.input * self.prices.factor(total);
-            }
-            self.prices.prompt(read, total)
-        };
-        let fits = |tokens: u64| tokens <= self.budget.prompt.0;
-        let appended = |at: usize| match at {
-            0 => self.requests[0].log.total(),
-            _ => self.requests[at].log.total().saturating_sub(self.requests[at - 1].log.total()),
-        };
         // For every last fold (0 is none, f + 1 is request f): the least cost so far, and the size of the prompt.
         let mut best: Vec<Option<(f64, u64)>> = vec![Some((0.0, 0))];
         for (at, request) in self.requests.iter().enumerate() {
+            let earlier = at.checked_sub(1).map(|at| &self.requests[at]);
+            let fits = |tokens: u64| tokens <= request.budget.0;
             let mut next: Vec<Option<(f64, u64)>> = best
                 .iter()
                 .map(|state| {
                     let (cost, size) = (*state)?;
-                    let grown = size + appended(at);
-                    let paid = price(if request.cold { 0 } else { size }, grown);
-                    fits(grown).then_some((cost + paid, grown))
+                    let grown = request.grown(size, earlier);
+                    fits(grown).then_some((cost + request.price(size, grown), grown))
                 })
                 .collect();
             let fold = request.folded.as_ref().filter(|folded| fits(folded.total())).and_then(|folded| {
                 let costs = best.iter().enumerate().filter_map(|(last, state)| {
                     let (cost, _) = (*state)?;
-                    let before = if last == 0 {
-                        at.checked_sub(1).map(|at| &self.requests[at].log)
-                    } else {
-                        self.requests[last - 1].folded.as_ref()
-                    };
+                    let before =
+                        if last == 0 { earlier.map(|request| &request.log) } else { self.requests[last - 1].folded.as_ref() };
                     let kept = before.map_or(0, |before| folded.tokens[before.common(folded)]);
-                    let kept = if request.cold || at == 0 { 0 } else { kept };
-                    Some(cost + price(kept, folded.total()))
+                    Some(cost + request.price(kept, folded.total()))
                 });
                 costs.min_by(f64::total_cmp).map(|cost| (cost, folded.total()))
             });

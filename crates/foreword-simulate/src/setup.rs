@@ -134,7 +134,7 @@ pub(super) fn turn(loaded: &Loaded, at: usize, event: &TurnEvent) -> Result<Turn
         tool: result.tool.clone(),
         attributes: result.attributes.0.clone(),
         output: result.output.clone(),
-        found: Vec::new(),
+        ..TurnResult::default()
     });
     let scores = event.scores.iter().map(|(id, scores)| (id.clone(), scores.clone().into_chunks()));
     let (results, scores) = (results.collect(), scores.collect());

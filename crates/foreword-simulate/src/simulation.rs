@@ -30,6 +30,9 @@ pub(super) struct Simulation {
     /// The same conversation as one log that is never folded.
     pub(super) unfolded: Session,
     hindsight: Hindsight,
+    prices: Arc<CachePrices>,
+    /// Whether the model has not been asked yet, so that its cache is empty.
+    is_new_model: bool,
     renderer: Renderer,
     cache: CacheSim,
     earlier: Earlier,
@@ -58,7 +61,9 @@ impl Simulation {
         Ok(Self {
             session,
             unfolded,
-            hindsight: Hindsight::new(setup.model.cache_prices(), setup.settings.budget.clone()),
+            hindsight: Hindsight::new(),
+            prices: Arc::new(setup.model.cache_prices()),
+            is_new_model: true,
             renderer: Renderer::new(setup.dialect),
             cache: CacheSim::new(),
             earlier: Earlier::default(),
@@ -90,6 +95,8 @@ impl Simulation {
         self.unfolded.change_model(&never_folding(&setup.settings), Arc::clone(&setup.tokenizer));
         self.renderer = Renderer::new(setup.dialect);
         self.cache = CacheSim::new();
+        self.prices = Arc::new(setup.model.cache_prices());
+        self.is_new_model = true;
         let model = setup.model.name.as_str();
         // The header names all that answered, so that nobody takes the price for that of the first.
         if self.report.model.rsplit(", then ").next() != Some(model) {
@@ -112,8 +119,11 @@ impl Simulation {
         let lifetime = self.setup.model.cache_prices().lifetime_s;
         let cold = self.report.requests.is_empty() || lifetime.is_some_and(|lifetime| self.idle_s >= lifetime);
         if self.unfolded.request().is_ok() {
-            self.hindsight.push(&self.unfolded, envelope.tools.tokens, cold);
+            let cold = cold || self.is_new_model;
+            let budget = &self.session.settings().budget;
+            self.hindsight.push(&self.unfolded, envelope.tools.tokens, cold, &self.prices, budget);
         }
+        self.is_new_model = false;
         let options = BodyOptions {
             ttl: self.setup.ttl,
             previous_len: Some(in_common(&self.last_messages, self.session.messages())).filter(|len| *len > 0),

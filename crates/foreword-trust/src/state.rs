@@ -47,7 +47,7 @@ enum Standing {
     Free,
     /// It belongs to this user.
     Own,
-    /// It was created by someone else; with its ID.
+    /// It was copied here or created by someone else; with its ID.
     Foreign(Option<String>),
     /// It is a link or a file.
     Unusable,
@@ -156,7 +156,7 @@ pub(super) fn claim(root: &Path, record: &Record) -> Option<Claim> {
     Some(Claim {
         id: STATE.to_owned(),
         kind: ClaimKind::State,
-        title: format!("state in {FOLDER}, created by another user account"),
+        title: format!("state in {FOLDER} that came with this folder (copied, unpacked or created by someone else)"),
         effects,
         file: FOLDER.to_owned(),
         content: mark.unwrap_or_else(|| "a folder without a mark".to_owned()),

@@ -17,6 +17,9 @@ use crate::links::Resolved;
 use crate::render::{Helpers, Rendered, part_of, written};
 use foreword_markdown::note::{Note, Part};
 
+/// Foreword keeps agents, rules and chats here. `since:` leaves them out: the user did not write them as notes.
+const OWN_FOLDER: &str = "Foreword/";
+
 /// The limits of one attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -102,8 +105,9 @@ impl Vault {
             }
             Attachment::Since(since) => {
                 let moment = since.moment(now);
-                let mut changed: Vec<_> =
-                    self.notes().map(|listed| &listed.facts).filter(|facts| facts.modified >= moment).collect();
+                let is_own = |path: &str| path.starts_with(OWN_FOLDER);
+                let facts = self.notes().map(|listed| &listed.facts);
+                let mut changed: Vec<_> = facts.filter(|facts| facts.modified >= moment && !is_own(&facts.path)).collect();
                 changed.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
                 changed.into_iter().map(|facts| facts.path.as_str()).collect()
             }

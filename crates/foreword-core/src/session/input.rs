@@ -24,6 +24,9 @@ pub struct TurnResult {
     /// The passages that the tool found, if it is a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Passage>,
+    /// Remarks of the tool for the user, for example that a search went by words alone. They become notes of the request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
 }
 
 /// A user message with its attachments.

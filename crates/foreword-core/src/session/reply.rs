@@ -85,6 +85,9 @@ impl Session {
                 chosen.push(Wanted { version, include: Include::Agent, score: Some(passage.score) });
             }
         }
+        for remark in input.results.iter().flat_map(|result| &result.remarks) {
+            self.note("search", None, remark.clone());
+        }
         let results = input.results.iter().map(|result| self.result_block(result, &mut left_out)).collect();
         if self.settings.tools == ToolStyle::UseTool {
             // A tool that is chosen at once is shown as such.

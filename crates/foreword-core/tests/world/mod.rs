@@ -1,14 +1,13 @@
 //! Random worlds: an agent, settings and a sequence of events, nasty on purpose.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use foreword_core::budget::{Budget, OverBudget};
 use foreword_core::catalog::Agent;
-use foreword_core::envelope::{Envelope, Form};
+use foreword_core::envelope::Envelope;
 use foreword_core::history::MessageId;
-use foreword_core::item::{ItemId, Kind};
+use foreword_core::item::Kind;
 use foreword_core::message::{Message, Opaque, Slot, ToolCall};
 use foreword_core::pairing::CallOutput;
 use foreword_core::prompt::{CachePrices, ToolStyle};
@@ -383,16 +382,15 @@ fn input(event: &Event, from: &str) -> Option<Input> {
 }
 
 /// A request as it went out.
-pub(crate) struct Sent {
-    pub(crate) past: Vec<Step>,
+pub(crate) struct Sent<'a> {
+    #[allow(dead_code, reason = "not asked for at the wire")]
+    pub(crate) past: &'a [Step],
     #[allow(dead_code, reason = "asked for at the wire only")]
     pub(crate) model: usize,
     #[allow(dead_code, reason = "not asked for at the wire")]
     pub(crate) layout: Layout,
     pub(crate) envelope: Envelope,
     pub(crate) messages: Vec<Arc<Message>>,
-    pub(crate) segments: Vec<Vec<(String, Form)>>,
-    pub(crate) context: BTreeSet<ItemId>,
 }
 
 thread_local! {
@@ -418,7 +416,7 @@ pub(crate) fn holds(check: impl Fn(&World) -> Result<(), TestCaseError>) {
 }
 
 /// Runs a world; stops at a request that cannot fit.
-pub(crate) fn run(world: &World, each: impl FnMut(&Session, &Sent)) -> Result<(), OverBudget> {
+pub(crate) fn run(world: &World, each: impl FnMut(&Session, &Sent<'_>)) -> Result<(), OverBudget> {
     run_with(world, |session, _| session, each)
 }
 
@@ -426,7 +424,7 @@ pub(crate) fn run(world: &World, each: impl FnMut(&Session, &Sent)) -> Result<()
 pub(crate) fn run_with(
     world: &World,
     between: impl Fn(Session, usize) -> Session,
-    mut each: impl FnMut(&Session, &Sent),
+    mut each: impl FnMut(&Session, &Sent<'_>),
 ) -> Result<(), OverBudget> {
     let mut session = session(world);
     let mut past: Vec<Step> = Vec::new();
@@ -465,19 +463,8 @@ pub(crate) fn run_with(
         if due == Due::Request {
             let envelope = session.request()?;
             REQUESTS.set(REQUESTS.get() + 1);
-            let layers = session.layers(&envelope);
-            let sent = Sent {
-                past: past.clone(),
-                model,
-                layout: session.settings().layout,
-                messages: session.messages().to_vec(),
-                segments: layers
-                    .iter()
-                    .map(|layer| layer.segments.iter().map(|segment| (segment.id.clone(), segment.form)).collect())
-                    .collect(),
-                context: session.context(&envelope).into_iter().map(|entry| entry.item).collect(),
-                envelope,
-            };
+            let sent =
+                Sent { past: &past, model, layout: session.settings().layout, messages: session.messages().to_vec(), envelope };
             each(&session, &sent);
         }
     }

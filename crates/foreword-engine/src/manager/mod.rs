@@ -149,8 +149,8 @@ pub struct Answered {
     pub cost_uncached: f64,
 }
 
-/// Sends a question.
-pub type Ask<'a> = dyn FnMut(&Call) -> Result<Answered, SpeakError> + 'a;
+/// Sends a question, and writes the exact bytes of its request to the second argument, also if there is no answer.
+pub type Ask<'a> = dyn FnMut(&Call, &mut String) -> Result<Answered, SpeakError> + 'a;
 
 /// Whether a summary is due: the history is managed, long enough, and partly not summarized.
 pub fn is_due(manager: &Manager, session: &Session) -> bool {
@@ -327,7 +327,7 @@ fn one(
     let mut call = prompt::call(ground, manager, template, &rendered.text, &given, runs, summaries);
     call.own = matches!(writer, Some(Writer::Named(_))) && manager.own.is_some();
     section.asked.clone_from(&call.behind);
-    let answered = ask(&call).map_err(|error| Unmanaged::Model(error.0))?;
+    let answered = ask(&call, &mut section.body).map_err(|error| Unmanaged::Model(error.0))?;
     view.model.clone_from(&answered.model);
     view.figures.cost += answered.cost;
     view.figures.cost_uncached += answered.cost_uncached;

@@ -71,6 +71,9 @@ pub struct Section {
     pub header: Option<String>,
     /// The question, after the current prompt.
     pub asked: String,
+    /// The exact bytes of the request; empty in older records and if no model was asked.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub body: String,
     /// The unchanged answer.
     pub raw: String,
     /// The output, with the source messages of each sentence.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ending::Ending;
-use super::log_entry::{ASKED, ENDING, LogEntry, MANAGED, is_input};
+use super::log_entry::{ASKED, ENDING, LogEntry, MANAGED, MODEL, SETTINGS, is_input};
 use foreword_vault_tools::chats::Saved;
 
 /// A transcript message that is stored directly, because no input contains it.
@@ -57,6 +57,9 @@ impl From<Entry> for Line {
         }
     }
 }
+
+/// The kind of a model's reply.
+const ASSISTANT: &str = "assistant";
 
 impl From<Line> for Entry {
     fn from(line: Line) -> Self {
@@ -200,6 +203,15 @@ pub fn export(store: &dyn Store, session: &str) -> Result<Dump, StoreError> {
     Ok(dump)
 }
 
+/// The setup of a session as it is now. [`SessionRow::setup`] is the one that it began with.
+pub fn current_setup(store: &dyn Store, row: &SessionRow) -> Result<Value, StoreError> {
+    let changes = |logged: &Logged| [MODEL, SETTINGS].contains(&logged.kind.as_str());
+    match store.log_packed(&row.id, 0)?.into_iter().rfind(changes) {
+        Some(changed) => store.unpack(changed.body),
+        None => Ok(row.setup.clone()),
+    }
+}
+
 /// A message of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedMessage {
@@ -209,12 +221,17 @@ pub struct NamedMessage {
     pub id: Option<MessageId>,
     /// For an answer: why it ended early. For a question: why it has no answer.
     pub ending: Option<Ending>,
+    /// The request that an answer is the reply to.
+    pub request: Option<u64>,
 }
 
 /// The messages of a session.
 pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<NamedMessage>, StoreError> {
     let (mut entries, mut ids, mut inputs) = (Vec::new(), Vec::new(), 0);
     let mut endings = BTreeMap::new();
+    // A turn may have requests without an answer: a provider failed, and the question was asked again.
+    let requests = store.requests(session)?;
+    let mut answered: BTreeMap<usize, u64> = BTreeMap::new();
     let (log, open) = log_and_left_open(store, session)?;
     for logged in log {
         let is_input = is_input(&logged.kind);
@@ -225,9 +242,14 @@ pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<NamedMessa
             continue;
         }
         let edited = (logged.kind == "edited").then(|| entries.clone());
+        if logged.kind == ASSISTANT {
+            let sent = requests.iter().rfind(|request| request.run == logged.run && request.input <= logged.number);
+            answered.extend(sent.map(|request| (entries.len(), request.number)));
+        }
         read(&mut entries, store, session, logged)?;
         if let Some(before) = edited {
             let same = before.iter().zip(&entries).take_while(|(before, now)| before.text == now.text).count();
+            answered.retain(|at, _| *at < same);
             ids.truncate(same);
             ids.resize(entries.len(), None);
         }
@@ -239,10 +261,14 @@ pub fn named_messages(store: &dyn Store, session: &str) -> Result<Vec<NamedMessa
     let is_answered = |at: usize| entries.get(at + 1).is_some_and(|next| next.role == Role::Assistant);
     endings.retain(|at, _| entries[*at].role == Role::Assistant || !is_answered(*at));
     let told = entries.into_iter().zip(ids).enumerate();
-    let told = told.map(|(at, (entry, id))| NamedMessage { entry, id, ending: endings.remove(&at) });
+    let told = told.map(|(at, (entry, id))| {
+        let request = answered.get(&at).copied().filter(|_| entry.role == Role::Assistant);
+        NamedMessage { entry, id, ending: endings.remove(&at), request }
+    });
     let open = open.into_iter().map(|entry| {
         let ending = entry.cut_off.then_some(Ending::Interrupted);
-        NamedMessage { entry, id: None, ending }
+        let request = requests.last().filter(|_| entry.cut_off).map(|request| request.number);
+        NamedMessage { entry, id: None, ending, request }
     });
     Ok(told.chain(open).collect())
 }
@@ -259,7 +285,7 @@ fn read(entries: &mut Vec<Entry>, store: &dyn Store, session: &str, logged: Logg
             entries.push(Entry { time: time(at_ms), context: context(items.iter()), ..entry });
             return Ok(());
         }
-        "assistant" | "tool_result" | "imported" | "edited" | "cited" => LogEntry::read(&kind, store.unpack(body)?),
+        ASSISTANT | "tool_result" | "imported" | "edited" | "cited" => LogEntry::read(&kind, store.unpack(body)?),
         _ => return Ok(()),
     };
     let told = told.map_err(|error| StoreError::Damaged(format!("an entry of session {session}: {error}")))?;

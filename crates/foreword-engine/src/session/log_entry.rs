@@ -75,13 +75,15 @@ pub(super) const MANAGED: &str = "managed";
 pub(super) const ASIDE: &str = "aside";
 const MODE: &str = "mode";
 const HISTORY: &str = "history";
-const SETTINGS: &str = "settings";
+/// The kind of [`LogEntry::Settings`], which holds a whole setup.
+pub(super) const SETTINGS: &str = "settings";
 const CITED: &str = "cited";
 /// The kind of [`LogEntry::Ending`], for searching logs without reading them.
 pub(super) const ENDING: &str = "ending";
 /// The kind of [`LogEntry::Ended`].
 pub(super) const ENDED: &str = "ended";
-const MODEL: &str = "model";
+/// The kind of [`LogEntry::Model`], which holds a whole setup.
+pub(super) const MODEL: &str = "model";
 
 /// Whether an entry of this kind is an input of the core. Message IDs count these inputs.
 pub fn is_input(kind: &str) -> bool {

@@ -84,9 +84,14 @@ impl RecordedSession {
         let tokenizer = Arc::clone(self.session.tokenizer());
         let ground =
             SummaryInput { session: &self.session, prior: &prior, latest_input: &turn.words, tokenizer: &*tokenizer, now_ms };
-        let view = manage(manager, &ground, &mut |call: &Call| match own.as_mut().filter(|_| call.own) {
-            Some(own) => self.ask(manager, &mut *own.speaker, &Arc::clone(&own.model), Some(&call.alone), call, now_ms),
-            None => self.ask(manager, speaker, &self.model, None, call, now_ms),
+        let view = manage(manager, &ground, &mut |call: &Call, body: &mut String| {
+            let (speaker, model, alone): (&mut dyn ChatModel, _, _) = match own.as_mut().filter(|_| call.own) {
+                Some(own) => (&mut *own.speaker, Arc::clone(&own.model), Some(call.alone.as_str())),
+                None => (&mut *speaker, Arc::clone(&self.model), None),
+            };
+            let outgoing = self.summary_request(&model, alone, call, now_ms)?;
+            *body = String::from_utf8_lossy(&outgoing.body.bytes).into_owned();
+            answer(manager, speaker, &outgoing)
         });
         manager.own = own;
         manager.focus = None;
@@ -122,16 +127,8 @@ impl RecordedSession {
         Ok(())
     }
 
-    /// Sends the side request, after the current prompt if it fits, so that the prompt is read from the provider's cache.
-    fn ask(
-        &self,
-        manager: &Manager,
-        speaker: &mut dyn ChatModel,
-        model: &Arc<Model>,
-        alone: Option<&str>,
-        call: &Call,
-        at_ms: i64,
-    ) -> Result<Answered, SpeakError> {
+    /// The side request, after the current prompt if it fits, so that the prompt is read from the provider's cache.
+    fn summary_request(&self, model: &Arc<Model>, alone: Option<&str>, call: &Call, at_ms: i64) -> Result<Outgoing, SpeakError> {
         let reply_tokens = MOST_REPLY.min(self.setup.settings.budget.reply);
         let live = alone.is_none().then(|| self.session.aside(&call.behind));
         let fits = |aside: &SidePrompt| aside.envelope.tokens + reply_tokens <= model.window;
@@ -139,19 +136,7 @@ impl RecordedSession {
         if !fits(&aside) {
             return Err(SpeakError(format!("the request for it has {} tokens", aside.envelope.tokens)));
         }
-        let outgoing = self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms);
-        let (reply, timed_out) = with_patience(manager, || speaker.answer(&outgoing, &mut |_| {}));
-        let reply = reply?;
-        let spent = reply.spent.unwrap_or_default();
-        let total = spent.prompt.total();
-        let written = output_cost(model, total, Tokens(spent.output));
-        Ok(Answered {
-            reply,
-            timed_out,
-            model: model.name.clone(),
-            cost: cost(model, &spent.prompt) + written,
-            cost_uncached: uncached_cost(model, total) + written,
-        })
+        Ok(self.put_beside(aside, model, alone.is_some(), reply_tokens, at_ms))
     }
 
     fn put_beside(&self, aside: SidePrompt, model: &Arc<Model>, own: bool, reply_tokens: Tokens, at_ms: i64) -> Outgoing {
@@ -183,6 +168,22 @@ impl RecordedSession {
             envelope,
         }
     }
+}
+
+/// Sends a side request and waits for its reply, at most as long as the manager allows.
+fn answer(manager: &Manager, speaker: &mut dyn ChatModel, outgoing: &Outgoing) -> Result<Answered, SpeakError> {
+    let (reply, timed_out) = with_patience(manager, || speaker.answer(outgoing, &mut |_| {}));
+    let (reply, model) = (reply?, &*outgoing.model);
+    let spent = reply.spent.unwrap_or_default();
+    let total = spent.prompt.total();
+    let written = output_cost(model, total, Tokens(spent.output));
+    Ok(Answered {
+        reply,
+        timed_out,
+        model: model.name.clone(),
+        cost: cost(model, &spent.prompt) + written,
+        cost_uncached: uncached_cost(model, total) + written,
+    })
 }
 
 /// After a summary that came to nothing, the history grows by a quarter before another one is paid for.

@@ -46,7 +46,7 @@ mod tests;
 pub use breaks::{Before, BreakReport, diagnose};
 pub use called::Called;
 pub use change::ChangeError;
-pub use chronicle::{Line, NamedMessage, export, named_messages, transcript};
+pub use chronicle::{Line, NamedMessage, current_setup, export, named_messages, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
 pub use cold::ColdCache;
 pub use diff::{DiffError, Difference, diff};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use foreword_core::hash::Hash;
 use foreword_core::message::{Message, Role, ToolCall};
 use foreword_core::prompt::Prompt;
-use foreword_core::tokens::Tokens;
+use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, ChatModelError, End, Sampling};
 use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
@@ -70,6 +70,16 @@ fn told(message: &Message) -> (Role, String) {
     let calls = message.calls.iter().map(|call| format!("[{}({})]", call.name, call.arguments));
     let text = std::iter::once(message.content().into_owned()).filter(|text| !text.is_empty()).chain(calls);
     (role, text.collect::<Vec<_>>().join("\n"))
+}
+
+/// The size of a prompt as the embedded model reads it: each message in its chat template, and the start of the reply.
+pub(super) fn embedded_prompt_tokens(tokenizer: &dyn Tokenizer, messages: &[Arc<Message>]) -> Tokens {
+    let marks = Tokens(2) + tokenizer.count("\n");
+    let said = messages.iter().map(|message| {
+        let (role, text) = told(message);
+        marks + tokenizer.count(&format!("{}\n{text}", role.as_str()))
+    });
+    said.sum::<Tokens>() + Tokens(1) + tokenizer.count("assistant\n")
 }
 
 impl ChatModel for Embedded {

@@ -119,7 +119,7 @@ fn run(name: &str, called: Called, party: &mut TurnContext<'_>) -> TurnResult {
     if !found.is_empty() {
         (party.each)(Event::Found(&found_notes(&output, &found)));
     }
-    TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output, found }
+    TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output, found, ..TurnResult::default() }
 }
 
 /// The planner's agent: its instructions, and the tools as data.

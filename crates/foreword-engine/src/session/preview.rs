@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::breaks::BreakReport;
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
+use super::models::embedded_prompt_tokens;
 use super::money::usd;
 use super::own::Joining;
 use super::recorded::RecordedSession;
@@ -55,6 +56,13 @@ pub struct Expected {
     pub cost_uncached: f64,
     /// Where and why the prompt does not continue the last one.
     pub broke: Option<BreakReport>,
+}
+
+impl Expected {
+    /// The size of the prompt as the model reads it.
+    pub fn total(&self) -> Tokens {
+        self.read + self.write + self.uncached
+    }
 }
 
 impl RecordedSession {
@@ -110,7 +118,11 @@ impl RecordedSession {
         if let Some(((at_ms, _), prompt)) = &last {
             cache.request(seconds(*at_ms), prompt, &self.model);
         }
-        let used = cache.request(seconds(now_ms), &body.prompt, &self.model);
+        let mut used = cache.request(seconds(now_ms), &body.prompt, &self.model);
+        if self.setup.is_embedded() {
+            // It is known exactly what the embedded model reads: the chat template is part of it.
+            used.uncached += embedded_prompt_tokens(&**session.tokenizer(), &stored.messages).saturating_sub(used.total());
+        }
         let broke = last.as_ref().and_then(|((_, cut), prompt)| {
             let before = Before { prompt, cut: *cut, cold: self.forgotten_after(now_ms).is_some() };
             diagnose(&before, &envelope, stored.messages.first().map(Arc::as_ref), &body.prompt, &self.model, used.read)

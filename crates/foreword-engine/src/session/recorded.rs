@@ -422,7 +422,7 @@ impl RecordedSession {
         let (name, total) = (&self.model.name, last.uncached + last.write);
         self.fail(format!(
             "{name} reported 0 tokens from its cache for {DEAD_CACHE} requests in a row, the last of {total} tokens, although each of them began \
-             with the whole prompt before it. You pay the full price each time: ask the provider, or whoever runs the server in between"
+             with the whole prompt before it. You pay the full price each time: ask the provider, or the operator of the server in between, why"
         ));
     }
 

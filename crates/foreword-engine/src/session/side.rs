@@ -33,7 +33,7 @@ pub struct SideRequest {
     pub cost: f64,
     /// Why there was no answer.
     pub error: Option<String>,
-    /// What was sent. Of a summary, what was asked behind the prompt of the conversation.
+    /// The bytes that were sent. Of a summary that an older version wrote, only what was asked behind the conversation.
     #[serde(skip)]
     pub body: String,
     /// What came back.
@@ -97,7 +97,7 @@ pub fn side_requests(store: &dyn Store, session: &str) -> Result<Vec<SideRequest
             output: view.figures.output.0,
             cost: usd(view.figures.cost),
             error: view.why.as_ref().map(ToString::to_string),
-            body: joined(asked().map(|section| section.asked.as_str()).collect()),
+            body: joined(asked().map(|section| if section.body.is_empty() { &*section.asked } else { &*section.body }).collect()),
             answer: joined(asked().map(|section| section.raw.as_str()).collect()),
         });
     }

@@ -520,7 +520,7 @@ fn what_a_process_left_open_is_read_before_the_session_is_opened() {
     let said = transcript(&store, &row).unwrap().messages;
     let last = said.last().unwrap();
     assert_eq!((said.len(), last.role, last.text.as_str(), last.cut_off), (2, Role::Assistant, "Because the starter", true));
-    let NamedMessage { entry: last, id, ending } = named_messages(&store, "s").unwrap().pop().unwrap();
+    let NamedMessage { entry: last, id, ending, .. } = named_messages(&store, "s").unwrap().pop().unwrap();
     assert_eq!((last.text.as_str(), last.cut_off, id), ("Because the starter", true, None));
     assert_eq!(ending, Some(Ending::Interrupted));
     let exported = export(&store, "s").unwrap();

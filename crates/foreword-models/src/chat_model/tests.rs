@@ -3,6 +3,9 @@
 //! Most work on a tiny model of random weights, so nothing needs to be fetched. Those on the real one run where `FOREWORD_MODELS` names its
 //! folder.
 
+#[path = "../../tests/weights/mod.rs"]
+mod test_weights;
+
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -411,11 +414,7 @@ struct Reference {
 }
 
 fn real() -> Option<ChatModel> {
-    let Some(cache) = std::env::var_os("FOREWORD_MODELS") else {
-        eprintln!("did not run: FOREWORD_MODELS does not name the folder of the models");
-        return None;
-    };
-    let folder = SMOLLM2.present(Path::new(&cache))?;
+    let folder = SMOLLM2.present(&test_weights::test_models()?).expect("FOREWORD_MODELS has no SmolLM2-135M-Instruct");
     Some(ChatModel::open(&folder.join(SMOLLM2.files[0].file_name())).unwrap())
 }
 

@@ -2,6 +2,9 @@
 //!
 //! Most work on a model of zeros: a file with the right table and no bytes on the disk, so nothing needs to be fetched.
 
+#[path = "../../tests/weights/mod.rs"]
+mod test_weights;
+
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -219,11 +222,8 @@ fn weights_that_are_not_whole_are_refused() {
 
 #[test]
 fn every_set_of_instructions_gives_the_same_vectors() {
-    let Some(cache) = std::env::var_os("FOREWORD_MODELS") else {
-        eprintln!("did not run: FOREWORD_MODELS does not name the folder of the models");
-        return;
-    };
-    let folder = crate::weights::MINILM.present(Path::new(&cache)).unwrap();
+    let Some(models) = test_weights::test_models() else { return };
+    let folder = crate::weights::MINILM.present(&models).unwrap();
     let texts = ["", "How do I keep basil alive in winter?", "Ein Gärtner gießt. 植物 \u{1f331}"];
     let expect = MiniLm::open(&folder).unwrap().embed(&texts);
     for arch in arches() {

@@ -173,7 +173,13 @@ pub(crate) async fn summaries(State(app): State<Arc<App>>, Path(session): Path<S
     let found = app.hub.ask(&id, |desk| {
         let kept = desk.kept()?;
         let rows = kept.store().summaries(kept.id(), MOST_VIEWS)?;
-        let views = rows.iter().rev().filter_map(|row| Some(Managed { at_ms: row.at_ms, view: View::of(row).ok()? }));
+        let view = |row| {
+            let mut view = View::of(row).ok()?;
+            // Each holds a whole prompt; `foreword inspect --side` shows them.
+            view.sections.iter_mut().for_each(|section| section.body.clear());
+            Some(view)
+        };
+        let views = rows.iter().rev().filter_map(|row| Some(Managed { at_ms: row.at_ms, view: view(row)? }));
         Ok(SummariesView { shown: kept.session().shown_summary().0, views: views.collect() })
     });
     found.await.map(Json)

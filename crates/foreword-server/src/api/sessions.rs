@@ -10,7 +10,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use foreword_engine::session::{
-    Ending, FoundNote, NamedMessage, Point, SessionRow, Shared, Store, found_by_turn, is_embedded, named_messages, new_session_id,
+    Ending, FoundNote, NamedMessage, Point, SessionRow, Shared, Store, current_setup, found_by_turn, is_embedded, named_messages,
+    new_session_id,
 };
 use foreword_vault_tools::chats::Role;
 use serde::{Deserialize, Serialize};
@@ -277,7 +278,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String
         .with_store(move |store| {
             let row = store.session(&named(store, &session)?)?;
             let messages = messages(store, &row)?;
-            Ok((row, messages))
+            let setup = current_setup(store, &row)?;
+            Ok((SessionRow { setup, ..row }, messages))
         })
         .await?;
     let (session, mut messages) = (SessionView::new(&app, &row), messages);
@@ -289,22 +291,9 @@ pub(crate) async fn show(State(app): State<Arc<App>>, Path(session): Path<String
 }
 
 fn messages(store: &Shared, row: &SessionRow) -> Result<Vec<MessageView>, Problem> {
-    let mut requests: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for request in store.requests(&row.id)? {
-        requests.entry(request.run + 1).or_default().push(request.number);
-    }
-    let (mut turn, mut step) = (0, 0);
-    let entries = named_messages(store, &row.id)?.into_iter().map(|NamedMessage { entry, id, ending }| {
-        let request = match entry.role {
-            Role::User => {
-                (turn, step) = (turn + 1, 0);
-                None
-            }
-            Role::Assistant => {
-                step += 1;
-                requests.get(&turn).and_then(|numbers| numbers.get(step - 1)).copied()
-            }
-        };
+    let mut turn = 0;
+    let entries = named_messages(store, &row.id)?.into_iter().map(|NamedMessage { entry, id, ending, request }| {
+        turn += u64::from(entry.role == Role::User);
         let calls =
             entry.calls.into_iter().map(|call| CallView { name: call.name, arguments: call.arguments, result: call.result });
         MessageView {

@@ -1,8 +1,11 @@
+#[path = "../../../../foreword-models/tests/weights/mod.rs"]
+mod test_weights;
+
 use serde_json::{Value, json};
 
 use super::super::find::{Detail, NOTES, Query, SOURCE_BYTES, Select, find, render};
 use super::super::own_tools;
-use super::{Session, models};
+use super::Session;
 use crate::embedding::{EmbeddingModel, Fetch};
 
 pub(super) fn paths(text: &str) -> Vec<&str> {
@@ -128,11 +131,7 @@ fn no_note_can_look_like_another_result() {
 
 #[test]
 fn by_meaning_where_the_model_is() {
-    let models = models();
-    if models.as_os_str().is_empty() {
-        eprintln!("did not run: FOREWORD_MODELS does not name the folder of the models");
-        return;
-    }
+    let Some(models) = test_weights::test_models() else { return };
     let session = Session::over_the_examples();
     let meaning = EmbeddingModel::new(&models, Fetch::Never);
     let model = meaning.load(&mut |_| std::ops::ControlFlow::Continue(())).unwrap();

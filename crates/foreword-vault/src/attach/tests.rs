@@ -35,6 +35,7 @@ fn vault() -> (TempDir, Vault) {
         ("Violin/Bach.md", "[[Lesson 5]] #musical\n![[Lesson 4#^b]]\n", "2025-09-10T01:00:00Z"),
         ("Violin/Index.md", "v", "2025-01-01T00:00:00Z"),
         ("Piano/Index.md", "p", "2025-01-01T00:00:00Z"),
+        ("Foreword/Chats/20250910_110000__hi.md", "A chat.", "2025-09-10T11:00:00Z"),
         ("doc.pdf", "%PDF", "2025-01-01T00:00:00Z"),
         ("data.bin", "", "2025-01-01T00:00:00Z"),
     ];
@@ -81,7 +82,19 @@ fn what_is_attached() {
     check("#musi", &[], "the nearest: `#Music`, `#musical`");
     check("piano/", &["note:Piano/Index.md", four, five], "");
     check("Paino/", &[], "the nearest: `Piano`");
-    check("/", &["note:Home.md", "note:Piano/Index.md", four, five, bach, "note:Violin/Index.md"], "");
+    check(
+        "/",
+        &[
+            "note:Foreword/Chats/20250910_110000__hi.md",
+            "note:Home.md",
+            "note:Piano/Index.md",
+            four,
+            five,
+            bach,
+            "note:Violin/Index.md",
+        ],
+        "",
+    );
     check("*.md", &["note:Home.md"], "");
     check("**/lesson*.md", &[four, five], "");
     check("**/x*.md", &[], "no note fits");
