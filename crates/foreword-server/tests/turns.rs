@@ -365,7 +365,7 @@ fn why_an_answer_is_not_whole_is_on_record() {
 
 #[test]
 fn an_answer_belongs_to_the_request_that_got_it() {
-    let script = r#"{"replies": [{"error": "asking a.example: 500"}, {"text": "Better."}]}"#;
+    let script = r#"{"replies": [{"error": "asking a.example: 500"}, {"text": "Better."}, {"text": "Better."}]}"#;
     let server = Running::with(script, common::loopback(), Limits::default());
     let id = server.begin();
     let path = |rest: &str| format!("/api/v1/sessions/{id}{rest}");
