@@ -35,7 +35,6 @@ fn vault() -> (TempDir, Vault) {
         ("Violin/Bach.md", "[[Lesson 5]] #musical\n![[Lesson 4#^b]]\n", "2025-09-10T01:00:00Z"),
         ("Violin/Index.md", "v", "2025-01-01T00:00:00Z"),
         ("Piano/Index.md", "p", "2025-01-01T00:00:00Z"),
-        ("Foreword/Chats/20250910_110000__hi.md", "A chat.", "2025-09-10T11:00:00Z"),
         ("doc.pdf", "%PDF", "2025-01-01T00:00:00Z"),
         ("data.bin", "", "2025-01-01T00:00:00Z"),
     ];
@@ -82,19 +81,7 @@ fn what_is_attached() {
     check("#musi", &[], "the nearest: `#Music`, `#musical`");
     check("piano/", &["note:Piano/Index.md", four, five], "");
     check("Paino/", &[], "the nearest: `Piano`");
-    check(
-        "/",
-        &[
-            "note:Foreword/Chats/20250910_110000__hi.md",
-            "note:Home.md",
-            "note:Piano/Index.md",
-            four,
-            five,
-            bach,
-            "note:Violin/Index.md",
-        ],
-        "",
-    );
+    check("/", &["note:Home.md", "note:Piano/Index.md", four, five, bach, "note:Violin/Index.md"], "");
     check("*.md", &["note:Home.md"], "");
     check("**/lesson*.md", &[four, five], "");
     check("**/x*.md", &[], "no note fits");
@@ -113,6 +100,19 @@ fn what_is_attached() {
     check("data.bin", &[], "neither a note");
     check("https://a.example", &[], "");
     check("../Home", &[], "not in the vault");
+}
+
+#[test]
+fn chats_and_agents_are_no_notes_that_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    for path in ["Home.md", "Foreword/Chats/20250910_110000__hi.md", "Foreword/Agents/cook/prompt.md"] {
+        let file = dir.path().join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "Text.").unwrap();
+    }
+    let vault = Vault::open(dir.path(), None).unwrap().vault;
+    let found = |text: &str| attach(&vault, text, Limits::default()).versions.len();
+    assert_eq!((found("since:2025-09-10"), found("/")), (1, 3));
 }
 
 #[test]
