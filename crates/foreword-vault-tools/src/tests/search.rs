@@ -1,4 +1,4 @@
-#[path = "../../../../foreword-models/tests/weights/mod.rs"]
+#[path = "../../../foreword-models/tests/weights/mod.rs"]
 mod test_weights;
 
 use serde_json::{Value, json};
