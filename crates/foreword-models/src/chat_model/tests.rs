@@ -3,6 +3,7 @@
 //! Most work on a tiny model of random weights, so nothing needs to be fetched. Those on the real one run where `FOREWORD_MODELS` names its
 //! folder.
 
+#[allow(clippy::duplicate_mod, reason = "shared with tests of other crates")]
 #[path = "../../tests/weights/mod.rs"]
 mod test_weights;
 

@@ -2,6 +2,7 @@
 //!
 //! Most work on a model of zeros: a file with the right table and no bytes on the disk, so nothing needs to be fetched.
 
+#[allow(clippy::duplicate_mod, reason = "shared with tests of other crates")]
 #[path = "../../tests/weights/mod.rs"]
 mod test_weights;
 
