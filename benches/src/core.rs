@@ -16,7 +16,7 @@ use foreword_core::settings::{Layout, Settings};
 use foreword_core::tokens::{Chars, Tokens};
 use foreword_core::version::Version;
 use foreword_provider::dialect::Dialect;
-use foreword_provider::model::Model;
+use foreword_provider::model::{CacheRules, Model};
 use foreword_provider::render::{BodyOptions, Renderer};
 use foreword_provider::table::ModelTable;
 
@@ -44,15 +44,20 @@ struct Args {
     /// The same for `library`
     #[arg(long, requires = "steps")]
     library: bool,
+
+    /// Instead of the envelope, only write its body: with cache marks or, for comparison, without
+    #[arg(long, requires = "steps", value_name = "WITH")]
+    marks: Option<bool>,
 }
 
 fn main() -> Result<()> {
     let args = Args::parse();
     let model = ModelTable::builtin()?.default_for(Dialect::Anthropic)?;
     let layout = if args.library { Layout::Library } else { Layout::Log };
-    match args.steps {
-        Some(turns) => one_envelope(&model, layout, turns),
-        None => all(&model),
+    match (args.steps, args.marks) {
+        (Some(turns), Some(marks)) => one_body(model, turns, marks),
+        (Some(turns), None) => one_envelope(&model, layout, turns),
+        (None, _) => all(&model),
     }
 }
 
@@ -143,6 +148,30 @@ fn one_envelope(model: &Model, layout: Layout, turns: usize) -> Result<()> {
     let envelope = measured_next_envelope(&mut bench.session, turn)?;
     println!("{} tokens", envelope.tokens);
     Ok(())
+}
+
+/// The body is written as it is after the one before it. What it takes less without marks is what planning and writing them takes.
+fn one_body(mut model: Model, turns: usize, marks: bool) -> Result<()> {
+    if !marks {
+        model.cache = CacheRules::None {};
+    }
+    let mut bench = Bench::new(&model, Layout::Log, turns)?;
+    bench.round()?;
+    let turn = bench.next_turn();
+    bench.session.apply(turn)?;
+    let envelope = bench.session.request()?;
+    let body = measured_body(&mut bench, &envelope, marks);
+    println!("{body} bytes");
+    Ok(())
+}
+
+/// The work that is counted: the next body. Its size.
+#[inline(never)]
+fn measured_body(bench: &mut Bench<'_>, envelope: &Envelope, marks: bool) -> usize {
+    let fold_len = if marks { bench.session.before_next_fold() } else { None };
+    let options = BodyOptions { previous_len: bench.previous_len, fold_len, ..BodyOptions::default() };
+    let prompt = bench.session.prompt(envelope);
+    black_box(bench.renderer.render(bench.model, &prompt, &options)).bytes.len()
 }
 
 /// Prose without repetition, each note other than the next.

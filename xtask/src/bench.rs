@@ -130,10 +130,25 @@ fn count_instructions(program: &str, cargo: &Cargo, steps: &Steps) -> Result<()>
     let mut counts = Vec::new();
     for turns in SESSION_LENGTHS {
         let title = format!("instructions for one more envelope after {turns} turns (callgrind)");
-        counts.push((turns, steps.work(&title, || callgrind::instructions(cargo, program, turns))?));
+        let steps_of = turns.to_string();
+        let count = || callgrind::instructions(cargo, program, "measured_next_envelope", &["--steps", &steps_of]);
+        counts.push((turns, steps.work(&title, count)?));
     }
     io::stdout().write_all(table(&counts).as_bytes())?;
+    let turns = SESSION_LENGTHS[0].to_string();
+    let body = |marks: &str| callgrind::instructions(cargo, program, "measured_body", &["--steps", &turns, "--marks", marks]);
+    let title = format!("instructions for one more body after {turns} turns, with and without cache marks (callgrind)");
+    let (with, without) = steps.work(&title, || Ok((body("true")?, body("false")?)))?;
+    let (_, envelope) = counts[0];
+    io::stdout().write_all(share_of_marks(envelope, with, without).as_bytes())?;
     Ok(())
+}
+
+/// What cache marks take of an envelope with its body.
+fn share_of_marks(envelope: u64, with: u64, without: u64) -> String {
+    let marks = with.saturating_sub(without);
+    let share = marks as f64 / (envelope + without).max(1) as f64 * 100.0;
+    format!("cache marks: {} instructions, {share:.2} % of an envelope with its body\n", grouped(marks))
 }
 
 fn table(counts: &[(u32, u64)]) -> String {
@@ -164,7 +179,14 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, table};
+    use super::{grouped, share_of_marks, table};
+
+    #[test]
+    fn marks_are_a_share_of_the_rest() {
+        let check = |with, expect: &str| assert_eq!(share_of_marks(600_000, with, 400_000), expect);
+        check(410_000, "cache marks: 10,000 instructions, 1.00 % of an envelope with its body\n");
+        check(400_000, "cache marks: 0 instructions, 0.00 % of an envelope with its body\n");
+    }
 
     #[test]
     fn digits_are_grouped_by_three() {

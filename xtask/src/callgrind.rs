@@ -9,19 +9,21 @@ use crate::cargo::Cargo;
 /// Cargo starts the program through valgrind, so that we need not know where its target folder is. No star after the
 /// function's name: it would match the closures inside it too, and each would switch the counting off. `/dev/null`: only the
 /// total is wanted, and an interrupted run then leaves no file behind.
-const RUNNER: &str = "target.'cfg(all())'.runner = [\
-    'valgrind', '--tool=callgrind', '--toggle-collect=*::measured_next_envelope', '--callgrind-out-file=/dev/null']";
+fn runner(function: &str) -> String {
+    format!(
+        "target.'cfg(all())'.runner = ['valgrind', '--tool=callgrind', '--toggle-collect=*::{function}', '--callgrind-out-file=/dev/null']"
+    )
+}
 
-/// The instructions that one more envelope takes in a session of so many turns.
-pub(crate) fn instructions(cargo: &Cargo, program: &str, turns: u32) -> Result<u64> {
-    let turns = turns.to_string();
-    // The names of functions are needed here, so nothing is stripped.
-    let config = ["--config", RUNNER, "--config", "profile.release.strip=false"];
+/// The instructions that a function of a benchmark takes, called with such arguments.
+pub(crate) fn instructions(cargo: &Cargo, program: &str, function: &str, arguments: &[&str]) -> Result<u64> {
     let mut command = cargo.command(["run", "--quiet", "--release"]);
-    command.args(config).args(["--package", "foreword-benches", "--bin", program]);
-    command.args(["--", "--steps", &turns]);
+    // The names of functions are needed here, so nothing is stripped.
+    command.args(["--config", &runner(function), "--config", "profile.release.strip=false"]);
+    command.args(["--package", "foreword-benches", "--bin", program, "--"]).args(arguments);
     let stderr = stderr_of(&mut command).with_context(|| format!("cannot count the instructions of `{program}`"))?;
-    collected(&stderr).with_context(|| format!("cannot read callgrind's report on `{program} --steps {turns}`:\n{stderr}"))
+    let shown = arguments.join(" ");
+    collected(&stderr).with_context(|| format!("cannot read callgrind's report on `{program} {shown}`:\n{stderr}"))
 }
 
 fn stderr_of(command: &mut Command) -> Result<String> {
@@ -38,7 +40,7 @@ fn collected(report: &str) -> Result<u64> {
     let mut totals = report.lines().filter_map(|line| line.strip_prefix("==")?.split_once("== Collected :"));
     let (_, total) = totals.next().context("it has no line `Collected`")?;
     match total.trim().parse().with_context(|| format!("`{}` is not one number", total.trim()))? {
-        0 => bail!("nothing was counted: is there a function `measured_next_envelope`, marked `#[inline(never)]`?"),
+        0 => bail!("nothing was counted: is the function that is counted there, and marked `#[inline(never)]`?"),
         total => Ok(total),
     }
 }
@@ -64,7 +66,7 @@ mod tests {
         check("==7== Collected : 12 34\n", Err("`12 34` is not one number"));
         check(
             "==7== Collected : 0\n",
-            Err("nothing was counted: is there a function `measured_next_envelope`, marked `#[inline(never)]`?"),
+            Err("nothing was counted: is the function that is counted there, and marked `#[inline(never)]`?"),
         );
     }
 }

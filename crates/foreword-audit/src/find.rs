@@ -10,7 +10,7 @@ use crate::log::Agent;
 
 /// A log that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LogFile {
     /// Where it is.
     pub path: PathBuf,
     /// How it is laid out.
@@ -79,7 +79,7 @@ const MOST: usize = 1_000_000;
 const PASSED_OVER: [&str; 6] = ["node_modules", ".git", "target", ".venv", "__pycache__", "file-history"];
 
 /// The logs at and below `paths`, each once, in the order of their names. Links are not followed.
-pub fn logs(paths: &[PathBuf]) -> Vec<Found> {
+pub fn logs(paths: &[PathBuf]) -> Vec<LogFile> {
     let mut found = Vec::new();
     for path in paths {
         // What was named itself may be a link.
@@ -91,7 +91,7 @@ pub fn logs(paths: &[PathBuf]) -> Vec<Found> {
     found
 }
 
-fn look(path: &Path, depth: usize, named: bool, found: &mut Vec<Found>) {
+fn look(path: &Path, depth: usize, named: bool, found: &mut Vec<LogFile>) {
     let Ok(facts) = fs::symlink_metadata(path) else { return };
     if found.len() >= MOST {
         return;
@@ -106,7 +106,7 @@ fn look(path: &Path, depth: usize, named: bool, found: &mut Vec<Found>) {
                 modified = modified.max(self::modified(&wal));
                 bytes += wal.len();
             }
-            found.push(Found { path: path.to_owned(), form, bytes, modified });
+            found.push(LogFile { path: path.to_owned(), form, bytes, modified });
         }
         return;
     }
@@ -138,8 +138,8 @@ fn look(path: &Path, depth: usize, named: bool, found: &mut Vec<Found>) {
 }
 
 /// The folder of a session with a file for each message.
-fn folder(path: &Path, found: &mut Vec<Found>) {
-    let mut one = Found { path: path.to_owned(), form: Form::Folder, bytes: 0, modified: 0 };
+fn folder(path: &Path, found: &mut Vec<LogFile>) {
+    let mut one = LogFile { path: path.to_owned(), form: Form::Folder, bytes: 0, modified: 0 };
     for facts in fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| entry.metadata().ok()) {
         one.bytes += facts.len();
         one.modified = one.modified.max(modified(&facts));

@@ -31,13 +31,13 @@ impl<R: BufRead> JsonLines<R> {
             number = number.saturating_add(1);
             self.lines.read += 1;
             match found {
-                Found::End => {
+                LineRead::End => {
                     self.lines.read -= 1;
                     return None;
                 }
-                Found::Line if self.line.iter().all(u8::is_ascii_whitespace) => {}
-                Found::Line => return Some(number),
-                Found::TooLong => self.lines.skipped += 1,
+                LineRead::Line if self.line.iter().all(u8::is_ascii_whitespace) => {}
+                LineRead::Line => return Some(number),
+                LineRead::TooLong => self.lines.skipped += 1,
             }
         }
     }
@@ -70,14 +70,14 @@ impl<R: BufRead> JsonLines<R> {
     }
 }
 
-enum Found {
+enum LineRead {
     Line,
     TooLong,
     End,
 }
 
 /// Reads up to the end of a line, which is left out. Of a line that is too long, only its end is looked for.
-fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<Found> {
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io::Result<LineRead> {
     line.clear();
     let mut length = 0;
     loop {
@@ -87,9 +87,9 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io:
         };
         if bytes.is_empty() {
             return Ok(match length {
-                0 => Found::End,
-                length if length > longest => Found::TooLong,
-                _ => Found::Line,
+                0 => LineRead::End,
+                length if length > longest => LineRead::TooLong,
+                _ => LineRead::Line,
             });
         }
         let end = memchr::memchr(b'\n', bytes);
@@ -103,7 +103,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>, longest: usize) -> io:
         let used = part.len() + usize::from(end.is_some());
         from.consume(used);
         if end.is_some() {
-            return Ok(if length > longest { Found::TooLong } else { Found::Line });
+            return Ok(if length > longest { LineRead::TooLong } else { LineRead::Line });
         }
         length = length.max(1); // an end without a line break is a line as well
     }
@@ -186,9 +186,9 @@ mod tests {
         let mut kinds = Vec::new();
         loop {
             match read_line(&mut from, &mut line, 3).unwrap() {
-                Found::Line => kinds.push(String::from_utf8(line.clone()).unwrap()),
-                Found::TooLong => kinds.push("too long".to_owned()),
-                Found::End => break,
+                LineRead::Line => kinds.push(String::from_utf8(line.clone()).unwrap()),
+                LineRead::TooLong => kinds.push("too long".to_owned()),
+                LineRead::End => break,
             }
         }
         assert_eq!(kinds, ["too long", "12", "too long"]);

@@ -110,7 +110,7 @@ impl std::ops::AddAssign for Tokens {
 /// What a request answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum Trigger {
     /// Words of the user.
     #[default]
     User,
@@ -201,7 +201,7 @@ pub struct Call {
     /// The part of the output that was reasoning, where the log says it.
     pub reasoning: u64,
     /// What it answers.
-    pub asked: Asked,
+    pub asked: Trigger,
     /// What stands between the call before it and this one.
     pub signs: Signs,
     /// The line of the first of those signs.
@@ -326,7 +326,7 @@ impl Default for Call {
             end_ms: 0,
             tokens: Tokens::default(),
             reasoning: 0,
-            asked: Asked::User,
+            asked: Trigger::User,
             signs: Signs::default(),
             sign_line: 0,
             verdict: None,

@@ -13,7 +13,7 @@ use crate::log::{Agent, Lines, Tokens};
 use crate::parts::{Flow, Holding, Kind, flows};
 use crate::price::Prices;
 use crate::sessions::{Session, Sessions, Step};
-use crate::what_if::{Costs, Known, Outcome, costs, outcomes};
+use crate::what_if::{Costs, Outcome, SessionFacts, costs, outcomes};
 
 /// The report.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -259,7 +259,7 @@ pub fn report(sessions: &Sessions, table: &ModelTable, tz: &TimeZone) -> Report 
     for session in &sessions.list {
         let broken: Vec<Vec<Break>> = session.chains.iter().map(|chain| breaks(&prices, chain)).collect();
         let flows: Vec<Vec<Flow>> = session.chains.iter().map(flows).collect();
-        all_costs.push(costs(&prices, &Known { session, breaks: &broken, flows: &flows }));
+        all_costs.push(costs(&prices, &SessionFacts { session, breaks: &broken, flows: &flows }));
         gathering.prompts(sessions, &prices, session, &flows);
         let one = one_session(sessions, &prices, session, &broken, &mut report, &mut gathering, tz);
         report.sessions.push(one);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::agents::{self, Unread};
-use crate::find::Found;
+use crate::find::LogFile;
 use crate::log::{FileLog, Lines};
 
 /// What is kept changes with the readers: a file that an older program kept is read again.
@@ -34,7 +34,7 @@ pub struct Scan {
 
 /// What is kept of a file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct CachedFile {
     version: u32,
     bytes: u64,
     modified: u128,
@@ -46,7 +46,7 @@ type Outcome = (usize, Result<Vec<FileLog>, Unread>);
 
 /// Reads logs with so many threads. `kept` is the folder where what was read is kept for the next time; `progress` hears how many bytes are
 /// done.
-pub fn scan(found: &[Found], kept: Option<&Path>, threads: usize, progress: &(dyn Fn(u64, u64) + Sync)) -> Scan {
+pub fn scan(found: &[LogFile], kept: Option<&Path>, threads: usize, progress: &(dyn Fn(u64, u64) + Sync)) -> Scan {
     let total: u64 = found.iter().map(|found| found.bytes).sum();
     // The largest first, so that no thread is left with it at the end.
     let mut order: Vec<usize> = (0..found.len()).collect();
@@ -97,7 +97,7 @@ pub fn scan(found: &[Found], kept: Option<&Path>, threads: usize, progress: &(dy
     scan
 }
 
-fn place(folder: &Path, found: &Found) -> PathBuf {
+fn place(folder: &Path, found: &LogFile) -> PathBuf {
     let mut hash = Sha256::new();
     hash.update(found.path.as_os_str().as_encoded_bytes());
     hash.update(format!("{:?}", found.form));
@@ -106,14 +106,14 @@ fn place(folder: &Path, found: &Found) -> PathBuf {
     folder.join(format!("{number:032x}"))
 }
 
-fn take(folder: &Path, found: &Found) -> Option<Vec<FileLog>> {
-    let kept: Kept = postcard::from_bytes(&fs::read(place(folder, found)).ok()?).ok()?;
+fn take(folder: &Path, found: &LogFile) -> Option<Vec<FileLog>> {
+    let kept: CachedFile = postcard::from_bytes(&fs::read(place(folder, found)).ok()?).ok()?;
     (kept.version == VERSION && kept.bytes == found.bytes && kept.modified == found.modified).then_some(kept.logs)
 }
 
 /// It saves time the next time, and nothing else: a failure is no reason to stop.
-fn keep(folder: &Path, found: &Found, logs: &[FileLog]) {
-    let kept = Kept { version: VERSION, bytes: found.bytes, modified: found.modified, logs: logs.to_vec() };
+fn keep(folder: &Path, found: &LogFile, logs: &[FileLog]) {
+    let kept = CachedFile { version: VERSION, bytes: found.bytes, modified: found.modified, logs: logs.to_vec() };
     let Ok(bytes) = postcard::to_stdvec(&kept) else { return };
     let place = place(folder, found);
     let part = place.with_extension(format!("{}", std::process::id()));

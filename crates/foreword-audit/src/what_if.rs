@@ -8,7 +8,7 @@ use foreword_provider::model::Model;
 use serde::Serialize;
 
 use crate::breaks::{Break, Cause, cached, lifetime_s};
-use crate::log::{Asked, Call, Tokens};
+use crate::log::{Call, Tokens, Trigger};
 use crate::parts::{Change, Flow, Kind};
 use crate::price::{Prices, Regime, charge};
 use crate::sessions::{Chain, Session};
@@ -51,7 +51,7 @@ const LONG_S: f64 = 3_600.0;
 const PING_S: f64 = 270.0;
 
 /// A session with what is known of it.
-pub(crate) struct Known<'a> {
+pub(crate) struct SessionFacts<'a> {
     pub(crate) session: &'a Session,
     /// By chain.
     pub(crate) breaks: &'a [Vec<Break>],
@@ -76,7 +76,7 @@ pub(crate) struct Costs {
 }
 
 /// Runs every policy over a session.
-pub(crate) fn costs(prices: &Prices, known: &Known) -> Costs {
+pub(crate) fn costs(prices: &Prices, known: &SessionFacts) -> Costs {
     let mut sum = Costs::default();
     for ((chain, breaks), flows) in known.session.chains.iter().zip(known.breaks).zip(known.flows) {
         let main = chain.name == "main";
@@ -229,7 +229,7 @@ fn saved_by_folds(prices: &Prices, chain: &Chain, flows: &[Flow]) -> f64 {
             Change::Compacted => 0.0,
         };
         (out, old, turn) = (out * share, old * share, turn * share);
-        if step.call.asked == Asked::User {
+        if step.call.asked == Trigger::User {
             old += turn;
             turn = 0.0;
         }

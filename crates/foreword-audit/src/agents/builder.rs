@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::lenient::Size;
-use crate::log::{Asked, Call, FileLog, Name, Signs, ToolResult};
+use crate::log::{Call, FileLog, Name, Signs, ToolResult, Trigger};
 
 /// The name of the main chain.
 pub(crate) const MAIN: &str = "main";
@@ -12,7 +12,7 @@ pub(crate) const MAIN: &str = "main";
 #[derive(Debug, Default)]
 struct Pending {
     start_ms: i64,
-    asked: Asked,
+    asked: Trigger,
     signs: Signs,
     sign_line: u32,
     user_chars: u64,
@@ -49,7 +49,7 @@ impl Builder {
     pub(crate) fn heard(&mut self, chain: Name, at_ms: i64, chars: u64) {
         let pending = self.chains.entry(chain).or_default();
         pending.start_ms = if at_ms > 0 { at_ms } else { pending.start_ms };
-        pending.asked = Asked::User;
+        pending.asked = Trigger::User;
         pending.user_chars = pending.user_chars.saturating_add(chars);
     }
 
@@ -68,7 +68,7 @@ impl Builder {
     pub(crate) fn result(&mut self, chain: Name, at_ms: i64, tool: Name, size: Size) {
         let pending = self.chains.entry(chain).or_default();
         pending.start_ms = if at_ms > 0 { at_ms } else { pending.start_ms };
-        pending.asked = Asked::Tool;
+        pending.asked = Trigger::Tool;
         if pending.results.len() < MOST_RESULTS {
             pending.results.push((tool, size.chars));
         } else if let Some(last) = pending.results.last_mut() {
@@ -107,7 +107,7 @@ impl Builder {
         call.signs.add(std::mem::take(&mut pending.signs));
         pending.last = Some(place);
         pending.start_ms = 0;
-        pending.asked = Asked::Tool;
+        pending.asked = Trigger::Tool;
         for (tool, chars) in std::mem::take(&mut pending.results) {
             self.log.results.push(ToolResult { call: place, tool, chars });
         }

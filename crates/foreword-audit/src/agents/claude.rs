@@ -191,7 +191,7 @@ impl Message<'_> {
 }
 
 /// One line of a reply, wherever it stood.
-struct Said<'l, 'a> {
+struct ReplyLine<'l, 'a> {
     line: u32,
     chain: Name,
     at_ms: i64,
@@ -256,7 +256,7 @@ impl Reader {
                 {
                     let effort = self.builder.log.intern(&record.effort);
                     let last = self.builder.last(chain);
-                    let said = Said { line, chain, at_ms, request: &record.request_id, version, effort, message };
+                    let said = ReplyLine { line, chain, at_ms, request: &record.request_id, version, effort, message };
                     if let Some((call, fresh)) = self.said(&said) {
                         if fresh {
                             self.builder.mark_rewind(call, before, last);
@@ -296,7 +296,7 @@ impl Reader {
     }
 
     /// Takes a line of a reply: its call, and whether that is new.
-    fn said(&mut self, said: &Said) -> Option<(u32, bool)> {
+    fn said(&mut self, said: &ReplyLine) -> Option<(u32, bool)> {
         let found = self.usage(said);
         for block in said.message.content.list.iter().filter(|block| block.kind.ends_with("tool_use")) {
             self.builder.calls_tool(hash(&block.id), &block.name);
@@ -312,7 +312,7 @@ impl Reader {
         found
     }
 
-    fn usage(&mut self, said: &Said) -> Option<(u32, bool)> {
+    fn usage(&mut self, said: &ReplyLine) -> Option<(u32, bool)> {
         let message = said.message;
         let usage = message.usage.0.as_ref()?;
         if &*message.model == "<synthetic>" {
@@ -433,7 +433,7 @@ impl Reader {
         let at_ms = time_ms(&inner.timestamp).unwrap_or_default();
         match &*inner.kind {
             "assistant" => {
-                let said = Said { line, chain, at_ms, request: &inner.request_id, version, effort: 0, message };
+                let said = ReplyLine { line, chain, at_ms, request: &inner.request_id, version, effort: 0, message };
                 self.said(&said);
             }
             "user" => self.content(line, chain, at_ms, message),

@@ -27,18 +27,18 @@ pub(crate) struct Message<'a> {
     tokens: Obj<Usage>,
     summary: Flag,
     #[serde(borrow)]
-    path: Obj<Place<'a>>,
+    path: Obj<Folders<'a>>,
     #[serde(borrow)]
-    system: Parts<'a, Nothing>,
+    system: Parts<'a, AnyObject>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Nothing {}
+struct AnyObject {}
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Place<'a> {
+struct Folders<'a> {
     #[serde(borrow)]
     cwd: Text<'a>,
 }
@@ -134,7 +134,7 @@ struct Whole<'a> {
 /// What is kept of a message until all of its session are there.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools)] // what a message is, as the log says it
-struct Kept {
+struct StoredMessage {
     id: u64,
     line: u32,
     assistant: bool,
@@ -155,7 +155,7 @@ struct Kept {
 pub(crate) struct Session {
     project: String,
     version: String,
-    messages: BTreeMap<String, Kept>,
+    messages: BTreeMap<String, StoredMessage>,
     line: u32,
 }
 
@@ -226,7 +226,7 @@ impl Session {
         log.project = self.project;
         log.lines.read += u64::from(self.line);
         let mut builder = Builder::new(log);
-        let mut kept: Vec<Kept> = self.messages.into_values().collect();
+        let mut kept: Vec<StoredMessage> = self.messages.into_values().collect();
         kept.sort_by_key(|kept| kept.created_ms);
         for kept in kept {
             if !kept.assistant {
