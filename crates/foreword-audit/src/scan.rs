@@ -118,6 +118,7 @@ fn keep(folder: &Path, found: &LogFile, logs: &[FileLog]) {
     let place = place(folder, found);
     let part = place.with_extension(format!("{}", std::process::id()));
     if fs::write(&part, bytes).and_then(|()| fs::rename(&part, &place)).is_err() {
+        // A leftover is a cache file with another name: nobody reads it.
         let _ = fs::remove_file(&part);
     }
 }

@@ -115,6 +115,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let listing = rustyline::Config::builder().completion_type(CompletionType::List).build();
     let mut editor: Editor<Names, FileHistory> = Editor::with_config(listing)?;
     editor.set_helper(Some(names));
+    // Without the file there are no earlier lines to recall.
     let _ = editor.load_history(&history);
     let active = args.session.active.clone();
     let (script, frozen) = (args.model.script.clone(), args.session.frozen);
@@ -123,6 +124,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         match editor.readline("› ") {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
+                // A line that cannot be recalled is still sent.
                 let _ = editor.add_history_entry(&line);
                 // Saved at once, so that a kill loses no line.
                 let _ = editor.append_history(&history);

@@ -217,6 +217,7 @@ fn told(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let text = if Paint::new(stream.is_terminal()).is_on() { text.ansi().to_string() } else { text.to_string() };
     let mut out = if error.use_stderr() { terminal::stderr() } else { terminal::stdout() };
+    // A closed output is not an error.
     let _ = out.write_all(text.as_bytes());
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -222,7 +222,7 @@ impl Audited {
     fn goes_out(&self) {
         // Without a key nothing does. A log that cannot be written does not keep people from their model.
         if self.key.check().is_ok() {
-            let _ = self.audit.url(&self.host, "model");
+            self.audit.url(&self.host, "model");
         }
     }
 }

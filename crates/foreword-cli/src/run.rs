@@ -110,6 +110,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     })?;
     note(shown(&format!("the gateway is at http://{address}, level {}", args.level.unwrap_or_default().as_str())));
     let status = started(args, address);
+    // It fails only if the gateway has ended already.
     let _ = stop.send(());
     // It ends within its grace.
     let _ = runtime.block_on(served);

@@ -101,6 +101,7 @@ impl<W> Watched<W> {
                 io::ErrorKind::Interrupted => return result,
                 _ => Failure::Other(error.to_string()),
             };
+            // The first failure is the one to report.
             let _ = FAILURE.set(failure);
         }
         result
@@ -124,6 +125,7 @@ pub(crate) fn line(mut out: impl Write, text: Arguments<'_>) {
 
 /// Writes text that does not end its line.
 pub(crate) fn text(mut out: impl Write, text: Arguments<'_>) {
+    // A closed output is not an error; `FAILURE` keeps all others.
     let _ = out.write_fmt(text).and_then(|()| out.flush());
 }
 
@@ -192,6 +194,7 @@ impl<W: Write> Output<W> {
 
 impl Output<Vec<u8>> {
     fn finished(mut self, text: &str) -> String {
+        // Writing to memory cannot fail.
         let _ = self.write_all(text.as_bytes()).and_then(|()| self.release());
         String::from_utf8_lossy(&self.out).into_owned()
     }
@@ -213,6 +216,7 @@ impl<W: Write> Write for Output<W> {
 
 impl<W: Write> Drop for Output<W> {
     fn drop(&mut self) {
+        // `FAILURE` keeps what went wrong.
         let _ = self.release().and_then(|()| self.out.flush());
     }
 }

@@ -191,7 +191,7 @@ pub(crate) fn servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpe
         };
         if let Transport::Http { url, .. } = &server.transport {
             // A failure to write the audit log must not block the tools.
-            let _ = Audit::new(&places.state).url(url, "tool server");
+            Audit::new(&places.state).url(url, "tool server");
         }
         let sandbox = (!grants.unconfined || sandbox::availability().is_ok()).then(|| confined(vault, grants));
         match server_config(&server, &launch, sandbox) {

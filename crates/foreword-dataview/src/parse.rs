@@ -169,6 +169,7 @@ impl<'t> Parser<'t> {
         if ["desc", "descending"].into_iter().any(|word| self.cursor.take_word(word)) {
             return Direction::Down;
         }
+        // The word may be left out.
         let _ = ["asc", "ascending"].into_iter().any(|word| self.cursor.take_word(word));
         Direction::Up
     }

@@ -40,6 +40,7 @@ pub fn run<T: Send + 'static>(time: Duration, work: impl FnOnce(&AtomicBool) -> 
     let (done, result) = mpsc::channel();
     let body = move || {
         let found = panic::catch_unwind(AssertUnwindSafe(|| work(&seen)));
+        // It fails if the caller stopped waiting.
         let _ = done.send(found.ok());
         // Whoever turns the flag second knows that both sides are through: the one that waits counts up, this one down.
         if seen.swap(true, Ordering::SeqCst) {

@@ -86,7 +86,7 @@ pub async fn gather(
         let (versions, problems) = match attachment {
             Attachment::Url(url) => {
                 // A log that cannot be written does not keep people from their page.
-                let _ = audit.url(url, "page");
+                audit.url(url, "page");
                 page(&fetcher, url, now, pages).await
             }
             local => {

@@ -104,6 +104,7 @@ impl MockServer {
 
     /// Serves until the task ends.
     pub async fn wait(mut self) {
+        // A task that was stopped has ended too.
         let _ = (&mut self.server).await;
     }
 }

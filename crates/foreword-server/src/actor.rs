@@ -517,6 +517,7 @@ impl OpenSession {
             Ok(ready) => ready,
             Err(problem) => {
                 drop(running);
+                // The client may have left.
                 let _ = accepted.send(Err(problem));
                 return;
             }
@@ -528,6 +529,7 @@ impl OpenSession {
             if let Some(accepted) = accepted.take() {
                 let after = line.feed.tell("turn", &json!({"turn": number, "words": words}));
                 line.began.store(after, Ordering::Release);
+                // The client may have left.
                 let _ = accepted.send(Ok(after));
                 for text in &missing {
                     line.feed.tell("note", &json!({"text": text}));
@@ -542,6 +544,7 @@ impl OpenSession {
             // It did not begin.
             let _ = self.stored();
             drop(running);
+            // The client may have left.
             let _ = accepted.send(Err(ended.err().unwrap_or_else(crate::hub::ended)));
             return;
         }

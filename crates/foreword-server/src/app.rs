@@ -206,7 +206,7 @@ impl Common {
             return Ok(Arc::clone(client));
         }
         // A log that cannot be written does not keep people from their model.
-        let _ = self.audit.url(config.address(), "model");
+        self.audit.url(config.address(), "model");
         let client = Arc::new(Client::new(config.clone()).map_err(|error| Problem::new(UNAVAILABLE, error))?);
         clients.push((config, Arc::clone(&client)));
         Ok(client)

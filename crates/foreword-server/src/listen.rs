@@ -101,6 +101,7 @@ impl Server {
                         Err(NoRoom::Address) => return None,
                         // It waits, and the others behind it in the system's queue.
                         Err(NoRoom::Server) => {
+                            // After a timeout it looks again.
                             let _ = tokio::time::timeout(Duration::from_millis(50), connections.one_left()).await;
                         }
                     }
@@ -117,7 +118,9 @@ impl Server {
         drop(listener);
         app.end.send_replace(true);
         app.hub.stop_all();
+        // After the grace the rest is cut off.
         let _ = tokio::time::timeout(limits.grace, connections.all_left()).await;
+        // A panic is reported where it happens, and the server ends anyway.
         let _ = tokio::task::spawn_blocking(move || {
             app.hub.close(limits.grace);
             app.gateway.forwarder.settle();
@@ -147,6 +150,7 @@ async fn connection(
     mut end: watch::Receiver<bool>,
     place: Connection,
 ) {
+    // Without it, small frames only arrive later.
     let _ = stream.set_nodelay(true);
     let inner = TowerToHyperService::new(router);
     let place = Arc::new(place);
@@ -170,6 +174,7 @@ async fn connection(
         () = place.closed() => {}
         () = ended(&mut end) => {
             served.as_mut().graceful_shutdown();
+            // After the grace the connection is cut off.
             let _ = tokio::time::timeout(limits.grace, served).await;
         }
     }

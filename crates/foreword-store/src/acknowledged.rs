@@ -43,6 +43,7 @@ impl Acknowledged {
         // Another program may have made a later one. What cannot be remembered is stored all the same.
         let known = matches!(self.read(), Ok(AcknowledgedCount::Commits(known)) if known >= commits);
         if !known {
+            // The next write stores the count again.
             let _ = self.set(commits);
         }
     }

@@ -160,6 +160,7 @@ fn tighten(path: &Path, found: &fs::Metadata) {
     let mode = found.permissions().mode();
     // A folder with the sticky bit belongs to everyone.
     if mode & 0o077 != 0 && mode & 0o1000 == 0 {
+        // On a file system without permissions there are none to set.
         let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700));
     }
 }

@@ -75,6 +75,7 @@ impl Journal {
         let folder = folder(database);
         let name = crate::new_session_id()?;
         Self::make(folder.clone(), name.clone()).map_err(|error| {
+            // The first error is the one to report; the next start removes the file.
             let _ = fs::remove_file(folder.join(format!("{name}.new")));
             remove(&folder, &name);
             refused(&error)

@@ -83,6 +83,7 @@ fn sweep(folder: &Path) {
         // One that was made just now and is not held yet has no other name; without its own it would never get one.
         let left = |file: &File| file.try_lock().is_ok() && age_s(file).is_some_and(|age| age > 60);
         if is_holder && files::open(&path).is_ok_and(|file| left(&file)) {
+            // An old lease file that stays holds nothing.
             let _ = fs::remove_file(&path);
         }
     }

@@ -205,6 +205,7 @@ fn tried(command: &mut Command) -> Result<(), String> {
     let until = Instant::now() + TRIAL;
     while child.try_wait().map_err(told)?.is_none() {
         if Instant::now() > until {
+            // It fails only if the program has ended already.
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!("it did not finish within {} s", TRIAL.as_secs()));

@@ -126,9 +126,13 @@ impl Audit {
         self.record(event)
     }
 
-    /// The same for the host of a URL.
-    pub fn url(&self, url: &str, purpose: &str) -> io::Result<()> {
-        host_of(url).map_or(Ok(()), |host| self.host(host, purpose))
+    /// The same for the host of a URL. A log that cannot be written keeps nobody from a page or a model: that is only warned of.
+    pub fn url(&self, url: &str, purpose: &str) {
+        if let Some(host) = host_of(url)
+            && let Err(error) = self.host(host, purpose)
+        {
+            tracing::warn!(host, purpose, %error, file = %self.file.display(), "cannot write the audit log");
+        }
     }
 
     /// All entries, oldest first, and the number of invalid lines.

@@ -47,7 +47,7 @@ impl WebFetch {
             let corpus = self.desk.corpus();
             VaultTrust::open_or_restricted(self.desk.places(), corpus.vault().root()).internal_hosts(corpus.vault())
         };
-        let _ = Audit::new(&self.desk.places().state).url(url, "page");
+        Audit::new(&self.desk.places().state).url(url, "page");
         let config = WebConfig { allow, ..WebConfig::default() };
         let fetcher = Fetcher::new(config, Some(self.desk.places().pages())).map_err(|error| error.to_string())?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build();

@@ -45,6 +45,7 @@ pub(super) fn put(folder: &Path, page: &CachedPage) -> io::Result<()> {
     let aside = folder.join(format!(".{}-{}.part", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let written = write(&aside, page).and_then(|()| fs::rename(&aside, folder.join(name(&page.asked))));
     if written.is_err() {
+        // A leftover has a name of its own: nobody reads it.
         let _ = fs::remove_file(&aside);
     }
     written?;

@@ -285,6 +285,7 @@ impl Fetcher {
     /// Keeps a page. Where that fails the page is no worse, it will only be fetched again.
     async fn keep(&self, page: CachedPage) {
         if let Some(folder) = self.cache.clone() {
+            // A page that is not cached is fetched again.
             let _ = tokio::task::spawn_blocking(move || cache::put(&folder, &page)).await;
         }
     }

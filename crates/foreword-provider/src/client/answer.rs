@@ -114,6 +114,7 @@ impl Answer {
             // What is lost behind the model's end is not missed.
             Err(_) if self.reader.has_stopped() => self.end(),
             Err(error) => {
+                // The error that ended the answer is the one to report.
                 let _ = self.reader.finish();
                 self.failed = Some(error);
             }

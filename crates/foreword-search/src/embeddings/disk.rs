@@ -97,6 +97,7 @@ pub(super) fn begin(folder: &Path, before: Option<&mut Generation>, kept: &[(Pla
         fs::rename(&keys, &path).map_err(failed("replacing", &path))
     });
     if done.is_err() {
+        // The next generation removes what cannot be removed now.
         let _ = fs::remove_file(&vectors);
         let _ = fs::remove_file(&keys);
         return done;

@@ -35,6 +35,7 @@ impl Background {
         let (guest, mut gone) = tokio::sync::mpsc::channel(1);
         let thread = thread::Builder::new().name("tool servers".to_owned()).spawn(move || {
             runtime.block_on(async move {
+                // The sender is dropped or sends: both mean the end.
                 let _ = ended.await;
                 let _ = tokio::time::timeout(FAREWELL, gone.recv()).await;
             });
@@ -51,6 +52,7 @@ impl Background {
     pub(super) fn begin<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Pending<T> {
         let (done, result) = mpsc::channel();
         self.handle.spawn(async move {
+            // It fails if the caller stopped waiting.
             let _ = done.send(work.await);
         });
         Pending(result)
@@ -61,9 +63,11 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.guest = None;
         if let Some(end) = self.end.take() {
+            // It fails if the thread has ended already.
             let _ = end.send(());
         }
         if let Some(thread) = self.thread.take() {
+            // A panic was reported where it happened.
             let _ = thread.join();
         }
     }

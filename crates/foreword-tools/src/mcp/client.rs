@@ -71,6 +71,7 @@ pub(crate) fn start_all(clients: &mut [Client], background: Option<&Background>)
 pub(crate) fn close_all(clients: &mut [Client], background: &Background) {
     let closing: Vec<_> = clients.iter_mut().filter_map(|client| client.close(background)).collect();
     for pending in closing {
+        // A server that does not answer is killed.
         let _ = pending.wait();
     }
 }
@@ -151,6 +152,7 @@ impl Client {
     fn close(&mut self, background: &Background) -> Option<Pending<()>> {
         let mut connection = self.connection.take()?;
         Some(background.begin(async move {
+            // After the timeout the process is killed.
             let _ = connection.service.close_with_timeout(PATIENCE).await;
         }))
     }
@@ -215,6 +217,7 @@ impl Client {
         let answered = match call.wait_unless(stop) {
             Waited::Done(answered) => answered,
             Waited::Stopped => {
+                // It fails if the call has ended already.
                 let _ = stopper.send(());
                 call.wait()
             }
@@ -337,6 +340,7 @@ async fn answer(
         answer = handle.await_response() => answer,
         Ok(()) = &mut on_stop => {
             let told = CancelledNotificationParam::new(Some(id), reason());
+            // The call has ended for us, whether the server knows it or not.
             let _ = timeout(PATIENCE, peer.notify_cancelled(told)).await;
             Err(ServiceError::Cancelled { reason: reason() })
         }

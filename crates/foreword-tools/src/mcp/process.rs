@@ -188,6 +188,7 @@ async fn watch(mut child: Child, ended: oneshot::Receiver<()>, exit: Exit, guest
     let status = if let Some(status) = by_itself {
         status
     } else {
+        // It fails only if the program has ended already.
         let _ = child.start_kill();
         child.wait().await
     };
@@ -213,6 +214,7 @@ fn signal(group: Option<u32>, signal: Signal) {
         Signal::Kill => Kind::KILL,
     };
     if let Some(group) = group.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+        // It fails if all processes of the group have ended.
         let _ = kill_process_group(group, signal);
     }
 }

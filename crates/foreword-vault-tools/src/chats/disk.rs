@@ -112,6 +112,7 @@ pub(super) fn sweep(root: &Path, path: &str) {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY.0) && name.ends_with(TEMPORARY.1));
         let age = |facts: Metadata| facts.modified().ok()?.elapsed().ok();
         if is_ours && entry.metadata().ok().filter(Metadata::is_file).and_then(age).is_some_and(|age| age > OLD) {
+            // The next start tries again.
             let _ = fs::remove_file(entry.path());
         }
     }
