@@ -10,7 +10,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use foreword_core::message::Role;
@@ -84,7 +83,7 @@ fn time(model: &Arc<ChatModel>, prompt: &Prompt) -> (f64, f64) {
     let mut chat = Chat::new(Arc::clone(model));
     let start = Instant::now();
     let sampling = Sampling { temperature: 0.0, max_tokens: WRITTEN, ..Sampling::default() };
-    let answer = chat.answer(prompt, &sampling, &AtomicBool::new(false), &mut |_| {});
+    let answer = chat.answer(prompt, &sampling, &|| false, &mut |_| {});
     let (all, read) = (start.elapsed().as_secs_f64(), answer.time_to_first.unwrap_or_default().as_secs_f64());
     (read, (all - read) / answer.output_tokens.0 as f64 * WRITTEN as f64)
 }

@@ -10,13 +10,15 @@ use std::hint::black_box;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    ChatModel, Event, NoHands, Outgoing, Question, RecordedSession, Reply, STORE, Setup, SpeakError, Spent, Sqlite, Store,
+    CancellationToken, ChatModel, Event, NoHands, Outgoing, Question, RecordedSession, Reply, ReplyStream, STORE, Setup, Spent,
+    Sqlite, Store, whole_reply,
 };
 use foreword_engine::vault::agent;
 
@@ -52,9 +54,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 struct AtOnce(String);
 
 impl ChatModel for AtOnce {
-    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+    fn answer(&mut self, request: Arc<Outgoing>, _: CancellationToken) -> ReplyStream {
         let prompt = foreword_provider::usage::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
-        Ok(Reply { text: self.0.clone(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })
+        whole_reply(Ok(Reply { text: self.0.clone(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() }))
     }
 }
 

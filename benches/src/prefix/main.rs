@@ -15,14 +15,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::attach::{Pages, gather};
-use foreword_engine::session::{ClientConfig, Embedded, Remote, Stop, embedded_file};
+use foreword_engine::session::{ClientConfig, Embedded, Remote, embedded_file};
 use foreword_engine::vault;
 use foreword_models::chat_model::ChatModel;
 use foreword_prompt_cache::CacheSim;
@@ -114,8 +113,7 @@ impl Bench {
     /// Time to the first token, three ways.
     fn embedded(&self) -> Result<Vec<String>> {
         let (agent, _) = vault::agent(&self.vault, None).context("there is no plain agent")?;
-        let stop: Stop = Arc::new(AtomicBool::new(false));
-        let embedded = || Ok::<_, anyhow::Error>(Box::new(Embedded::open(&self.file, Arc::clone(&stop))?));
+        let embedded = || Ok::<_, anyhow::Error>(Box::new(Embedded::open(&self.file)?));
         let mut glue = Glue::new(&agent, &self.model);
         let mut library = self.session(Layout::Library, embedded()?, CacheSim::new())?;
         let mut log = self.session(Layout::Log, embedded()?, CacheSim::new())?;
@@ -165,7 +163,7 @@ impl Bench {
         let mut faults = Vec::new();
         for (layout, name) in [(Layout::Log, "log"), (Layout::Library, "library")] {
             let config = ClientConfig { base_url: Some(server.base_url().to_owned()), ..ClientConfig::new(Dialect::LlamaCpp) };
-            let remote = Remote::new(config, Arc::new(AtomicBool::new(false)))?;
+            let remote = Remote::new(config)?;
             let mut session = self.session(layout, Box::new(remote), cache)?;
             println!("llama.cpp's server, layout `{name}`: what it had cached, and what the simulator says\n");
             println!("| turn | prompt | cached | simulated | off | first token, ms |");

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -13,7 +12,8 @@ use foreword_core::tokens::Tokens;
 use foreword_core::version::{RenderOptions, Version};
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    ChatModel, NoHands, Outgoing, Question, RecordedSession, Reply, Setup, SpeakError, Spent, Sqlite,
+    CancellationToken, ChatModel, NoHands, Outgoing, Question, RecordedSession, Reply, ReplyStream, Setup, SpeakError, Spent,
+    Sqlite, receive, whole_reply,
 };
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, Prompt, Sampling};
 use foreword_prompt_cache::CacheSim;
@@ -121,7 +121,7 @@ impl Way for Glue {
         let prompt = self.model.prompt(&messages);
         let read = start.elapsed();
         let sampling = Sampling { max_tokens: WRITTEN, ..Sampling::default() };
-        let answer = self.chat.answer(&prompt, &sampling, &AtomicBool::new(false), &mut |_| {});
+        let answer = self.chat.answer(&prompt, &sampling, &|| false, &mut |_| {});
         let (common, appended) = self.watch.look(&prompt, &answer.text);
         self.said.push((Role::User, turn.words.to_owned()));
         self.said.push((Role::Assistant, turn.answer.to_owned()));
@@ -190,14 +190,20 @@ impl Way for Session {
 }
 
 impl ChatModel for Recorder {
-    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        whole_reply(self.measure(&request, stop))
+    }
+}
+
+impl Recorder {
+    fn measure(&mut self, request: &Arc<Outgoing>, stop: CancellationToken) -> Result<Reply, SpeakError> {
         let start = Instant::now();
         let mut first = None;
-        let reply = self.speaker.answer(request, &mut |_| {
+        let reply = receive(self.speaker.answer(Arc::clone(request), stop), &mut |_| {
             first.get_or_insert_with(|| start.elapsed());
         })?;
         let first = first.unwrap_or_else(|| start.elapsed());
-        let spent = reply.spent.ok_or_else(|| SpeakError("no usage came with the answer".to_owned()))?;
+        let spent = reply.spent.ok_or_else(|| SpeakError::new("no usage came with the answer"))?;
         let texts: Vec<_> = request.messages.iter().map(|message| (message.role, message.content())).collect();
         let messages: Vec<_> = texts.iter().map(|(role, text)| (*role, &**text)).collect();
         let (common, appended) = self.watch.look(&self.model.prompt(&messages), &reply.text);

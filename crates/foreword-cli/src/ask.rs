@@ -5,15 +5,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
-use foreword_engine::attach::{Attachment, Gathered, Pages, active_note, gather};
-use foreword_engine::destination::address;
-use foreword_engine::prepare::{Begin, Prepared, Wanted, prepare, servers_of};
-use foreword_engine::session::{
-    Mode, Point, Question, RecordedSession, Sqlite, Stop, Store as _, Tokens, TurnInput, Version, changed_agent, library_of,
-    new_session_id, refresh_notes,
-};
+use foreword_engine::attach::{Attachment, Gathered, Pages, active_note, gather, links};
+use foreword_engine::clock;
+use foreword_engine::prepare::servers_of;
+use foreword_engine::session::{Mode, Point, Question, RecordedSession, Sqlite, Stopper, Store as _, Version, new_session_id};
+use foreword_engine::session_builder::{NewSession, SessionBuilder};
 use foreword_engine::vault::{Problem, Vault};
 use foreword_engine::workbench::Workbench;
 use foreword_vault_tools::chats::Chats;
@@ -21,9 +19,9 @@ use jiff::tz::TimeZone;
 
 use crate::answer::{self, Shown};
 use crate::config;
-use crate::equip::{self, AgentTools, Find, ToolArgs};
+use crate::equip::{AgentTools, Find, ToolArgs};
 use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::ModelArgs;
+use crate::model::{ModelArgs, stopper};
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::preview;
@@ -126,7 +124,16 @@ pub(crate) struct SessionArgs {
 pub(crate) struct Opened {
     pub(crate) kept: RecordedSession,
     pub(crate) bench: Workbench,
-    pub(crate) stop: Stop,
+    pub(crate) stopper: Stopper,
+}
+
+impl Opened {
+    /// The first Ctrl-C stops its turn.
+    fn new(mut kept: RecordedSession, bench: Workbench) -> Self {
+        let stopper = stopper();
+        kept.set_stopper(stopper.clone());
+        Self { kept, bench, stopper }
+    }
 }
 
 /// Whether the session is stored.
@@ -158,7 +165,7 @@ impl SessionArgs {
             }
             None => self.begin(place, vault, model, keep)?,
         };
-        let manager = templates::manager(opened.kept.setup(), &place.vault, &opened.stop);
+        let manager = templates::manager(opened.kept.setup(), &place.vault);
         opened.kept.set_manager(manager);
         Ok(opened)
     }
@@ -166,31 +173,25 @@ impl SessionArgs {
     fn begin(&self, place: &VaultArg, vault: &Vault, model: &ModelArgs, keep: Keep) -> Result<Opened> {
         let config = config::load()?;
         let chosen = model.choose(&config)?;
-        let flags = self.settings.read()?;
-        let (places, models) = (places()?, places()?.models);
-        // A project's material may fill half of the prompt.
-        let room = Tokens(chosen.model.window.0 / 2);
-        let wanted = Wanted { agent: self.agent.as_deref(), project: self.project.as_deref(), room };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut prepared = runtime.block_on(prepare(vault, wanted, &places, &foreword_engine::clock::zoned()))?;
-        let id = new_session_id()?;
-        let embedded = chosen.client.is_none();
-        let mut setup = prepared.begin(Begin {
-            session: &id,
+        let (places, id) = (places()?, new_session_id()?);
+        let shelf = templates::shelf(&place.vault);
+        let new = NewSession {
+            id: &id,
             agent: self.agent.as_deref(),
             project: self.project.as_deref(),
-            model: chosen.model.clone(),
-            destination: chosen.client.as_ref().filter(|_| model.script.is_none()).map(address),
-            flags,
+            mode: self.mode.or(config.mode),
+            chosen: chosen.clone(),
+            is_scripted: model.script.is_some(),
+            flags: self.settings.read()?,
             config: config.settings.clone(),
-            shelf: &templates::shelf(&place.vault),
-            models: &models,
-        })?;
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let builder = SessionBuilder { vault, places: &places, shelf: &shelf };
+        let prepared = runtime.block_on(builder.prepare(new, &clock::zoned()))?;
         if keep == Keep::Everything {
             model.remember_address()?;
         }
-        let Prepared { agent, servers, asking, problems, .. } = prepared;
-        for problem in &problems {
+        for problem in prepared.problems() {
             note(shown(&problem.to_string()));
         }
         let store = match keep {
@@ -201,18 +202,12 @@ impl SessionArgs {
                 store(place)?
             }
         };
-        let usual = if embedded { Mode::Qa } else { Mode::Chat };
-        let mode = self.mode.or(config.mode).unwrap_or(usual);
-        let find = model.find(keep).in_mode(mode);
+        let find = model.find(keep).in_mode(prepared.mode());
+        let (servers, asking) = (prepared.servers().to_vec(), prepared.asking());
         let wanted = AgentTools { agent: self.agent.as_deref(), servers, asking };
-        let (bench, stop) = self.tools.workbench(vault, place, wanted, find, &setup)?;
-        // The small model cannot use tools: they would only fill its window.
-        let agent = if embedded { agent } else { bench.equip(&agent) };
-        setup.choose_tool_style(&agent);
-        let mut kept =
-            RecordedSession::begin(Box::new(store), &id, &agent, &setup, Some(&models), chats(place, keep)?, now_ms())?;
-        kept.set_mode(mode, now_ms());
-        Ok(Opened { kept, bench, stop })
+        let bench = self.tools.workbench(vault, place, wanted, find, prepared.setup())?;
+        let kept = prepared.begin(&bench, Box::new(store), chats(place, keep)?, &places, now_ms())?;
+        Ok(Opened::new(kept, bench))
     }
 }
 
@@ -226,9 +221,9 @@ impl ToolArgs {
         let find = find.in_mode(kept.mode());
         let agent = kept.setup().agent.clone();
         let wanted = AgentTools { agent: agent.as_deref(), servers, asking };
-        let (mut bench, stop) = self.workbench(vault, place, wanted, find, kept.setup())?;
-        equip::update(&mut kept, &mut bench)?;
-        Ok(Opened { kept, bench, stop })
+        let mut bench = self.workbench(vault, place, wanted, find, kept.setup())?;
+        bench.update(&mut kept, now_ms()).context("Failed to update the tools of this session")?;
+        Ok(Opened::new(kept, bench))
     }
 }
 
@@ -258,7 +253,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let attached = attached(&vault, &args.session.attach, &mut warned)?;
     let active = args.session.active.as_deref().map(|name| active(&vault, name, &mut warned)).transpose()?;
     let keep = if args.dry.dry_run { Keep::Nothing } else { Keep::Everything };
-    let Opened { mut kept, mut bench, stop } = args.session.open(&place, &vault, &args.model, keep)?;
+    let Opened { mut kept, mut bench, stopper } = args.session.open(&place, &vault, &args.model, keep)?;
     let question = if args.resume {
         None
     } else {
@@ -276,7 +271,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
         };
         return preview::run(&kept, question.clone(), &mut bench, form);
     }
-    let mut answering = args.model.answering(&mut kept, bench, &stop)?;
+    let mut answering = args.model.answering(&mut kept, bench, stopper)?;
     answer::run(&mut kept, question, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 
@@ -285,41 +280,33 @@ pub(crate) fn question(
     kept: &RecordedSession,
     vault: &Vault,
     words: &str,
-    mut attached: Vec<Version>,
+    attached: Vec<Version>,
     active: Option<Version>,
     frozen: bool,
 ) -> Result<Question> {
-    let now = foreword_engine::clock::zoned();
-    let library = library_of(kept, vault, &now)?;
-    let active_note = active.as_ref().map(|version| version.id.clone());
-    attached.extend(active);
-    let mut turn = TurnInput { words: words.to_owned(), attached, active_note, ..TurnInput::default() };
-    if !frozen {
-        for text in refresh_notes(kept, vault, &mut turn, &now) {
-            note(shown(&text));
-        }
+    let (places, shelf) = (places()?, templates::shelf(vault.root()));
+    let builder = SessionBuilder { vault, places: &places, shelf: &shelf };
+    let (question, changed) = builder.question(kept, words.to_owned(), attached, active, frozen, &clock::zoned())?;
+    for text in changed {
+        note(shown(&text));
     }
-    Ok(Question { turn, library })
+    Ok(question)
 }
 
 /// Goes on with the files of the session's agent and project as they are now, and says what changed.
 pub(crate) fn refresh_agent(kept: &mut RecordedSession, vault: &Vault, folder: &Path) -> Result<()> {
-    let (places, shelf, now) = (places()?, templates::shelf(folder), foreword_engine::clock::zoned());
+    let (places, shelf) = (places()?, templates::shelf(folder));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(changed_agent(kept, vault, &places, &shelf, &now)) {
-        Ok(Some((agent, changes))) => {
-            kept.replace_agent(agent, now_ms())?;
-            note(shown(&format!("{}; this holds from this question on", changes.join(", "))));
-        }
-        Ok(None) => {}
-        Err(error) => note(shown(&format!("{error}; the session keeps the agent and project that it has"))),
+    let builder = SessionBuilder { vault, places: &places, shelf: &shelf };
+    for text in runtime.block_on(builder.refresh_agent(kept, &clock::zoned()))? {
+        note(shown(&text));
     }
     Ok(())
 }
 
 /// The note that is open in the user's editor.
 pub(crate) fn active(vault: &Vault, name: &str, warned: &mut Warned) -> Result<Version> {
-    let found = active_note(vault, name, &foreword_engine::clock::zoned())?;
+    let found = active_note(vault, name, &clock::zoned())?;
     warned.tell(found.problems);
     Ok(found.version)
 }
@@ -359,7 +346,7 @@ pub(crate) fn attached(vault: &Vault, wanted: &[String], warned: &mut Warned) ->
 /// What attachments bring.
 fn brought(vault: &Vault, wanted: &[Attachment]) -> Result<Gathered> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(gather(vault, wanted, &places()?, &foreword_engine::clock::zoned(), Pages::RecordedSession))?)
+    Ok(runtime.block_on(gather(vault, wanted, &places()?, &clock::zoned(), Pages::RecordedSession))?)
 }
 
 /// The notes that a question links to. A link that leads nowhere stays what it is: words.
@@ -378,20 +365,6 @@ pub(crate) fn linked(vault: &Vault, words: &str, warned: &mut Warned) -> Vec<Ver
         }
     }
     found
-}
-
-/// The `[[links]]` of a question.
-fn links(words: &str) -> Vec<String> {
-    let mut links = Vec::new();
-    let mut rest = words;
-    while let Some((_, after)) = rest.split_once("[[") {
-        let Some((link, behind)) = after.split_once("]]") else { break };
-        if !link.trim().is_empty() && !link.contains('\n') {
-            links.push(format!("[[{link}]]"));
-        }
-        rest = behind;
-    }
-    links
 }
 
 fn chats(place: &VaultArg, keep: Keep) -> Result<Option<Chats>> {

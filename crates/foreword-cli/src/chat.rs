@@ -5,9 +5,8 @@ mod complete;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use foreword_engine::session::{Input, Mode, Permission, Point, RecordedSession, Store, Version, inspect, turn_cost};
 use foreword_engine::vault::Vault;
@@ -106,8 +105,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let mut warned = Warned::default();
     let waiting = ask::attached(&vault, &args.session.attach, &mut warned)?;
     args.session.active.as_deref().map(|name| ask::active(&vault, name, &mut warned)).transpose()?;
-    let Opened { mut kept, bench, stop } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
-    let answering = args.model.answering(&mut kept, bench, &stop)?;
+    let Opened { mut kept, bench, stopper } = args.session.open(&place, &vault, &args.model, Keep::Everything)?;
+    let answering = args.model.answering(&mut kept, bench, stopper)?;
     greet(&kept, &vault, &answering);
     let models = config::load()?.models(&is_set).into_iter().filter(|listed| listed.has_key);
     let names = Names::of(&vault, &kept, models.map(|listed| listed.model.name).collect());
@@ -457,14 +456,14 @@ impl Chat {
         let chosen = wanted.choose(&config)?;
         let reached = match self.script {
             Some(_) => None,
-            None => Some(model::reach(chosen.client.clone(), &self.answering.stop)?),
+            None => Some(model::reach(chosen.client.clone())?),
         };
         wanted.move_to(&mut self.kept, &config, chosen)?;
         if let Some((speaker, place)) = reached {
             self.answering.speaker = speaker;
             self.answering.place = place;
         }
-        equip::update(&mut self.kept, &mut self.answering.hands)
+        self.answering.hands.update(&mut self.kept, now_ms()).context("Failed to update the tools of this session")
     }
 
     fn save(&mut self, name: &str) {
@@ -496,7 +495,7 @@ impl Chat {
         let attached = std::mem::take(&mut self.waiting).into_iter().chain(linked).collect();
         let active = self.active();
         let question = ask::question(&self.kept, &self.vault, words, attached, active, self.frozen)?;
-        self.answering.stop.store(false, Ordering::Relaxed);
+        self.answering.stopper.reset();
         answer::run(&mut self.kept, Some(question), &mut self.answering, Shown::Live)?;
         Ok(())
     }

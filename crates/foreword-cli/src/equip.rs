@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args as ClapArgs, ValueEnum};
 use foreword_engine::clock;
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
-use foreword_engine::session::{Mode, RecordedSession, Setup, Sqlite, Stop};
+use foreword_engine::session::{Mode, Setup, Sqlite};
 use foreword_engine::vault::Vault;
 use foreword_engine::workbench::Workbench;
 use foreword_trust::StoredPins;
@@ -19,8 +19,7 @@ use jiff::tz::TimeZone;
 
 use crate::approve::approver;
 use crate::config;
-use crate::kept::{Vault as VaultArg, now_ms};
-use crate::model::stop;
+use crate::kept::Vault as VaultArg;
 use crate::paint::{note, shown};
 use crate::places::places;
 use crate::progress;
@@ -83,8 +82,8 @@ impl ToolArgs {
         wanted: AgentTools<'_>,
         find: Find,
         setup: &Setup,
-    ) -> Result<(Workbench, Stop)> {
-        let (places, stop) = (places()?, stop());
+    ) -> Result<Workbench> {
+        let places = places()?;
         let session = &setup.settings.session;
         let audit = Audit::new(&places.state);
         let corpus = Corpus::open(vault.root(), &places, TimeZone::system())?;
@@ -115,7 +114,7 @@ impl ToolArgs {
         for problem in toolbox.problems() {
             note(shown(&format!("tool server {}: {}", problem.server, problem.message)));
         }
-        Ok((Workbench::new(desk, toolbox, Arc::clone(&stop), setup.room_for_sources()), stop))
+        Ok(Workbench::new(desk, toolbox, setup.room_for_sources()))
     }
 }
 
@@ -133,17 +132,4 @@ impl Find {
     pub(crate) fn in_mode(self, mode: Mode) -> Self {
         if mode == Mode::Qa { self } else { Self::AsIs }
     }
-}
-
-/// Updates a session after tools were added or removed.
-pub(crate) fn update(kept: &mut RecordedSession, bench: &mut Workbench) -> Result<()> {
-    if kept.setup().is_embedded() {
-        return Ok(());
-    }
-    bench.toolbox().changed();
-    let agent = bench.equip(kept.session().agent());
-    if agent.tools != kept.session().agent().tools {
-        kept.change_agent(agent, now_ms()).context("Failed to update the tools of this session")?;
-    }
-    Ok(())
 }

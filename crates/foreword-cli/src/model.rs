@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as ClapArgs;
 use foreword_engine::config::{ChooseError, Chosen, ClientConfig, Config, KeySource, Server};
 use foreword_engine::destination::{Destinations, address, may_move};
 use foreword_engine::session::{
-    ChatModel, Embedded, Model, Outgoing, Outputs, Prompt, RecordedSession, Remote, Reply, Script, SpeakError, Stop,
-    embedded_file,
+    BoxFuture, CacheRequest, CancellationToken, ChatModel, Embedded, Outgoing, Outputs, RecordedSession, Remote, ReplyStream,
+    Script, Stopper, embedded_file,
 };
 use foreword_engine::workbench::Workbench;
 use foreword_trust::audit::Audit;
@@ -46,22 +46,22 @@ pub(crate) struct ModelArgs {
 pub(crate) struct Answering {
     pub(crate) speaker: Box<dyn ChatModel>,
     pub(crate) hands: Workbench,
-    pub(crate) stop: Stop,
+    pub(crate) stopper: Stopper,
     /// Where the model runs, in words for the user.
     pub(crate) place: String,
 }
 
-/// A flag that the first Ctrl-C sets; the second Ctrl-C ends the program. Everything received so far is stored either way.
-pub(crate) fn stop() -> Stop {
-    let stop: Stop = Arc::new(AtomicBool::new(false));
-    let on_signal = Arc::clone(&stop);
+/// What the first Ctrl-C stops; the second Ctrl-C ends the program. Everything received so far is stored either way.
+pub(crate) fn stopper() -> Stopper {
+    let stopper = Stopper::default();
+    let on_signal = stopper.clone();
     // If another handler is installed, Ctrl-C ends the program.
     let _ = ctrlc::set_handler(move || {
-        if on_signal.swap(true, Ordering::Relaxed) {
+        if on_signal.stop() {
             std::process::exit(130);
         }
     });
-    stop
+    stopper
 }
 
 impl ModelArgs {
@@ -83,28 +83,19 @@ impl ModelArgs {
     }
 
     /// Prepares the model and the tools of a session.
-    pub(crate) fn answering(&self, kept: &mut RecordedSession, bench: Workbench, stop: &Stop) -> Result<Answering> {
-        let (speaker, outputs, place) = self.speaker(kept, stop)?;
-        Ok(Answering { speaker, hands: bench.played(outputs), stop: Arc::clone(stop), place })
+    pub(crate) fn answering(&self, kept: &mut RecordedSession, bench: Workbench, stopper: Stopper) -> Result<Answering> {
+        let (speaker, outputs, place) = self.speaker(kept)?;
+        Ok(Answering { speaker, hands: bench.played(outputs), stopper, place })
     }
 
     /// The model, the tool outputs of a script if there is one, and where the model runs.
-    pub(crate) fn speaker(
-        &self,
-        kept: &mut RecordedSession,
-        stop: &Stop,
-    ) -> Result<(Box<dyn ChatModel>, Option<Outputs>, String)> {
+    pub(crate) fn speaker(&self, kept: &mut RecordedSession) -> Result<(Box<dyn ChatModel>, Option<Outputs>, String)> {
         if let Some(file) = &self.script {
-            let mut script = Script::read(file)?;
-            script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
-            kept.recall_prompt()?;
-            if let Some((at_ms, prompt)) = kept.last_prompt() {
-                script.remember(at_ms, prompt, &kept.setup().model);
-            }
+            let script = Script::read(file)?.go_on(kept)?;
             let (outputs, place) = (script.hands(), format!("replies are read from {}", file.display()));
             return Ok((Box::new(script), Some(outputs), place));
         }
-        let (speaker, place) = reach(self.way(kept)?, stop)?;
+        let (speaker, place) = reach(self.way(kept)?)?;
         Ok((speaker, None, place))
     }
 
@@ -198,15 +189,15 @@ impl ModelArgs {
 }
 
 /// Connects to the model, remote or embedded, and says where it runs.
-pub(crate) fn reach(way: Option<ClientConfig>, stop: &Stop) -> Result<(Box<dyn ChatModel>, String)> {
+pub(crate) fn reach(way: Option<ClientConfig>) -> Result<(Box<dyn ChatModel>, String)> {
     Ok(match way {
         Some(client) => {
             let (audit, host, key) = (Audit::new(&places()?.state), client.address().to_owned(), client.key.clone());
             let place = format!("at {}: what you ask and attach is sent there", address(&client));
-            let remote = Remote::new(client, Arc::clone(stop))?;
+            let remote = Remote::new(client)?;
             (Box::new(Audited { remote, audit, host, key }), place)
         }
-        None => (Box::new(embedded(Arc::clone(stop))?), "in this process: nothing leaves this machine".to_owned()),
+        None => (Box::new(embedded()?), "in this process: nothing leaves this machine".to_owned()),
     })
 }
 
@@ -228,24 +219,25 @@ impl Audited {
 }
 
 impl ChatModel for Audited {
-    fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
-        let cached = self.remote.cache(model, prompt);
-        if cached.is_some() {
-            self.goes_out();
-        }
-        cached
+    fn cache_lifetime(&self) -> Option<Duration> {
+        self.remote.cache_lifetime()
     }
 
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+    fn cache(&mut self, request: CacheRequest) -> BoxFuture<'static, Option<String>> {
         self.goes_out();
-        self.remote.answer(request, part)
+        self.remote.cache(request)
+    }
+
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        self.goes_out();
+        self.remote.answer(request, stop)
     }
 }
 
-fn embedded(stop: Stop) -> Result<Embedded> {
+fn embedded() -> Result<Embedded> {
     let models = places()?.models;
     let Some(file) = embedded_file(Some(&models)) else {
         bail!("The embedded model is not downloaded; run `foreword models fetch --all`");
     };
-    Ok(Embedded::open(&file, stop)?)
+    Ok(Embedded::open(&file)?)
 }

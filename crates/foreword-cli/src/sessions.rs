@@ -16,7 +16,7 @@ use crate::ask::{self, Keep, Opened};
 use crate::clients;
 use crate::equip::ToolArgs;
 use crate::kept::{Vault, moment, now_ms};
-use crate::model::{ModelArgs, stop};
+use crate::model::ModelArgs;
 use crate::paint::{Paint, count, note, one_line, shown};
 use crate::terminal;
 use crate::tree::open;
@@ -218,14 +218,14 @@ fn again(args: &Args, mut store: Sqlite, id: &str, turn: u64, input: TurnInput, 
     // The connection is prepared first, so that an error changes nothing.
     let (vault, point) = (open(&args.vault.vault)?, id.parse()?);
     let mut kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
-    model.speaker(&mut kept, &stop())?;
+    model.speaker(&mut kept)?;
     drop(kept);
     replace_turn(&mut store, id, turn, input, now_ms())?;
     drop(store);
     let kept = ask::go_on(&args.vault, &point, Keep::Everything)?;
     let find = model.find(Keep::Everything);
-    let Opened { mut kept, bench, stop } = ToolArgs::default().equip(&args.vault, &vault, kept, find)?;
-    let mut answering = model.answering(&mut kept, bench, &stop)?;
+    let Opened { mut kept, bench, stopper } = ToolArgs::default().equip(&args.vault, &vault, kept, find)?;
+    let mut answering = model.answering(&mut kept, bench, stopper)?;
     answer::run(&mut kept, None, &mut answering, if args.json { Shown::Json } else { Shown::Live })
 }
 

@@ -4,12 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args as ClapArgs, Subcommand};
 use foreword_engine::manager::Manager;
-use foreword_engine::session::{Setup, Stop};
+use foreword_engine::session::Setup;
 use foreword_templates::{BUILTIN, Shelf, TEMPLATE_FOLDERS, Template, new_text};
 use foreword_trust::VaultTrust;
 use jiff::tz::TimeZone;
@@ -82,8 +81,8 @@ pub(crate) fn shelf(vault: &Path) -> Shelf {
 }
 
 /// The manager that summarizes a session's history, if the session has a managed one.
-pub(crate) fn manager(setup: &Setup, vault: &Path, stop: &Stop) -> Option<Manager> {
-    let manager = Manager::of(setup, &shelf(vault), Some(vault), TimeZone::system(), Arc::clone(stop))?;
+pub(crate) fn manager(setup: &Setup, vault: &Path) -> Option<Manager> {
+    let manager = Manager::of(setup, &shelf(vault), Some(vault), TimeZone::system())?;
     for flaw in manager.template.iter().flat_map(|template| &template.parsed.flaws) {
         note(shown(&format!("template line {}: {}", flaw.line, flaw.what)));
     }

@@ -260,3 +260,88 @@ fn no_auth_is_said_and_only_on_this_machine() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be used with"));
 }
+
+/// A vault with an agent and a project.
+fn furnished() -> TempDir {
+    let vault = TempDir::new().unwrap();
+    let files = [
+        ("Bread.md", "Flour, water and salt. See [[Starter]]."),
+        ("Starter.md", "Feed it every day."),
+        ("Foreword/Agents/cook/prompt.md", "You are a cook.\n"),
+        ("Foreword/Projects/Bakery.md", "---\ncontext: ['[[Starter]]']\n---\nBe exact about weights."),
+    ];
+    for (path, text) in files {
+        let path = vault.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    vault
+}
+
+#[test]
+fn a_session_begins_in_the_same_way_in_the_program_and_over_the_api() {
+    let served = Served::over(furnished(), &[]);
+    let (address, token) = (served.address(), served.token());
+    let check = |words: &str, flags: &[&str], first: Value, expect: &[&str]| {
+        let mut arguments = vec!["ask", ".", words, "--dry-run", "--json", "--script", "script.json"];
+        arguments.extend(flags);
+        let program = served.json(&arguments);
+        let mut body = first;
+        body["words"] = json!(words);
+        let (status, api) = call(&address, &token, "POST", "/api/v1/preview", &body.to_string());
+        assert_eq!(status, 200, "{api}");
+        for field in [
+            "model",
+            "layout",
+            "layers",
+            "tokens",
+            "budget",
+            "combined_sha256",
+            "context",
+            "left_out",
+            "notes",
+            "tools",
+            "problems",
+        ] {
+            assert_eq!(program[field], api[field], "{field} of {arguments:?}");
+        }
+        let all = program.to_string();
+        for part in expect {
+            assert!(all.contains(part), "{part} in {all}");
+        }
+    };
+    let model = ["--model", "claude-sonnet-5"];
+    let with = |more: &[&'static str]| [&model[..], more].concat();
+    check("Why?", &model, json!({"session": {"model": "claude-sonnet-5"}}), &["\"layout\":\"log\"", "localSearch"]);
+    check("And [[Bread]]? [[[[Bread]]", &model, json!({"session": {"model": "claude-sonnet-5"}}), &["note:Bread.md"]);
+    check(
+        "Why?",
+        &with(&["--attach", "Bread", "--active", "Starter.md"]),
+        json!({"attach": ["Bread"], "active_note": "Starter.md", "session": {"model": "claude-sonnet-5"}}),
+        &["note:Bread.md", "note:Starter.md"],
+    );
+    check(
+        "Why?",
+        &with(&["--agent", "cook", "--project", "Bakery", "--layout", "library"]),
+        json!({"session": {"model": "claude-sonnet-5", "agent": "cook", "project": "Bakery", "layout": "library"}}),
+        &["\"layout\":\"library\""],
+    );
+    check(
+        "How do I feed it?",
+        &with(&["--mode", "qa", "--history", "managed"]),
+        json!({"session": {"model": "claude-sonnet-5", "mode": "qa", "history": "managed"}}),
+        &["note:Starter.md"],
+    );
+    check(
+        "Bake.",
+        &with(&["--mode", "agent", "--set", "budget.prompt_tokens=9000"]),
+        json!({"session": {"model": "claude-sonnet-5", "mode": "agent", "settings": {"budget": {"prompt_tokens": 9000}}}}),
+        &["task_complete", "9000"],
+    );
+    check(
+        "Why?",
+        &with(&["--mode", "plan"]),
+        json!({"session": {"model": "claude-sonnet-5", "mode": "plan"}}),
+        &["the model is first asked for a plan"],
+    );
+}

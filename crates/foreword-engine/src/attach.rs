@@ -173,6 +173,16 @@ fn rules_for(vault: &Vault, paths: &BTreeSet<String>) -> Vec<Version> {
     rules.collect()
 }
 
+/// The largest number of links in a question that are followed.
+const MAX_LINKS: usize = 64;
+
+/// The `[[links]]` of a question, as attachments are named.
+pub fn links(words: &str) -> impl Iterator<Item = String> {
+    let inner = words.split("[[").skip(1).filter_map(|after| after.split_once("]]")).map(|(link, _)| link);
+    let inner = inner.filter(|link| !link.trim().is_empty() && !link.contains('\n'));
+    inner.take(MAX_LINKS).map(|link| format!("[[{link}]]"))
+}
+
 async fn page(web: &Fetcher, url: &str, now: &Zoned, pages: Pages) -> (Vec<Version>, Vec<Problem>) {
     let fetched = match pages {
         Pages::RecordedSession => web.fetch(url, now.timestamp()).await,
@@ -195,5 +205,20 @@ fn shown(fence: &mut Fence, version: &Version) -> Shown {
         tokens: Chars::FOUR.count(&block).0,
         images: version.images.iter().map(|image| image.id.clone()).collect(),
         block,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linked_notes() {
+        let check = |words: &str, expect: &[&str]| assert_eq!(links(words).collect::<Vec<_>>(), expect, "{words}");
+        check("no link", &[]);
+        check("[[Bread]] and [[Beds|the beds]]", &["[[Bread]]", "[[Beds|the beds]]"]);
+        check("[[open", &[]);
+        check("[[ ]] [[a\nb]] ]] [[", &[]);
+        check("[[[[Bread]]", &["[[Bread]]"]);
     }
 }

@@ -8,6 +8,7 @@ pub mod launch;
 pub mod manager;
 pub mod prepare;
 pub mod session;
+pub mod session_builder;
 pub mod settings;
 pub mod vault;
 pub mod workbench;

@@ -10,8 +10,9 @@ use foreword_core::settings::Settings;
 use foreword_core::tokens::Tokens;
 use foreword_search::index::{Index, Query as Search};
 use foreword_tools::{Output, Toolbox};
+use tokio_util::sync::CancellationToken;
 
-use crate::session::{Call, Called, Citable, Outputs, Own, Scores, Size, Sources, Stop, ToolHost};
+use crate::session::{Call, Called, Citable, InputError, Outputs, Own, RecordedSession, Scores, Size, Sources, ToolHost};
 use foreword_vault_tools::VaultTools;
 use foreword_vault_tools::corpus::agent_documents;
 use foreword_vault_tools::find::{Detail, MOST_SOURCES, Query, SOURCE_BYTES, render, strategy};
@@ -36,7 +37,6 @@ const BYTES_PER_TOKEN: usize = 4;
 pub struct Workbench {
     desk: VaultTools,
     toolbox: Toolbox,
-    stop: Stop,
     /// The room for the sources of a question, in bytes.
     room: usize,
     waiting: Waiting,
@@ -52,11 +52,11 @@ struct Waiting {
 }
 
 impl Workbench {
-    /// Creates a workbench. `stop` interrupts running tools. Sources use at most a fraction of `window`.
-    pub fn new(desk: VaultTools, toolbox: Toolbox, stop: Stop, window: Tokens) -> Self {
+    /// Creates a workbench. Sources use at most a fraction of `window`.
+    pub fn new(desk: VaultTools, toolbox: Toolbox, window: Tokens) -> Self {
         let share = usize::try_from(window.0 / SHARE).unwrap_or(usize::MAX).saturating_mul(BYTES_PER_TOKEN);
         let room = share.min(desk.select().top_n.clamp(1, MOST_SOURCES) * SOURCE_BYTES);
-        Self { desk, toolbox, stop, room, waiting: Waiting::default(), played: None }
+        Self { desk, toolbox, room, waiting: Waiting::default(), played: None }
     }
 
     /// Uses the tool outputs of a script.
@@ -81,6 +81,19 @@ impl Workbench {
         let own = agent.tools.iter().filter(|tool| Own::of(&tool.id()).is_some()).cloned();
         Agent { servers: self.toolbox.servers(), tools: self.toolbox.tools().into_iter().chain(own).collect(), ..agent.clone() }
     }
+
+    /// Updates a session after tools were added or removed.
+    pub fn update(&mut self, session: &mut RecordedSession, now_ms: i64) -> Result<(), InputError> {
+        if session.setup().is_embedded() {
+            return Ok(());
+        }
+        self.toolbox.changed();
+        let agent = self.equip(session.session().agent());
+        if agent.tools != session.session().agent().tools {
+            session.change_agent(agent, now_ms)?;
+        }
+        Ok(())
+    }
 }
 
 impl Waiting {
@@ -100,12 +113,12 @@ impl Waiting {
 }
 
 impl ToolHost for Workbench {
-    fn run(&mut self, call: &Call<'_>) -> Output {
+    fn run(&mut self, call: &Call<'_>, stop: &CancellationToken) -> Output {
         if let Some(outputs) = self.played.as_mut().filter(|outputs| outputs.has(&call.call.name)) {
-            return outputs.run(call);
+            return outputs.run(call, stop);
         }
         match &call.tool {
-            Ok(Called { tool, arguments }) => self.toolbox.call(tool, arguments, &self.stop),
+            Ok(Called { tool, arguments }) => self.toolbox.call(tool, arguments, stop),
             Err(why) => Output::failed(why.clone()),
         }
     }
@@ -171,9 +184,5 @@ impl ToolHost for Workbench {
             index.scores(&search)
         });
         Ok(scores.collect())
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(std::sync::atomic::Ordering::Relaxed)
     }
 }

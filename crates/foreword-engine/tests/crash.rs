@@ -14,8 +14,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foreword_engine::session::{
-    ClientOptions, Event, Fork, Input, Mode, Question, RecordedSession, STORE, Script, Setup, Shared, Sqlite, Store, StoreError,
-    TurnInput, fork, rewind, take_in, transcript, verify,
+    ClientOptions, Event, Fork, Input, Mode, NoHands, Question, RecordedSession, STORE, Script, Setup, Shared, Sqlite, Store,
+    StoreError, Turn, TurnInput, fork, rewind, take_in, transcript, verify,
 };
 use foreword_engine::{Layout, vault};
 use foreword_store::{Answered, NewForwarded};
@@ -146,9 +146,10 @@ impl Gateway {
             }
         };
         let told = vec![Input::Turn(turn)];
-        let relayed = kept.relay(told, ClientOptions::default(), &mut self.script, &now, &mut each).unwrap();
+        let turn = Turn::of_client(told, ClientOptions::default());
+        let relayed = kept.run(turn, &mut self.script, &mut NoHands, &now, &mut each).unwrap();
         assert_eq!(kept.take_failures(), []);
-        acknowledge(&format!("said {id} {}", relayed.unwrap().text));
+        acknowledge(&format!("said {id} {}", relayed.text));
     }
 
     fn pass_on(&mut self, dice: &mut Dice) {

@@ -2,15 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use foreword_core::session::TurnInput;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    ClientConfig, Event, NoHands, Question, RecordedSession, Remote, Setup, Sqlite, Stop, TurnError, inspect, verify,
+    BoxFuture, ClientConfig, Event, NoHands, Progress, Question, RecordedSession, Remote, Setup, Sqlite, Stopper, Turn,
+    TurnError, inspect, run_turn, verify,
 };
 use foreword_engine::vault::agent;
 use foreword_mock_provider::{MockServer, Script};
@@ -47,11 +47,11 @@ fn session(folder: &TempDir, model: &str) -> RecordedSession {
     RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap()
 }
 
-fn speaker(double: &MockServer, kept: &RecordedSession, stop: &Stop) -> Remote {
+fn speaker(double: &MockServer, kept: &RecordedSession) -> Remote {
     let dialect = kept.setup().dialect;
     let key = KeySource::Given(Secret::new("test-key"));
     let config = ClientConfig { base_url: Some(double.base_url(dialect)), key, ..ClientConfig::new(dialect) };
-    Remote::new(config, Arc::clone(stop)).unwrap()
+    Remote::new(config).unwrap()
 }
 
 fn question(words: &str) -> Question {
@@ -68,8 +68,7 @@ fn every_dialect_answers_reads_its_cache_and_is_on_record() {
         let double = double(script);
         let mut kept = session(&folder, model);
         assert_eq!(kept.setup().dialect, dialect);
-        let stop = Stop::new(AtomicBool::new(false));
-        let mut speaker = speaker(&double, &kept, &stop);
+        let mut speaker = speaker(&double, &kept);
         let clock = Cell::new(0);
         let now = || {
             clock.set(clock.get() + 1000);
@@ -102,11 +101,11 @@ fn a_refusal_and_a_cut_stream_leave_the_question_and_what_was_shown() {
     let folder = TempDir::new().unwrap();
     let double = double(script);
     let mut kept = session(&folder, "claude-sonnet-5");
-    let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false)));
+    let mut speaker = speaker(&double, &kept);
     let mut send =
         |kept: &mut RecordedSession, words: &str| kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {});
     let refused = send(&mut kept, "a").unwrap_err();
-    assert!(matches!(&refused, TurnError::Speak(error) if error.0.contains("no such model")), "{refused}");
+    assert!(matches!(&refused, TurnError::Speak(error) if error.message.contains("no such model")), "{refused}");
     assert!(matches!(send(&mut kept, "b"), Err(TurnError::Speak(_))));
     assert_eq!(send(&mut kept, "c").unwrap().text, "Whole.");
     let log = kept.store().log("s", 0).unwrap();
@@ -135,7 +134,7 @@ fn a_large_prefix_is_cached_at_the_provider_for_as_long_as_the_session_is_open()
         let setup = Setup::new("s", Some(model), Layout::Log, 0, None).unwrap();
         let store = Box::new(Sqlite::open(&folder.path().join("s.db")).unwrap());
         let mut kept = RecordedSession::begin(store, "s", &agent, &setup, None, None, 0).unwrap();
-        let mut speaker = speaker(&double, &kept, &Stop::new(AtomicBool::new(false))).with_caches(Duration::from_mins(5));
+        let mut speaker = speaker(&double, &kept).with_caches(Duration::from_mins(5));
         for words in ["a", "b"] {
             kept.send(question(words), &mut speaker, &mut NoHands, &|| 0, &mut |_| {}).unwrap();
             let body = double.seen().last().unwrap().body.clone();
@@ -159,13 +158,14 @@ fn a_stopped_answer_keeps_what_was_shown() {
     let folder = TempDir::new().unwrap();
     let double = double(r#"{"replies": [{"text": "one two three four five six seven eight", "piece": 4, "pause_ms": 300}]}"#);
     let mut kept = session(&folder, "gpt-5.4");
-    let stop = Stop::new(AtomicBool::new(false));
-    let mut speaker = speaker(&double, &kept, &stop);
+    let stopper = Stopper::default();
+    kept.set_stopper(stopper.clone());
+    let mut speaker = speaker(&double, &kept);
     let mut each = |event: Event<'_>| {
         if let Event::Part(part) = event
             && part.contains("tw")
         {
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            stopper.stop();
         }
     };
     let said = kept.send(question("count"), &mut speaker, &mut NoHands, &|| 0, &mut each).unwrap();
@@ -173,4 +173,36 @@ fn a_stopped_answer_keeps_what_was_shown() {
     let log = kept.store().log("s", 0).unwrap();
     assert!(log.iter().rev().find(|entry| entry.kind == "assistant").unwrap().cut_off);
     assert_eq!(log.last().unwrap().kind, "ending");
+}
+
+/// The parts that were shown.
+struct Shown(String);
+
+impl Progress for Shown {
+    fn event<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, ()> {
+        if let Event::Part(part) = event {
+            self.0.push_str(part);
+        }
+        Box::pin(async {})
+    }
+}
+
+#[test]
+fn a_session_works_inside_of_an_async_runtime() {
+    let folder = TempDir::new().unwrap();
+    let double = double(
+        r#"{"replies": [{"text": "One."}, {"text": "Wait. ", "calls": [{"name": "gone", "arguments": {}}]}, {"text": "Two."}]}"#,
+    );
+    let mut kept = session(&folder, "claude-sonnet-5");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut model = speaker(&double, &kept);
+        let blocking = kept.send(question("blocking"), &mut model, &mut NoHands, &|| 0, &mut |_| {}).unwrap();
+        assert_eq!(blocking.text, "One.");
+        let (turn, tools, mut shown) = (Turn::question(question("async")), Arc::new(Mutex::new(NoHands)), Shown(String::new()));
+        let said = run_turn(&mut &mut kept, turn, &mut model, Some(tools), || 0, &mut shown).await.unwrap();
+        assert_eq!((said.text.as_str(), shown.0.as_str(), said.requests), ("Two.", "Wait. Two.", 2));
+    });
+    assert_eq!(kept.take_failures(), []);
+    assert_eq!(verify(kept.store(), &mut |_, _| {}).unwrap().faults, []);
 }

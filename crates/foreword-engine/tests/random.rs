@@ -4,7 +4,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use foreword_core::catalog::Agent;
 use foreword_core::session::TurnInput;
@@ -12,7 +11,8 @@ use foreword_core::tokens::Tokens;
 use foreword_core::version::Version;
 use foreword_engine::Layout;
 use foreword_engine::session::{
-    Call, ClientConfig, Input, Output, Question, RecordedSession, Remote, Setup, Sqlite, Stop, ToolHost, TurnError, verify,
+    Call, CancellationToken, ClientConfig, Input, Output, Question, RecordedSession, Remote, Setup, Sqlite, ToolHost, TurnError,
+    verify,
 };
 use foreword_mock_provider::{MockServer, Script};
 use foreword_provider::client::{KeySource, Retry, Secret};
@@ -55,7 +55,7 @@ impl Dice {
 struct Tools(Dice);
 
 impl ToolHost for Tools {
-    fn run(&mut self, call: &Call<'_>) -> Output {
+    fn run(&mut self, call: &Call<'_>, _stop: &CancellationToken) -> Output {
         match self.0.roll(4) {
             0 => Output::failed(format!("{} found nothing", call.call.name)),
             1 => Output::done("a line of output\n".repeat(60)),
@@ -89,7 +89,7 @@ fn speaker(double: &MockServer, setup: &Setup) -> Remote {
     let key = KeySource::Given(Secret::new("test-key"));
     let retry = Retry { tries: 1, ..Retry::default() };
     let config = ClientConfig { base_url: Some(double.base_url(setup.dialect)), key, retry, ..ClientConfig::new(setup.dialect) };
-    Remote::new(config, Stop::new(AtomicBool::new(false))).unwrap()
+    Remote::new(config).unwrap()
 }
 
 fn agent() -> Agent {
@@ -151,7 +151,7 @@ fn the_double_takes_every_request_of_random_sessions() {
             match sent {
                 Ok(()) | Err(TurnError::OverBudget(_)) => {}
                 Err(TurnError::Speak(error))
-                    if ["interrupted", "ended early", "connection"].iter().any(|words| error.0.contains(words)) => {}
+                    if ["interrupted", "ended early", "connection"].iter().any(|words| error.message.contains(words)) => {}
                 Err(error) => panic!("session {number} with {}: {error}", kept.setup().model.name),
             }
         }

@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use foreword_core::message::Role;
@@ -22,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         said.push((Role::User, question.to_string_lossy().into_owned()));
         let messages: Vec<(Role, &str)> = said.iter().map(|(role, text)| (*role, text.as_str())).collect();
         let start = Instant::now();
-        let answer = chat.answer(&model.prompt(&messages), &Sampling::default(), &AtomicBool::new(false), &mut |text| {
+        let answer = chat.answer(&model.prompt(&messages), &Sampling::default(), &|| false, &mut |text| {
             print!("{text}");
             // A terminal that cannot be written to is no reason to stop.
             let _ = std::io::stdout().flush();

@@ -6,7 +6,6 @@
 use std::io::BufRead as _;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use foreword_core::message::Role;
 use foreword_models::chat_model::{Chat, ChatModel, Sampling};
@@ -22,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let messages: Vec<(Role, String)> = serde_json::from_str(&line?)?;
         let messages: Vec<(Role, &str)> = messages.iter().map(|(role, text)| (*role, text.as_str())).collect();
         let prompt = model.prompt(&messages);
-        let answer = chat.answer(&prompt, &Sampling::default(), &AtomicBool::new(false), &mut |_| {});
+        let answer = chat.answer(&prompt, &Sampling::default(), &|| false, &mut |_| {});
         let tokens = model.tokenizer().encode(&answer.text);
         println!(
             "{}",

@@ -7,11 +7,13 @@ mod marks;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreword_core::hash::Hash;
 use foreword_core::json;
 use foreword_core::message::{Message, Role};
 use foreword_core::prompt::Prompt;
+use foreword_core::tokens::Tokens;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -103,6 +105,15 @@ pub(crate) fn is_ours(field: &str) -> bool {
 /// Renders a single request body without a cache.
 pub fn body(dialect: Dialect, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions) -> Body {
     Renderer::new(dialect).render(model, prompt, options)
+}
+
+/// The request for a cache resource with a prompt's tools and system message; `None` where the provider has no such resources or the
+/// prompt is too small for one.
+pub fn explicit_cache(dialect: Dialect, model: &Model, prompt: &Prompt<'_>, lifetime: Duration) -> Option<GeminiCacheRequest> {
+    let system = prompt.messages.first().filter(|message| message.role == Role::System);
+    let size = prompt.tools.tokens + system.map_or(Tokens::ZERO, |message| message.tokens());
+    let fits = dialect == Dialect::Gemini && model.has(Capability::ExplicitCache) && size.0 >= model.cache.minimum();
+    fits.then(|| gemini_cache_request(model, prompt, lifetime.as_secs()))
 }
 
 /// The request that creates a Gemini cache with a prompt's tools and system message, for `ttl_s` seconds.

@@ -2,21 +2,23 @@
 
 mod relay;
 
+pub(crate) use relay::Locked;
+
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use foreword_engine::attach::{Pages, active_note, gather};
+use foreword_engine::attach::{Pages, active_note, gather, links};
 use foreword_engine::clock;
 use foreword_engine::config::Chosen;
-use foreword_engine::destination::address;
 use foreword_engine::manager::Manager;
-use foreword_engine::prepare::{self, Wanted, prepare, servers_of};
+use foreword_engine::prepare::servers_of;
 use foreword_engine::session::{
-    Event, Input, Mode, Preview, Question, RecordedSession, Sqlite, Stop, Store, StoreError, Tokens, TurnInput, Version,
-    changed_agent, library_of, refresh_notes, replace_turn, rewind, turn_of,
+    Event, Input, Mode, Preview, Question, RecordedSession, Sqlite, Stopper, Store, StoreError, TurnInput, Version, replace_turn,
+    rewind, turn_of,
 };
+use foreword_engine::session_builder::{NewSession, SessionBuilder};
 use foreword_engine::settings::SessionSettings;
 use foreword_vault_tools::Asking;
 use foreword_vault_tools::chats::Chats;
@@ -261,50 +263,47 @@ impl OpenSession {
     ) -> Result<Vec<String>, Problem> {
         let Begin { agent, project, mode, chosen, settings, asking } = new;
         let config = Arc::clone(&self.common.config);
-        let models = &config.places.models;
-        let window = chosen.model.window;
-        // A project's material may fill half of the prompt.
-        let wanted = Wanted { agent: agent.as_deref(), project: project.as_deref(), room: Tokens(window.0 / 2) };
-        let vault = self.common.vault();
-        let mut prepared = self.common.runtime.block_on(prepare(&vault, wanted, &config.places, &clock::zoned()))?;
-        let is_embedded = chosen.client.is_none();
-        let mut setup = prepared.begin(prepare::Begin {
-            session: &self.id,
+        let new = NewSession {
+            id: &self.id,
             agent: agent.as_deref(),
             project: project.as_deref(),
-            destination: chosen.client.as_ref().filter(|_| config.answers.script.is_none()).map(address),
-            model: chosen.model,
+            mode: mode.or(config.answers.config.mode),
+            chosen,
+            is_scripted: config.answers.script.is_some(),
             flags: settings.over(config.answers.settings.clone()),
             config: config.answers.config.settings.clone(),
-            shelf: &self.common.shelf(),
-            models,
-        })?;
-        self.asking = asking;
-        let asking = asking.unwrap_or_else(|| asking_of(prepared.asking));
-        let (servers, left_out) = match servers {
-            Servers::Started => (prepared.servers, Vec::new()),
-            Servers::LeftOut => (Vec::new(), prepared.servers.into_iter().map(|server| server.name).collect()),
         };
-        let hands = workbench(&self.common, &self.line, (servers, asking), &setup)?;
-        let agent = prepared.agent;
-        // The small model cannot use tools: they would only fill its window.
-        let agent = if is_embedded { agent } else { hands.equip(&agent) };
-        setup.choose_tool_style(&agent);
-        let mut kept = RecordedSession::begin(store, &self.id, &agent, &setup, Some(models), chats, now_ms())?;
-        let usual = if is_embedded { Mode::Qa } else { Mode::Chat };
-        kept.heed_end(Arc::clone(&self.common.ends));
-        kept.set_mode(mode.or(config.answers.config.mode).unwrap_or(usual), now_ms());
+        let (vault, shelf) = (self.common.vault(), self.common.shelf());
+        let builder = SessionBuilder { vault: &vault, places: &config.places, shelf: &shelf };
+        let prepared = self.common.runtime.block_on(builder.prepare(new, &clock::zoned()))?;
+        self.asking = asking;
+        let asking = asking.unwrap_or_else(|| asking_of(prepared.asking()));
+        let servers_of_agent = prepared.servers().to_vec();
+        let (servers, left_out) = match servers {
+            Servers::Started => (servers_of_agent, Vec::new()),
+            Servers::LeftOut => (Vec::new(), servers_of_agent.into_iter().map(|server| server.name).collect()),
+        };
+        let hands = workbench(&self.common, &self.line, (servers, asking), prepared.setup())?;
+        let problems = prepared.problems().to_vec();
+        let mut kept = prepared.begin(&hands.bench, store, chats, &config.places, now_ms())?;
+        self.attach(&mut kept);
         self.manage(&mut kept);
         (self.kept, self.hands) = (Some(kept), Some(hands));
-        for problem in prepared.problems {
+        for problem in problems {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
         }
         Ok(left_out)
     }
 
-    /// What ends a turn that runs.
-    pub(crate) fn stop(&self) -> Stop {
-        Arc::clone(&self.line.stop)
+    /// Stops the turn that runs.
+    pub(crate) fn stopper(&self) -> &Stopper {
+        &self.line.stopper
+    }
+
+    /// Connects the session with what stops its turns.
+    fn attach(&self, kept: &mut RecordedSession) {
+        kept.heed_end(self.common.ends.clone());
+        kept.set_stopper(self.line.stopper.clone());
     }
 
     /// The session, opened.
@@ -316,7 +315,7 @@ impl OpenSession {
             let row = store.session(&self.id)?;
             let chats = if row.counts.requests > 0 && row.transcript.is_none() { None } else { self.chats() };
             let mut kept = RecordedSession::open(store, &self.id, Some(&models), chats)?;
-            kept.heed_end(Arc::clone(&self.common.ends));
+            self.attach(&mut kept);
             self.manage(&mut kept);
             self.kept = Some(kept);
         }
@@ -326,7 +325,7 @@ impl OpenSession {
     /// Sees to it that the session's history is managed, where it is to be.
     fn manage(&self, kept: &mut RecordedSession) {
         let root = Some(&*self.common.root);
-        let mut manager = Manager::of(kept.setup(), &self.common.shelf(), root, TimeZone::system(), self.stop());
+        let mut manager = Manager::of(kept.setup(), &self.common.shelf(), root, TimeZone::system());
         if let Some(manager) = &mut manager {
             manager.focus.clone_from(&self.focus);
         }
@@ -446,7 +445,7 @@ impl OpenSession {
     /// What would be sent, as a question, and why links in it were not followed.
     fn question(&mut self, message: Message) -> Result<(Question, Vec<String>), Problem> {
         let Message { words, attach: named, active, frozen } = message;
-        let (mut attached, mut missing) = self.attached(&words, &named)?;
+        let (attached, mut missing) = self.attached(&words, &named)?;
         let vault = self.common.vault_now();
         let active = active.map(|name| active_note(&vault, &name, &clock::zoned())).transpose();
         let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;
@@ -454,30 +453,22 @@ impl OpenSession {
             self.line.feed.tell("note", &json!({"text": problem.to_string()}));
         }
         let active = active.map(|active| active.version);
-        let active_note = active.as_ref().map(|version| version.id.clone());
-        attached.extend(active);
+        let common = Arc::clone(&self.common);
         let kept = self.kept()?;
-        let library = library_of(kept, &vault, &clock::zoned())?;
-        let mut turn = TurnInput { words, attached, active_note, ..TurnInput::default() };
-        if !frozen {
-            missing.extend(refresh_notes(kept, &vault, &mut turn, &clock::zoned()));
-        }
-        Ok((Question { turn, library }, missing))
+        let shelf = common.shelf();
+        let builder = SessionBuilder { vault: &vault, places: &common.config.places, shelf: &shelf };
+        let (question, changed) = builder.question(kept, words, attached, active, frozen, &clock::zoned())?;
+        missing.extend(changed);
+        Ok((question, missing))
     }
 
     /// Goes on with the files of the session's agent and project as they are now; what changed, in words.
     fn refresh_agent(&mut self) -> Result<Vec<String>, Problem> {
         let common = Arc::clone(&self.common);
         let kept = self.kept()?;
-        let (vault, shelf, places) = (common.vault_now(), common.shelf(), &common.config.places);
-        match common.runtime.block_on(changed_agent(kept, &vault, places, &shelf, &clock::zoned())) {
-            Ok(Some((agent, changes))) => {
-                kept.replace_agent(agent, now_ms())?;
-                Ok(vec![format!("{}; this holds from this question on", changes.join(", "))])
-            }
-            Ok(None) => Ok(Vec::new()),
-            Err(error) => Ok(vec![format!("{error}; the session keeps the agent and project that it has")]),
-        }
+        let (vault, shelf) = (common.vault_now(), common.shelf());
+        let builder = SessionBuilder { vault: &vault, places: &common.config.places, shelf: &shelf };
+        Ok(common.runtime.block_on(builder.refresh_agent(kept, &clock::zoned()))?)
     }
 
     /// What would be sent; nothing is sent or kept.
@@ -511,7 +502,7 @@ impl OpenSession {
 
     /// Runs a turn. `accepted` is called once the message is stored and only the model can fail; later events go to the feed.
     pub(crate) fn turn(&mut self, turn: Turn, running: Running, accepted: oneshot::Sender<Result<u64, Problem>>) {
-        self.line.stop.store(false, Ordering::Relaxed);
+        self.line.stopper.reset();
         let ready = self.writable().and_then(|()| self.ready(turn));
         let Ready { question, number, missing } = match ready.and_then(|ready| self.stored().map(|()| ready)) {
             Ok(ready) => ready,
@@ -627,17 +618,16 @@ impl OpenSession {
     fn voice(&mut self) -> Result<(), Problem> {
         self.kept()?;
         let Some(kept) = self.kept.as_mut() else { return Ok(()) };
-        self.voice = Some(voice(self.voice.take(), &self.common, kept, &self.line.stop)?);
+        self.voice = Some(voice(self.voice.take(), &self.common, kept)?);
         Ok(())
     }
 
     /// Runs the turn to its end and returns its final event. `begin` is called once the message is stored.
     fn run(&mut self, question: Option<Question>, number: u64, begin: &mut dyn FnMut()) -> Result<Value, Problem> {
-        let (Some(kept), Some(voice), Some(hands)) = (self.kept.as_mut(), self.voice.as_mut(), self.hands.as_mut()) else {
+        let model = AnswerModel::take(&mut self.voice, &self.common);
+        let (Some(kept), Some(mut model), Some(hands)) = (self.kept.as_mut(), model, self.hands.as_mut()) else {
             return Err(Problem::new(INTERNAL, "the session is not open"));
         };
-        let mut there = None;
-        let speaker = voice.speaker(&self.common, &self.line.stop, &mut there);
         let feed = Arc::clone(&self.line.feed);
         let mut each = |event: Event<'_>| match event {
             Event::Stored => begin(),
@@ -669,34 +659,15 @@ impl OpenSession {
         };
         kept.must_store();
         let said = match question {
-            Some(question) => kept.send(question, speaker, &mut hands.bench, &now_ms, &mut each),
-            None => kept.go_on(speaker, &mut hands.bench, &now_ms, &mut each),
-        }?;
+            Some(question) => kept.send(question, &mut *model, &mut hands.bench, &now_ms, &mut each),
+            None => kept.go_on(&mut *model, &mut hands.bench, &now_ms, &mut each),
+        };
+        AnswerModel::put_back(&mut self.voice, model);
+        let said = said?;
         let usage = kept.store().ledger(kept.id()).ok().and_then(|ledger| ledger.into_iter().last()).map(|(_, usage)| usage);
         Ok(json!({
             "turn": number, "requests": said.requests, "out_of_steps": said.out_of_steps,
             "kept": kept.is_stored(), "usage": usage,
         }))
-    }
-}
-
-/// The `[[links]]` of a question.
-fn links(words: &str) -> impl Iterator<Item = String> {
-    let inner = words.split("[[").skip(1).filter_map(|after| after.split_once("]]")).map(|(link, _)| link);
-    inner.filter(|link| !link.trim().is_empty() && !link.contains('\n')).take(64).map(|link| format!("[[{link}]]"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn linked_notes() {
-        let check = |words: &str, expect: &[&str]| assert_eq!(links(words).collect::<Vec<_>>(), expect, "{words}");
-        check("no link", &[]);
-        check("[[Bread]] and [[Beds|the beds]]", &["[[Bread]]", "[[Beds|the beds]]"]);
-        check("[[open", &[]);
-        check("[[ ]] [[a\nb]] ]] [[", &[]);
-        check("[[[[Bread]]", &["[[Bread]]"]);
     }
 }

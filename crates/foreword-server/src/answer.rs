@@ -7,7 +7,7 @@ use foreword_engine::destination::{DestinationError, Destinations, address};
 use foreword_engine::manager::Recall;
 use foreword_engine::prepare::{AgentAsking, ServerSpec};
 use foreword_engine::session::{
-    Agent, ChatModel, Client, ClientConfig, Embedded, RecordedSession, Remote, Script, Setup, Stop, embedded_file,
+    ChatModel, Client, ClientConfig, Embedded, RecordedSession, Remote, Script, Setup, embedded_file,
 };
 use foreword_engine::workbench::Workbench;
 use foreword_trust::StoredPins;
@@ -52,7 +52,7 @@ pub(crate) fn workbench(
     let pins = Box::new(StoredPins::new(&common.config.places, &common.root, agent.unwrap_or_default(), &servers));
     let toolbox = Toolbox::new(own, configs, asking, asker, pins);
     let outputs = common.config.answers.script.as_ref().and_then(|file| Some(Script::read(file).ok()?.hands()));
-    let bench = Workbench::new(notes, toolbox, Arc::clone(&line.stop), setup.room_for_sources()).played(outputs);
+    let bench = Workbench::new(notes, toolbox, setup.room_for_sources()).played(outputs);
     let mut tools = Tools { bench, asking, servers, withheld };
     for (server, message) in tools.problems() {
         line.feed.tell("note", &serde_json::json!({"text": format!("tool server {server}: {message}")}));
@@ -66,11 +66,6 @@ pub(crate) fn asking_of(agent: AgentAsking) -> Asking {
 }
 
 impl Tools {
-    /// An agent with the tools that are there.
-    pub(crate) fn equip(&self, agent: &Agent) -> Agent {
-        self.bench.equip(agent)
-    }
-
     /// When the user is asked.
     pub(crate) fn asking(&self) -> Asking {
         self.asking
@@ -96,22 +91,14 @@ impl Tools {
 
     /// Updates a session after tools were added or removed.
     pub(crate) fn update(&mut self, kept: &mut RecordedSession) -> Result<(), Problem> {
-        if kept.setup().is_embedded() {
-            return Ok(());
-        }
-        self.bench.toolbox().changed();
-        let agent = self.bench.equip(kept.session().agent());
-        if agent.tools != kept.session().agent().tools {
-            kept.change_agent(agent, now_ms())?;
-        }
-        Ok(())
+        Ok(self.bench.update(kept, now_ms())?)
     }
 }
 
 /// The model of a session.
 pub(crate) enum AnswerModel {
     /// Here: the model that comes with Foreword, or a script.
-    Here(Box<dyn ChatModel + Send>),
+    Here(Box<dyn ChatModel>),
     /// A provider.
     There(Arc<Client>),
 }
@@ -129,22 +116,11 @@ pub(crate) fn elsewhere(error: &DestinationError<String>, kept: &RecordedSession
 }
 
 /// Returns the model. A script is read again each time; a model is reused, because it may have cached the last prompt.
-pub(crate) fn voice(
-    held: Option<AnswerModel>,
-    common: &Common,
-    kept: &mut RecordedSession,
-    stop: &Stop,
-) -> Result<AnswerModel, Problem> {
+pub(crate) fn voice(held: Option<AnswerModel>, common: &Common, kept: &mut RecordedSession) -> Result<AnswerModel, Problem> {
     let answers = &common.config.answers;
     if let Some(file) = &answers.script {
-        let mut script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
-        script.heed(Arc::clone(stop));
-        script.skip(usize::try_from(kept.counts().requests).unwrap_or(0));
-        kept.recall_prompt()?;
-        if let Some((at_ms, prompt)) = kept.last_prompt() {
-            script.remember(at_ms, prompt, &kept.setup().model);
-        }
-        return Ok(AnswerModel::Here(Box::new(script)));
+        let script = Script::read(file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+        return Ok(AnswerModel::Here(Box::new(script.go_on(kept)?)));
     }
     if let Some(voice) = held {
         return Ok(voice);
@@ -157,7 +133,7 @@ pub(crate) fn voice(
         kept.set_destination(client.as_ref().map(address), now_ms());
     }
     match client {
-        None => Ok(AnswerModel::Here(Box::new(embedded(common, stop)?))),
+        None => Ok(AnswerModel::Here(Box::new(embedded(common)?))),
         // The session's record says how its model is spoken to, whatever the configuration has become.
         Some(client) => Ok(AnswerModel::There(common.client(ClientConfig { dialect, ..client })?)),
     }
@@ -175,39 +151,49 @@ pub(crate) fn for_caller(client: Arc<Client>, caller: &Caller) -> Result<Arc<Cli
 }
 
 impl AnswerModel {
-    /// The same for a gateway client: a provider used with the client's key; `None` if this one can be used.
-    pub(crate) fn for_caller(&self, caller: &Caller) -> Result<Option<Self>, Problem> {
-        match self {
-            Self::There(client) => Ok(Some(Self::There(for_caller(Arc::clone(client), caller)?))),
-            Self::Here(_) => caller.needs_our_key("a model that runs on this machine").map(|()| None),
+    /// The model for a turn. A local one is taken, so that only one turn uses it; [`AnswerModel::put_back`] returns it.
+    pub(crate) fn take(held: &mut Option<Self>, common: &Common) -> Option<Box<dyn ChatModel>> {
+        match held.take()? {
+            Self::Here(model) => Some(model),
+            Self::There(client) => {
+                *held = Some(Self::There(Arc::clone(&client)));
+                Some(Box::new(Remote::shared(client, common.runtime.clone())))
+            }
         }
     }
 
-    /// As a speaker, for a thread that may wait.
-    pub(crate) fn speaker<'a>(
-        &'a mut self,
+    /// Keeps the model of a turn that is over, unless another one was chosen.
+    pub(crate) fn put_back(held: &mut Option<Self>, model: Box<dyn ChatModel>) {
+        held.get_or_insert(Self::Here(model));
+    }
+
+    /// The same for a gateway client: a provider is used with the client's key, and once, because trying again is for the client to
+    /// decide.
+    pub(crate) fn take_for_caller(
+        held: &mut Option<Self>,
         common: &Common,
-        stop: &Stop,
-        there: &'a mut Option<Remote>,
-    ) -> &'a mut dyn ChatModel {
-        match self {
-            Self::Here(speaker) => &mut **speaker,
-            Self::There(client) => there.insert(Remote::shared(Arc::clone(client), common.runtime.clone(), Arc::clone(stop))),
+        caller: &Caller,
+    ) -> Result<Option<Box<dyn ChatModel>>, Problem> {
+        if let Some(Self::There(client)) = held {
+            let client = Arc::new(for_caller(Arc::clone(client), caller)?.once());
+            return Ok(Some(Box::new(Remote::shared(client, common.runtime.clone()))));
         }
+        caller.needs_our_key("a model that runs on this machine")?;
+        Ok(Self::take(held, common))
     }
 }
 
 /// The model that comes with Foreword; its weights are read once for all sessions.
-fn embedded(common: &Common, stop: &Stop) -> Result<Embedded, Problem> {
+fn embedded(common: &Common) -> Result<Embedded, Problem> {
     let mut held = common.embedded.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(model) = &*held {
-        return Ok(model.beside(Arc::clone(stop)));
+        return Ok(model.beside());
     }
     let Some(file) = embedded_file(Some(&common.config.places.models)) else {
         return Err(Problem::new(UNAVAILABLE, "the embedded model is not downloaded; run `foreword models fetch --all`"));
     };
-    let model = Embedded::open(&file, Arc::clone(stop)).map_err(|error| Problem::new(UNAVAILABLE, error))?;
-    let own = model.beside(Arc::clone(stop));
+    let model = Embedded::open(&file).map_err(|error| Problem::new(UNAVAILABLE, error))?;
+    let own = model.beside();
     *held = Some(model);
     Ok(own)
 }

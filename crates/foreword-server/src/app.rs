@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use foreword_engine::clock;
-use foreword_engine::session::{Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite, Stop};
+use foreword_engine::session::{CancellationToken, Client, ClientConfig, Embedded, Health, Script, Shared, Sqlite};
 use foreword_engine::vault::{Vault, open};
 use foreword_templates::Shelf;
 use foreword_trust::VaultTrust;
@@ -73,7 +73,7 @@ impl App {
             embedded: Mutex::default(),
             clients: Mutex::default(),
             runtime: tokio::runtime::Handle::current(),
-            ends: Stop::default(),
+            ends: CancellationToken::new(),
         });
         watch_store(&common)?;
         let hub = Hub::new(Arc::clone(&common), config.limits.sessions, config.limits.rest)?;
@@ -134,8 +134,8 @@ pub(crate) struct Common {
     /// Providers that were spoken to, each with its connections.
     clients: Mutex<Vec<(ClientConfig, Arc<Client>)>>,
     pub(crate) runtime: tokio::runtime::Handle,
-    /// Set when the server is about to end, before the turns that run are stopped.
-    pub(crate) ends: Stop,
+    /// Cancelled when the server is about to end, before the turns that run are stopped.
+    pub(crate) ends: CancellationToken,
 }
 
 impl Common {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foreword_vault_tools::{Approval, Approve, Decision};
 use serde_json::{Value, json};
@@ -13,9 +13,6 @@ use crate::hub::SessionHandle;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_mins(10);
-
-/// How often a wait looks whether the turn is to end.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What waits for an answer, by number.
 #[derive(Debug, Default)]
@@ -50,6 +47,14 @@ impl Approvals {
         waiting.1.values().map(|(question, _)| question.clone()).collect()
     }
 
+    /// Refuses everything that waits for an answer.
+    pub(crate) fn refuse_all(&self) {
+        let waiting = std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner).1);
+        for (_, answer) in waiting.into_values() {
+            let _ = answer.send(Decision::No); // the question may have timed out
+        }
+    }
+
     /// Answers; whether anybody had asked.
     pub(crate) fn answer(&self, number: u64, decision: Decision) -> bool {
         if decision == Decision::Session {
@@ -79,15 +84,11 @@ impl Approve for Asker {
         });
         let (number, question) = self.line.approvals.add(question, answer);
         self.line.feed.tell("approval", &question);
-        let until = Instant::now() + PATIENCE;
-        let decision = loop {
-            match answered.recv_timeout(LOOK) {
-                Ok(decision) => break decision,
-                Err(RecvTimeoutError::Disconnected) => break Decision::Absent,
-                Err(RecvTimeoutError::Timeout) if self.line.stop.load(Ordering::Relaxed) => break Decision::No,
-                Err(RecvTimeoutError::Timeout) if Instant::now() > until => break Decision::Absent,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+        // A stop that came before the question was added has not refused it.
+        let decision = if self.line.stopper.is_stopped() {
+            Decision::No
+        } else {
+            answered.recv_timeout(PATIENCE).unwrap_or(Decision::Absent)
         };
         self.line.approvals.answer(number, decision);
         let allowed = matches!(decision, Decision::Once | Decision::Session);
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn a_turn_that_is_stopped_waits_for_nobody() {
         let line = SessionHandle::new(Arc::new(Feed::new("a".to_owned())));
-        line.stop.store(true, Ordering::Relaxed);
+        line.stop();
         let (tool, arguments) = (ItemId::tool("foreword", "writeNote"), json!({}));
         let decision = Asker::new(line).ask(&Approval { tool: &tool, arguments: &arguments, preview: None, change: None });
         assert_eq!(decision, Decision::No);

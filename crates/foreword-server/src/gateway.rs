@@ -1,7 +1,6 @@
 //! The gateway under `/v1` and `/v1beta`: clients that speak to OpenAI, Anthropic or Google speak to it as they are. What they send is passed
 //! on (`forward`), or, at the level `manage`, carried by a session: budgeted, cached and on record.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
@@ -11,8 +10,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Json, Router};
 use foreword_engine::session::{
-    Client, ClientOptions, Ending, Event, Exchange, FoldReason, Fork, Input, Line as Past, Outgoing, Relayed, Reply, Setup,
-    Shared, SpeakError, Step, Stop, Store as _, StoreError, Talk, fork, new_session_id, unless_stopped,
+    BoxFuture, ChatModel, Client, ClientOptions, Ending, Event, FoldReason, Fork, Input, Line as Past, Outgoing,
+    Progress as TurnProgress, Setup, Shared, Stopper, Store as _, StoreError, Turn as TurnOfClient, TurnError, TurnOutcome, fork,
+    new_session_id, run_turn,
 };
 use foreword_engine::vault::Agent;
 use foreword_gateway::{
@@ -22,8 +22,8 @@ use foreword_gateway::{
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, mpsc, oneshot};
 
-use crate::actor::{OpenSession, at, try_at};
-use crate::answer::{AnswerModel, for_caller};
+use crate::actor::{Locked, OpenSession, at, try_at};
+use crate::answer::AnswerModel;
 use crate::app::App;
 use crate::arrival::{self, Arrival, read, session};
 use crate::caller::Caller;
@@ -115,8 +115,8 @@ struct Progress {
     /// In the words of its API, once there is a request.
     teller: Option<ResponseWriter>,
     created_s: i64,
-    /// What ends the answer.
-    stop: Stop,
+    /// Stops the answer.
+    stopper: Stopper,
     /// What the provider said where it refused.
     refusal: Option<Refusal>,
 }
@@ -124,7 +124,7 @@ struct Progress {
 impl Progress {
     fn new(session: &str) -> Self {
         let begun = Begun { session: session.to_owned(), ..Begun::default() };
-        Self { begun, teller: None, created_s: now_ms() / 1000, stop: Stop::default(), refusal: None }
+        Self { begun, teller: None, created_s: now_ms() / 1000, stopper: Stopper::default(), refusal: None }
     }
 
     /// A request goes out.
@@ -391,6 +391,32 @@ fn turns(desk: &mut OpenSession) -> Option<u64> {
     desk.kept().ok().map(|kept| kept.session().turns() as u64)
 }
 
+/// Tells the client what happens.
+struct Teller<'a> {
+    relay: &'a mut Relay,
+    told: &'a mut Progress,
+}
+
+impl TurnProgress for Teller<'_> {
+    fn event<'a>(&'a mut self, event: Event<'a>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            match event {
+                Event::Stored => self.told.begun.stored = true,
+                Event::Request(outgoing) => self.told.request(self.relay, outgoing),
+                Event::Part(text) => {
+                    if let Some((sender, frames)) = self.relay.part(text, self.told)
+                        && sender.send(frames).await.is_err()
+                    {
+                        // The client is gone: what was said until now is kept.
+                        self.told.stopper.stop();
+                    }
+                }
+                _ => {}
+            }
+        })
+    }
+}
+
 /// One answer on its way.
 struct Relay {
     app: Arc<App>,
@@ -405,117 +431,68 @@ struct Relay {
 }
 
 impl Relay {
-    /// Carries the request to a provider. Where there is something to wait for that is none, the session's thread does it.
-    async fn carry(mut self, desk: Arc<Mutex<OpenSession>>, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
+    /// Carries the request to a model. What has to be waited for before that is done on the session's thread.
+    async fn carry(mut self, desk: Arc<Mutex<OpenSession>>, begin: Option<Begin>, inputs: Vec<Input>, running: Running) {
         let mut told = Progress::new(&self.session);
         // The guard must not be there while something is waited for.
-        let asked = match try_at(&desk).as_deref_mut() {
-            Some(desk) => self.ask(desk, &mut begin, &mut inputs, &mut told),
-            None => Ok(None),
+        let script = &self.app.config.answers.script;
+        let has_client = begin.as_ref().map(|begin| begin.client.is_some() && script.is_none());
+        let here = match try_at(&desk).as_deref_mut() {
+            Some(desk) if has_client.unwrap_or_else(|| desk.is_ready()) => Ok(self.ready(desk, begin, inputs, &mut told)),
+            _ => Err((begin, inputs)),
         };
-        let (client, mut exchange) = match asked {
-            Ok(Some(asked)) => asked,
-            Ok(None) => {
+        let ready = match here {
+            Ok(ready) => ready,
+            Err((begin, inputs)) => {
+                let (done, ready) = oneshot::channel();
                 let (hub, session) = (Arc::clone(&self.app.hub), self.session.clone());
-                // Where it is not taken, whoever asked hears that it ended.
-                let _ = hub.post(&session, Box::new(move |desk| self.run(desk, begin, inputs, running)));
-                return;
+                let job = move |desk: &mut OpenSession| {
+                    let ready = self.ready(desk, begin, inputs, &mut told);
+                    let _ = done.send((self, told, ready)); // the task may be gone
+                };
+                // Where it is not taken, the client hears that the session's thread ended.
+                let Ok(relay) = hub.post(&session, Box::new(job)).map(|()| ready) else { return };
+                let Ok((relay, progress, ready)) = relay.await else { return };
+                (self, told) = (relay, progress);
+                ready
             }
+        };
+        let (mut model, turn) = match ready {
+            Ok(ready) => ready,
             Err(problem) => return self.end(Err(problem), None, told, running).await,
         };
-        let (outcome, turns) = loop {
-            let answer = self.talk(&desk, &client, &mut exchange, &mut told).await;
-            let mut desk = at(&desk);
-            let step = desk.end_relay(exchange, answer);
-            told.begun.stored = desk.is_stored();
-            match step {
-                Ok(Step::Again(next)) => exchange = *next,
-                Ok(Step::Done(relayed)) => break (Ok(Some(*relayed)), turns(&mut desk)),
-                Err(problem) => break (Err(problem), turns(&mut desk)),
-            }
-        };
-        self.end(outcome, turns, told, running).await;
-    }
-
-    /// Takes in one reply of a provider.
-    async fn talk(
-        &mut self,
-        desk: &Mutex<OpenSession>,
-        client: &Arc<Client>,
-        exchange: &mut Exchange,
-        told: &mut Progress,
-    ) -> Result<Reply, SpeakError> {
-        let (stop, mut talk) = (Arc::clone(&told.stop), Talk::new(Arc::clone(client)));
-        let mut gap = exchange.gap();
-        loop {
-            match unless_stopped(&stop, talk.next(&exchange.outgoing)).await {
-                None => return Ok(talk.reply(&exchange.outgoing, true)),
-                Some(Ok(None)) => return Ok(talk.reply(&exchange.outgoing, false)),
-                Some(Err(error)) => {
-                    told.refusal = error.refusal().cloned();
-                    return Err(SpeakError(error.to_string()));
-                }
-                Some(Ok(Some(text))) if text.is_empty() => {}
-                Some(Ok(Some(text))) => {
-                    at(desk).relay_part(exchange, &text);
-                    if let Some((sender, frames)) = self.part(&format!("{}{text}", std::mem::take(&mut gap)), told)
-                        && sender.send(frames).await.is_err()
-                    {
-                        // The client is gone: what was said until now is kept.
-                        stop.store(true, Ordering::Relaxed);
-                    }
-                }
-            }
+        let mut session = Locked(Arc::clone(&desk));
+        let outcome =
+            run_turn(&mut session, turn, &mut *model, None, now_ms, &mut Teller { relay: &mut self, told: &mut told }).await;
+        if let Err(TurnError::Speak(error)) = &outcome {
+            told.refusal = error.refusal.as_deref().cloned();
         }
+        let turns = {
+            let mut desk = at(&desk);
+            desk.end_relay(model);
+            told.begun.stored = desk.is_stored();
+            turns(&mut desk)
+        };
+        self.end(outcome.map_err(Problem::from), turns, told, running).await;
     }
 
-    /// Gets a request ready for a provider; none where something has to be waited for, or there is no provider.
-    fn ask(
-        &mut self,
+    /// Gets the session and its model ready.
+    fn ready(
+        &self,
         desk: &mut OpenSession,
-        begin: &mut Option<Begin>,
-        inputs: &mut Vec<Input>,
+        begin: Option<Begin>,
+        mut inputs: Vec<Input>,
         told: &mut Progress,
-    ) -> Result<Option<(Arc<Client>, Exchange)>, Problem> {
+    ) -> Result<(Box<dyn ChatModel>, TurnOfClient), Problem> {
         self.begin(desk, begin)?;
-        let Some(client) = desk.provider()? else { return Ok(None) };
-        // Whether it is tried again is for the client to say.
-        let client = Arc::new(for_caller(client, &self.caller)?.once());
-        let manner = self.prepare(desk, inputs, told)?;
-        let exchange = desk.begin_relay(std::mem::take(inputs), manner)?.ok_or_else(nothing)?;
-        told.begun.stored = desk.is_stored();
-        told.request(self, &exchange.outgoing);
-        Ok(Some((client, exchange)))
-    }
-
-    /// Runs on the session's thread.
-    fn run(mut self, desk: &mut OpenSession, mut begin: Option<Begin>, mut inputs: Vec<Input>, running: Running) {
-        let mut told = Progress::new(&self.session);
-        let ready = self.begin(desk, &mut begin).and_then(|()| self.prepare(desk, &mut inputs, &mut told));
-        let outcome = ready.and_then(|manner| {
-            let caller = self.caller.clone();
-            desk.relay(inputs, manner, &caller, &mut |event| match event {
-                Event::Stored => told.begun.stored = true,
-                Event::Request(outgoing) => told.request(&self, outgoing),
-                Event::Part(text) => {
-                    if let Some((sender, frames)) = self.part(text, &mut told)
-                        && sender.blocking_send(frames).is_err()
-                    {
-                        told.stop.store(true, Ordering::Relaxed);
-                    }
-                }
-                _ => {}
-            })
-        });
-        told.begun.stored = desk.is_stored();
-        let turns = turns(desk);
-        let runtime = self.app.common.runtime.clone();
-        runtime.block_on(self.end(outcome, turns, told, running));
+        let options = self.prepare(desk, &mut inputs, told)?;
+        let model = desk.begin_relay(&self.caller)?.ok_or_else(nothing)?;
+        Ok((model, TurnOfClient::of_client(inputs, options)))
     }
 
     /// Begins the session, where it is new.
-    fn begin(&self, desk: &mut OpenSession, begin: &mut Option<Begin>) -> Result<(), Problem> {
-        let Some(Begin { agent, setup, past, client }) = begin.take() else { return Ok(()) };
+    fn begin(&self, desk: &mut OpenSession, begin: Option<Begin>) -> Result<(), Problem> {
+        let Some(Begin { agent, setup, past, client }) = begin else { return Ok(()) };
         desk.voice = client.map(AnswerModel::There);
         // There is no such session otherwise.
         desk.begin_apart(&agent, &setup, past).inspect_err(|_| self.app.hub.forget(&self.session))
@@ -523,8 +500,8 @@ impl Relay {
 
     /// What goes along with a request, and what of it is not understood.
     fn prepare(&self, desk: &mut OpenSession, inputs: &mut Vec<Input>, told: &mut Progress) -> Result<ClientOptions, Problem> {
-        told.stop = desk.stop();
-        told.stop.store(false, Ordering::Relaxed);
+        told.stopper = desk.stopper().clone();
+        told.stopper.reset();
         let agent = foreword_gateway::agent(&self.asked);
         let (manner, ignored) = manner(self.front, desk.kept()?.setup(), &self.asked);
         let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
@@ -551,8 +528,10 @@ impl Relay {
     }
 
     /// Tells the client how it ended.
-    async fn end(self, outcome: Result<Option<Relayed>, Problem>, turns: Option<u64>, told: Progress, running: Running) {
-        if let (Ok(Some(reply)), Some(turns)) = (&outcome, turns) {
+    async fn end(self, outcome: Result<TurnOutcome, Problem>, turns: Option<u64>, told: Progress, running: Running) {
+        if let (Ok(reply), Some(turns)) = (&outcome, turns)
+            && reply.requests > 0
+        {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
             memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
         }
@@ -569,8 +548,8 @@ impl Relay {
         // Whoever looks at the session on the page has to look again.
         self.app.hub.changed(&self.session);
         match outcome {
-            Ok(Some(reply)) => self.finish(&reply, told).await,
-            Ok(None) => self.fail(nothing(), told).await,
+            Ok(reply) if reply.requests > 0 => self.finish(&reply, told).await,
+            Ok(_) => self.fail(nothing(), told).await,
             Err(problem) => self.fail(problem, told).await,
         }
     }
@@ -579,7 +558,7 @@ impl Relay {
         ResponseWriter::new(self.front, &format!("{}-{request}", self.session), &self.asked.model, created_s, self.asked.usage)
     }
 
-    async fn finish(self, reply: &Relayed, told: Progress) {
+    async fn finish(self, reply: &TurnOutcome, told: Progress) {
         let Progress { begun, teller, created_s, .. } = told;
         let mut teller = teller.unwrap_or_else(|| self.teller("0", created_s));
         let end = match (&reply.ending, reply.calls.is_empty()) {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use foreword_engine::session::{Stop, new_session_id};
+use foreword_engine::session::{Stopper, new_session_id};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -26,8 +26,8 @@ const WAITING: usize = 16;
 /// The handle of an open session, outside of its thread.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionHandle {
-    /// Set to end the turn that runs.
-    pub(crate) stop: Stop,
+    /// Stops the turn that runs.
+    pub(crate) stopper: Stopper,
     /// What happens.
     pub(crate) feed: Arc<Feed>,
     /// Whether a turn runs.
@@ -40,7 +40,7 @@ pub(crate) struct SessionHandle {
 
 impl SessionHandle {
     pub(crate) fn new(feed: Arc<Feed>) -> Self {
-        Self { stop: Stop::default(), feed, running: Arc::default(), approvals: Arc::default(), began: Arc::default() }
+        Self { stopper: Stopper::default(), feed, running: Arc::default(), approvals: Arc::default(), began: Arc::default() }
     }
 
     /// Begins a turn, unless one runs already.
@@ -50,6 +50,12 @@ impl SessionHandle {
             self.began.store(0, Ordering::Release);
         }
         begun.then(|| Running(Arc::clone(&self.running)))
+    }
+
+    /// Stops the turn that runs. Nothing that it asks is waited for.
+    pub(crate) fn stop(&self) {
+        self.stopper.stop();
+        self.approvals.refuse_all();
     }
 
     /// The event after which the running turn's events follow.
@@ -293,9 +299,9 @@ impl Hub {
 
     /// Ends all turns that run.
     pub(crate) fn stop_all(&self) {
-        self.common.ends.store(true, Ordering::Relaxed);
+        self.common.ends.cancel();
         for open in self.open().values() {
-            open.line.stop.store(true, Ordering::Relaxed);
+            open.line.stop();
         }
     }
 

@@ -234,6 +234,8 @@ impl From<TurnError> for Problem {
             TurnError::OverBudget(error) => Self::new(OVER_BUDGET, error),
             TurnError::NotStored(health) => Self::not_stored(&health),
             TurnError::Speak(error) => Self::new(NO_ANSWER, error),
+            TurnError::Store(error) => error.into(),
+            error @ (TurnError::Closed | TurnError::UnexpectedResult) => Self::new(INTERNAL, error),
         }
     }
 }

@@ -11,12 +11,12 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use foreword_core::catalog::{Permission, Server, Tool};
 use foreword_core::item::{ItemId, Kind};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use crate::mcp::{self, Background, Client};
 use crate::{
@@ -147,7 +147,7 @@ impl Toolbox {
     }
 
     /// Runs a tool. There is always an output that the model can act on.
-    pub fn call(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Output {
+    pub fn call(&mut self, id: &ItemId, arguments: &Value, stop: &CancellationToken) -> Output {
         let none = Value::Object(serde_json::Map::new());
         let arguments = if arguments.is_null() { &none } else { arguments };
         let began = Instant::now();
@@ -160,7 +160,7 @@ impl Toolbox {
         output
     }
 
-    fn run(&mut self, id: &ItemId, arguments: &Value, stop: &Arc<AtomicBool>) -> Result<Output, String> {
+    fn run(&mut self, id: &ItemId, arguments: &Value, stop: &CancellationToken) -> Result<Output, String> {
         match parts(id) {
             Some((OWN_SERVER, name)) => self.run_own(id, name, arguments, stop),
             Some((server, name)) => self.run_served(id, (server, name), arguments, stop),
@@ -168,7 +168,7 @@ impl Toolbox {
         }
     }
 
-    fn run_own(&mut self, id: &ItemId, name: &str, arguments: &Value, stop: &AtomicBool) -> Result<Output, String> {
+    fn run_own(&mut self, id: &ItemId, name: &str, arguments: &Value, stop: &CancellationToken) -> Result<Output, String> {
         self.check(id, arguments)?;
         let Some(tool) = find(&self.tools, id) else { return Err(self.unknown(id)) };
         if self.asking.asks(self.permission(tool)) && !self.allowed.contains_key(id) {
@@ -191,7 +191,7 @@ impl Toolbox {
         id: &ItemId,
         (server, name): (&str, &str),
         arguments: &Value,
-        stop: &Arc<AtomicBool>,
+        stop: &CancellationToken,
     ) -> Result<Output, String> {
         // What the person has said yes to during this call.
         let mut approved = None;
@@ -222,7 +222,7 @@ impl Toolbox {
     }
 
     /// The current state of a server's tool.
-    fn current(&mut self, id: &ItemId, (server, name): (&str, &str), stop: &AtomicBool) -> Result<Tool, String> {
+    fn current(&mut self, id: &ItemId, (server, name): (&str, &str), stop: &CancellationToken) -> Result<Tool, String> {
         let client = self.clients.iter_mut().find(|client| client.config().name == server);
         let (Some(client), Some(background)) = (client, &self.background) else { return Err(self.unknown(id)) };
         if !self.pins.may_run(server) {
@@ -246,7 +246,7 @@ impl Toolbox {
         id: &ItemId,
         (server, name): (&str, &str),
         arguments: &Value,
-        stop: &AtomicBool,
+        stop: &CancellationToken,
     ) -> Result<Output, String> {
         let client = self.clients.iter_mut().find(|client| client.config().name == server);
         match (client, &self.background, arguments) {
@@ -348,8 +348,8 @@ fn fits(id: &ItemId, tool: &Tool, arguments: &Value) -> Result<(), String> {
         .map_err(|misfits| format!("{} was not run: its arguments do not fit its schema.\n{misfits}", id.name()))
 }
 
-fn not_stopped(id: &ItemId, stop: &AtomicBool) -> Result<(), String> {
-    if stop.load(Ordering::Relaxed) { Err(format!("{} was not run: the user stopped this turn.", id.name())) } else { Ok(()) }
+fn not_stopped(id: &ItemId, stop: &CancellationToken) -> Result<(), String> {
+    if stop.is_cancelled() { Err(format!("{} was not run: the user stopped this turn.", id.name())) } else { Ok(()) }
 }
 
 /// Stops all servers at once, gracefully.

@@ -9,8 +9,6 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -18,6 +16,7 @@ use foreword_core::catalog::Permission;
 use foreword_core::item::ItemId;
 use foreword_tools::{Asking, Output, Sandbox, ServerConfig, SessionPins, Toolbox, Transport, Unattended, program};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// A server's script.
 fn script(package: &str) -> String {
@@ -42,7 +41,7 @@ fn running(configs: Vec<ServerConfig>) -> Toolbox {
 }
 
 fn call(toolbox: &mut Toolbox, server: &str, tool: &str, arguments: Value) -> Output {
-    toolbox.call(&ItemId::tool(server, tool), &arguments, &Arc::default())
+    toolbox.call(&ItemId::tool(server, tool), &arguments, &CancellationToken::new())
 }
 
 /// A process that ends with the test.
@@ -112,11 +111,11 @@ fn progress_extends_the_time_of_a_call_and_a_stop_ends_it() {
     let long = call(&mut toolbox, "everything", "trigger-long-running-operation", json!({"duration": 4, "steps": 8}));
     assert!(!long.failed, "{long:?}");
 
-    let stop = Arc::new(AtomicBool::new(false));
-    let setter = Arc::clone(&stop);
+    let stop = CancellationToken::new();
+    let setter = stop.clone();
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
-        setter.store(true, Ordering::Relaxed);
+        setter.cancel();
     });
     let start = Instant::now();
     let tool = ItemId::tool("everything", "trigger-long-running-operation");

@@ -19,6 +19,7 @@ use foreword_tools::{
     Unattended,
 };
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
@@ -142,7 +143,7 @@ fn toolbox(config: ServerConfig, asking: Asking, person: &Person, pins: &SavedPi
 }
 
 fn call(toolbox: &mut Toolbox, tool: &str, arguments: Value) -> Output {
-    toolbox.call(&ItemId::tool("s", tool), &arguments, &Arc::default())
+    toolbox.call(&ItemId::tool("s", tool), &arguments, &CancellationToken::new())
 }
 
 fn shown(toolbox: &Toolbox, name: &str) -> String {

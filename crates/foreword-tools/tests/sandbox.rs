@@ -7,13 +7,13 @@ mod common;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::{env, fs};
 
 use common::scripted;
 use foreword_core::item::ItemId;
 use foreword_tools::{Asking, Sandbox, ServerConfig, SessionPins, Toolbox, Transport, Unattended, sandbox};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// A home folder with a secret, an installed server, a vault and a private folder; all in the real home folder, which the sandbox hides.
 struct Home {
@@ -77,7 +77,7 @@ impl Home {
 }
 
 fn probe(toolbox: &mut Toolbox, what: &Value) -> Value {
-    let output = toolbox.call(&ItemId::tool("s", "probe"), what, &Arc::default());
+    let output = toolbox.call(&ItemId::tool("s", "probe"), what, &CancellationToken::new());
     assert!(!output.failed, "{output:?}");
     serde_json::from_str(&output.text).unwrap()
 }
@@ -204,7 +204,7 @@ fn nothing_is_left_running() {
         lines.any(|line| String::from_utf8_lossy(&line).contains(&marker))
     };
     let mut toolbox = home.server(Sandbox::default());
-    assert!(!toolbox.call(&ItemId::tool("s", "grandchild"), &json!({}), &Arc::default()).failed);
+    assert!(!toolbox.call(&ItemId::tool("s", "grandchild"), &json!({}), &CancellationToken::new()).failed);
     assert!(is_running());
     drop(toolbox);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);

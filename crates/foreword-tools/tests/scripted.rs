@@ -7,8 +7,6 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -17,6 +15,7 @@ use foreword_core::catalog::Tool;
 use foreword_core::item::ItemId;
 use foreword_tools::{Asking, MAX_OUTPUT, Output, ServerConfig, SessionPins, Toolbox, Transport, Unattended};
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 const REVISIONS: [&str; 2] = ["2025-11-25", "2026-07-28"];
 
@@ -38,7 +37,7 @@ fn running(config: ServerConfig) -> Toolbox {
 }
 
 fn call(toolbox: &mut Toolbox, tool: &str, arguments: Value) -> Output {
-    toolbox.call(&ItemId::tool("s", tool), &arguments, &Arc::default())
+    toolbox.call(&ItemId::tool("s", tool), &arguments, &CancellationToken::new())
 }
 
 fn names(toolbox: &Toolbox) -> Vec<String> {
@@ -163,11 +162,11 @@ fn progress_is_worth_waiting_for() {
 #[test]
 fn a_stop_ends_a_call_at_once() {
     let mut toolbox = running(config(&[REVISIONS[0]]));
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopper = Arc::clone(&stop);
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(300));
-        stopper.store(true, Ordering::Relaxed);
+        stopper.cancel();
     });
     let start = Instant::now();
     let output = toolbox.call(&ItemId::tool("s", "hang"), &json!({}), &stop);

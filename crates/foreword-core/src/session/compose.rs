@@ -77,7 +77,7 @@ impl Session {
     }
 
     /// How an item is shown, given what the prompt already contains.
-    pub(super) fn place_item(&mut self, wanted: &Wanted, active: Option<&ItemId>) -> Placed {
+    pub(super) fn place_item(&mut self, wanted: &Wanted, active: Option<&ItemId>, cap: Tokens) -> Placed {
         let version = Arc::clone(&wanted.version);
         let placed = |how, tokens| Placed { wanted: wanted.clone(), how, tokens };
         if version.id.kind() == Kind::Tool && self.settings.tools != ToolStyle::UseTool {
@@ -93,7 +93,6 @@ impl Session {
             let tokens = self.count(&line);
             return placed(How::Reference(line.into()), tokens);
         }
-        let cap = self.item_cap();
         let newest = self.library.newest(&version.id).cloned();
         let dress = RenderOptions { active: active == Some(&version.id), supersedes: newest.is_some() };
         let (block, tokens, cut) = self.capped_block(&version, dress, cap);
@@ -113,10 +112,10 @@ impl Session {
         placed(How::Text { block, form: Form::Full, cut }, tokens)
     }
 
-    /// How all items of this turn are shown: attachments first, then selected ones.
-    pub(super) fn place_items(&mut self, turn: &Turn) -> Vec<Placed> {
+    /// How all items of this turn are shown, each with at most `cap` tokens: attachments first, then selected ones.
+    pub(super) fn place_items(&mut self, turn: &Turn, cap: Tokens) -> Vec<Placed> {
         let wanted = turn.attached.iter().chain(&turn.chosen);
-        wanted.map(|wanted| self.place_item(wanted, turn.active.as_ref())).collect()
+        wanted.map(|wanted| self.place_item(wanted, turn.active.as_ref(), cap)).collect()
     }
 
     /// The candidates of a turn in order of priority: attachments, results, selected items. The first candidate under a heading
@@ -192,9 +191,10 @@ impl Session {
     pub(super) fn place(&mut self) -> Option<FoldReason> {
         self.settle_past();
         let turn = self.turn.clone()?;
-        let mut placed = self.place_items(&turn);
+        let cap = self.settings.budget.item_cap();
+        let mut placed = self.place_items(&turn, cap);
         let candidates = self.turn_candidates(&turn, &placed);
-        self.epoch.tools = Some(self.tool_plan(&chosen_tools(&turn)));
+        self.epoch.tools = Some(self.tool_plan(&chosen_tools(&turn), self.epoch.tools.as_ref()));
         let images: Tokens = self.new_images(&turn).map(|(_, tokens)| tokens).sum();
         let words = self.turn_mandatory(&turn);
         let mandatory = Mandatory { standing: self.total(), l5: words.l5 + images, ..words };
@@ -210,16 +210,14 @@ impl Session {
                 return Some(FoldReason::Budget);
             }
             // There is nothing to fold: the turn's own items have to share the room.
-            self.tight = true;
-            placed = self.place_items(&turn);
-            self.tight = false;
+            placed = self.place_items(&turn, self.settings.budget.tight_item_cap());
             let candidates = self.turn_candidates(&turn, &placed);
             shares = plan(&self.settings.budget, mandatory, &candidates).unwrap_or(shares);
         }
         if self.settings.layout == Layout::Log && self.over_window() {
             return Some(FoldReason::Window);
         }
-        self.commit(placed, &shares);
+        self.commit(placed, &shares, cap);
         None
     }
 
@@ -248,7 +246,7 @@ impl Session {
     }
 
     /// Builds the user message from the planner's shares and appends it.
-    pub(super) fn commit(&mut self, placed: Vec<Placed>, shares: &[Share]) {
+    pub(super) fn commit(&mut self, placed: Vec<Placed>, shares: &[Share], cap: Tokens) {
         let Some(mut turn) = self.turn.take() else { return };
         turn.context.clear();
         turn.left_out_for_room.clear();
@@ -264,11 +262,11 @@ impl Session {
         let notices = turn.notices.clone();
         for (notice, version) in notices.iter().filter_map(|notice| Some((notice, notice.version.as_ref()?))) {
             turn.context.push(in_turn(&version.id, Form::Full, notice.tokens));
-            let standing = self.standing(version, Include::Manual, turn.number);
+            let standing = self.standing(version, Include::Manual, turn.number, cap);
             self.library.push(Standing { place: Place::Message, promotable: false, since: turn.number, at: before, ..standing });
         }
         for placed in shown {
-            self.enter(&mut turn, placed, before);
+            self.enter(&mut turn, placed, before, cap);
         }
         for (block, _) in turn.results.iter().zip(&results).filter(|(_, shown)| **shown) {
             if block.found().next().is_none() {
@@ -396,7 +394,7 @@ impl Session {
     }
 
     /// Records an item in the library and in the turn.
-    fn enter(&mut self, turn: &mut Turn, placed: Placed, at: Tokens) {
+    fn enter(&mut self, turn: &mut Turn, placed: Placed, at: Tokens, cap: Tokens) {
         let Placed { wanted, how, tokens } = placed;
         let id = wanted.version.id.clone();
         self.seen.insert(id.clone());
@@ -432,8 +430,7 @@ impl Session {
                 // Once its turn is over a note is a note like any other.
                 let was_active = turn.active.as_ref() == Some(&id) && form == Form::Full && !cut;
                 let (block, tokens) = if was_active {
-                    let (block, tokens, _) =
-                        self.capped_block(&wanted.version, RenderOptions::superseding(supersedes), self.item_cap());
+                    let (block, tokens, _) = self.capped_block(&wanted.version, RenderOptions::superseding(supersedes), cap);
                     (block, tokens)
                 } else {
                     (block, tokens)

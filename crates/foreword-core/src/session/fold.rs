@@ -120,10 +120,9 @@ impl Session {
         let base = self.epoch.messages.len();
         let laid_out = self.total();
         if let Some(turn) = self.turn.clone() {
-            let placed = self.place_items(&turn);
-            self.commit(placed, &fold.shares);
+            let placed = self.place_items(&turn, fold.cap);
+            self.commit(placed, &fold.shares, fold.cap);
         }
-        self.tight = false;
         self.rest_rent(planned);
         let replaced_by = if fresh { base } else { self.epoch.messages.len() };
         let undoable = !matches!(reason, FoldReason::ItemRemoved | FoldReason::ModelChanged);
@@ -153,7 +152,7 @@ impl Session {
             let standing = if entry.plain {
                 Standing { place: Place::Library, ..entry }
             } else {
-                Standing { since: entry.since, ..self.standing(&entry.version, entry.include, entry.last_used) }
+                Standing { since: entry.since, ..self.standing(&entry.version, entry.include, entry.last_used, fold.cap) }
             };
             self.library.push(standing);
         }
@@ -213,7 +212,8 @@ impl Session {
                 continue;
             }
             let supersedes = self.library.contains(&entry.version.id);
-            let (block, tokens, cut) = self.capped_block(&entry.version, RenderOptions::superseding(supersedes), self.item_cap());
+            let (block, tokens, cut) =
+                self.capped_block(&entry.version, RenderOptions::superseding(supersedes), self.settings.budget.item_cap());
             let again = if supersedes { Standing { block, tokens, cut, plain: false, form: Form::Full, ..entry } } else { entry };
             self.library.push(again);
         }
@@ -238,9 +238,10 @@ impl Session {
             self.seat_members();
             self.lay_out();
             if let Some(turn) = running {
-                let placed = self.place_items(&turn);
+                let cap = self.settings.budget.item_cap();
+                let placed = self.place_items(&turn, cap);
                 let shares = vec![Share::Full; placed.len() + turn.results.len()];
-                self.commit(placed, &shares);
+                self.commit(placed, &shares, cap);
             }
         }
         self.epoch.number = number;
@@ -255,7 +256,8 @@ impl Session {
         self.library = Library::default();
         for entry in entries {
             let entry = if entry.form == Form::Diff {
-                let (block, tokens, cut) = self.capped_block(&entry.version, RenderOptions::superseding(true), self.item_cap());
+                let (block, tokens, cut) =
+                    self.capped_block(&entry.version, RenderOptions::superseding(true), self.settings.budget.item_cap());
                 Standing { block, tokens, cut, form: Form::Full, plain: false, ..entry }
             } else {
                 entry

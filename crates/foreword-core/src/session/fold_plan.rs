@@ -33,6 +33,8 @@ pub(super) struct FoldPlan {
     pub(super) keep: BTreeSet<ItemId>,
     pub(super) shown: Shown,
     pub(super) shares: Vec<Share>,
+    /// The limit of one item.
+    pub(super) cap: Tokens,
     pub(super) tools: ToolPlan,
     /// Whether everything that the turn and the session ask for is included in full.
     complete: bool,
@@ -77,20 +79,18 @@ impl Candidates {
 impl Session {
     /// Decides what a fold keeps. If the turn's items do not all fit, decides again with a smaller limit per item.
     pub(super) fn plan_fold(&mut self, reason: FoldReason, free: Tokens) -> Result<FoldPlan, OverBudget> {
-        self.tight = false;
-        let whole = self.try_fold(reason, free)?;
+        let whole = self.try_fold(reason, free, self.settings.budget.item_cap())?;
         if whole.complete {
             return Ok(whole);
         }
-        self.tight = true;
-        self.try_fold(reason, free)
+        self.try_fold(reason, free, self.settings.budget.tight_item_cap())
     }
 
-    fn try_fold(&mut self, reason: FoldReason, free: Tokens) -> Result<FoldPlan, OverBudget> {
+    fn try_fold(&mut self, reason: FoldReason, free: Tokens, cap: Tokens) -> Result<FoldPlan, OverBudget> {
         let turn = self.turn.clone();
         let tools = self.tools_after_fold(turn.as_ref());
-        let residents = self.residents(turn.as_ref(), reason);
-        let placed = self.placed_after_fold(turn.as_ref(), &residents);
+        let residents = self.residents(turn.as_ref(), reason, cap);
+        let placed = self.placed_after_fold(turn.as_ref(), &residents, cap);
         let floor = self.fold_floor(reason);
         let summary = self.summary_room();
         let ballot = self.ballot(turn.as_ref(), &placed, &residents, floor, summary);
@@ -98,7 +98,8 @@ impl Session {
         mandatory.frames += (SEAMS + free).min(self.settings.budget.prompt - mandatory.total());
         let shares = plan(&self.settings.budget, mandatory, &ballot.candidates)?;
 
-        let mut fold = FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), tools, complete: true };
+        let mut fold =
+            FoldPlan { keep: BTreeSet::new(), shown: Shown::default(), shares: Vec::new(), cap, tools, complete: true };
         let user = self.current_user().unwrap_or(self.history.units.len());
         let newest = self.newest_calls().map(|(at, _)| at).filter(|at| *at > user + 1);
         // Where no unit fits, the newest calls stay with the user's words, or these alone.
@@ -128,17 +129,13 @@ impl Session {
     }
 
     /// Each epoch has a new tool list.
-    fn tools_after_fold(&mut self, turn: Option<&Turn>) -> ToolPlan {
-        let standing = self.epoch.tools.take();
-        let tools = self.tool_plan(&turn.map(chosen_tools).unwrap_or_default());
-        self.epoch.tools = standing;
-        tools
+    fn tools_after_fold(&self, turn: Option<&Turn>) -> ToolPlan {
+        self.tool_plan(&turn.map(chosen_tools).unwrap_or_default(), None)
     }
 
     /// The Versions that may be in L2: one per item. Items of this turn stay with the turn.
-    fn residents(&mut self, turn: Option<&Turn>, reason: FoldReason) -> Vec<Resident> {
+    fn residents(&mut self, turn: Option<&Turn>, reason: FoldReason, cap: Tokens) -> Vec<Resident> {
         let join = self.count(JOIN);
-        let cap = self.item_cap();
         let of_turn = |entry: &Standing| turn.is_some_and(|turn| turn.number == entry.since) && entry.place == Place::Message;
         // Who asks for a fold wants room: what no recent run asked for leaves.
         let recent = self.turns.saturating_sub(self.settings.recent_runs + 1);
@@ -155,7 +152,7 @@ impl Session {
     }
 
     /// How the turn's items are shown if the residents stay.
-    fn placed_after_fold(&mut self, turn: Option<&Turn>, residents: &[Resident]) -> Vec<Placed> {
+    fn placed_after_fold(&mut self, turn: Option<&Turn>, residents: &[Resident], cap: Tokens) -> Vec<Placed> {
         let Some(turn) = turn else { return Vec::new() };
         let mut kept = Library::default();
         let stays = |entry: &Standing| {
@@ -165,7 +162,7 @@ impl Session {
             kept.push(Standing { place: Place::Library, form: Form::Full, ..entry.clone() });
         }
         let whole = std::mem::replace(&mut self.library, kept);
-        let placed = self.place_items(turn);
+        let placed = self.place_items(turn, cap);
         self.library = whole;
         placed
     }

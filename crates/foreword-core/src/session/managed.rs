@@ -294,7 +294,7 @@ impl Session {
         super::push_message(&mut past, &message);
         let size = self.total() + message.tokens();
         messages.push(message);
-        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[]));
+        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[], None));
         let none = LayerSum::default();
         self.beside(messages, tools, size, [&self.epoch.l1, &self.epoch.l2, &none, &past, &none])
     }

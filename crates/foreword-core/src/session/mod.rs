@@ -177,8 +177,6 @@ pub struct Session {
     outbox: Vec<(ItemId, Arc<str>)>,
     notes: Vec<Note>,
     idle_s: u64,
-    /// Not everything fits, so items have a smaller size limit.
-    tight: bool,
     /// Items that every fold keeps.
     pinned: BTreeSet<ItemId>,
     /// The number of inputs so far.
@@ -226,7 +224,6 @@ impl Session {
             outbox: Vec::new(),
             notes: Vec::new(),
             idle_s: 0,
-            tight: false,
             pinned: BTreeSet::new(),
             inputs: 0,
             written,
@@ -355,7 +352,7 @@ impl Session {
     /// Builds the request that is due. After an error the turn is still pending.
     pub fn request(&mut self) -> Result<Envelope, OverBudget> {
         if self.epoch.tools.is_none() {
-            self.epoch.tools = Some(self.tool_plan(&[]));
+            self.epoch.tools = Some(self.tool_plan(&[], None));
         }
         let asked = self.pending_fold;
         let sent = self.sent();
@@ -417,7 +414,7 @@ impl Session {
         }
         l3.add_frame(message.as_ref().map_or(Tokens::ZERO, |message| message.extra_tokens));
         let layers = [&self.epoch.l1, &self.epoch.l2, &l3, &self.epoch.now, &l5].map(LayerSum::record);
-        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[]));
+        let tools = self.epoch.tools.clone().unwrap_or_else(|| self.tool_plan(&[], None));
         let turn_context = self.turn_context();
         let left_out = self.left_out();
         let envelope = Envelope {
@@ -608,10 +605,6 @@ impl Session {
 
     fn note(&mut self, kind: &'static str, item: Option<ItemId>, text: impl Into<String>) {
         self.notes.push(Note { kind: kind.into(), item, text: text.into() });
-    }
-
-    fn item_cap(&self) -> Tokens {
-        if self.tight { self.settings.budget.tight_item_cap() } else { self.settings.budget.item_cap() }
     }
 
     fn count(&self, text: &str) -> Tokens {

@@ -76,7 +76,7 @@ impl Session {
         for version in versions {
             self.library.remove(&version.id);
             self.seen.insert(version.id.clone());
-            let standing = self.standing(&Arc::new(version), Include::Manual, self.turns);
+            let standing = self.standing(&Arc::new(version), Include::Manual, self.turns, self.settings.budget.item_cap());
             self.library.push(standing);
         }
         self.lay_out();

@@ -291,7 +291,7 @@ impl Session {
     /// Whether the prompt already contains this passage of a note, given the attachments.
     pub fn holds(&self, note: &ItemId, attached: &[Version], passage: &str) -> bool {
         match attached.iter().find(|version| version.id == *note) {
-            Some(version) => self.count(&version.content) <= self.item_cap(),
+            Some(version) => self.count(&version.content) <= self.settings.budget.item_cap(),
             None => self.library.newest(note).is_some_and(|entry| !entry.cut && entry.version.content.contains(passage)),
         }
     }

@@ -86,14 +86,14 @@ impl Session {
         let versions: Vec<(Arc<Version>, Include)> =
             seated.filter_map(|(id, include)| Some((Arc::new(Version::catalogued(items.get(id)?)), *include))).collect();
         for (version, include) in versions {
-            let standing = self.standing(&version, include, 0);
+            let standing = self.standing(&version, include, 0, self.settings.budget.item_cap());
             self.library.push(standing);
         }
     }
 
-    /// A Version as placed in L2: its block, cut to the limit of one item.
-    pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize) -> Standing {
-        let (block, tokens, cut) = self.capped_block(version, RenderOptions::PLAIN, self.item_cap());
+    /// A Version as placed in L2: its block, cut to `cap`.
+    pub(super) fn standing(&mut self, version: &Arc<Version>, include: Include, last_used: usize, cap: Tokens) -> Standing {
+        let (block, tokens, cut) = self.capped_block(version, RenderOptions::PLAIN, cap);
         Standing {
             version: Arc::clone(version),
             block,
@@ -128,20 +128,21 @@ impl Session {
     }
 
     /// The tools of a request that may use `chosen` in addition to the session's tools.
-    pub(super) fn tool_plan(&self, chosen: &[ItemId]) -> ToolPlan {
+    /// The tools of a request. `standing` is the list that the prompt already has.
+    pub(super) fn tool_plan(&self, chosen: &[ItemId], standing: Option<&ToolPlan>) -> ToolPlan {
         let specs = self.tool_specs();
         let usable: BTreeSet<&ItemId> = self.members().chain(chosen).collect();
         let is_allowed = |spec: &&ToolSpec| spec.id.as_ref().is_some_and(|id| usable.contains(id));
         let allowed: Vec<String> = specs.iter().filter(is_allowed).map(|spec| spec.name.clone()).collect();
         let style = self.settings.tools;
-        let list = match (style, &self.epoch.tools) {
+        let list = match (style, standing) {
             (ToolStyle::Native, _) => Arc::new(specs.iter().filter(is_allowed).cloned().collect()),
             (_, Some(plan)) => Arc::clone(&plan.list),
             (ToolStyle::Allowed, None) => Arc::new(specs),
             (ToolStyle::UseTool, None) if specs.is_empty() => Arc::new(Vec::new()),
             (ToolStyle::UseTool, None) => Arc::new(vec![use_tool()]),
         };
-        let tokens = match &self.epoch.tools {
+        let tokens = match standing {
             Some(plan) if Arc::ptr_eq(&plan.list, &list) => plan.tokens,
             _ => list.iter().map(|spec| self.spec_tokens(spec)).sum(),
         };

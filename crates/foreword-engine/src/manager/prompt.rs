@@ -64,7 +64,7 @@ pub(super) fn call(
     let recent = format!("## Recent conversation\n\n{}", conversation(&ground.session.said(ground.session.last_runs(runs))));
     let alone = [&parts[..], &[recent, latest.clone()]].concat().join("\n\n");
     parts.push(latest);
-    Call { behind: parts.join("\n\n"), alone, own: false }
+    Call { behind: parts.join("\n\n"), alone }
 }
 
 /// The latest summaries; the one in the prompt is first.

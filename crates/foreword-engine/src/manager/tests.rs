@@ -3,7 +3,6 @@
 mod survival;
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use foreword_core::catalog::Agent;
@@ -12,10 +11,14 @@ use foreword_core::session::{Input, TurnInput};
 use foreword_core::settings::Layout;
 use foreword_core::tokens::Tokens;
 use foreword_store::Sqlite;
+use futures_util::{StreamExt as _, stream};
 use tempfile::TempDir;
 
 use super::*;
-use crate::session::{NoHands, Outgoing, Question, RecordedSession, Setup};
+use crate::session::{
+    CancellationToken, ChatModel, NoHands, Outgoing, Question, RecordedSession, ReplyPart, ReplyStream, Setup, Stopper,
+    whole_reply,
+};
 use foreword_templates::{Shelf, parse};
 
 /// What a model does when it is asked for a summary.
@@ -27,20 +30,30 @@ struct Model {
     /// The prompts it was asked for a summary with, and those of the conversation.
     asked: Arc<Mutex<Vec<Vec<Arc<Message>>>>>,
     sent: Arc<Mutex<Vec<Vec<Arc<Message>>>>>,
+    /// Whether it writes until it is stopped.
+    waits: bool,
 }
 
 impl ChatModel for Model {
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
         let last = request.messages.last().map(|message| message.content().into_owned()).unwrap_or_default();
         if last.starts_with("Write the part of a record") {
             let mut asked = self.asked.lock().unwrap();
             asked.push(request.messages.clone());
-            return (self.writes)(asked.len());
+            if self.waits {
+                // Its answer ends only when it is stopped.
+                let cut_off = Reply { text: "The plan is. And".to_owned(), cut_off: true, ..Reply::default() };
+                return stream::once(async move {
+                    stop.cancelled().await;
+                    ReplyPart::End(Ok(cut_off))
+                })
+                .boxed();
+            }
+            return whole_reply((self.writes)(asked.len()));
         }
         self.sent.lock().unwrap().push(request.messages.clone());
         let text = format!("Answer {} about the plan.", self.sent.lock().unwrap().len());
-        part(&text);
-        Ok(Reply { text, ..Reply::default() })
+        stream::iter([ReplyPart::Text(text.clone()), ReplyPart::End(Ok(Reply { text, ..Reply::default() }))]).boxed()
     }
 }
 
@@ -81,7 +94,7 @@ impl Place {
 }
 
 fn model(writes: impl FnMut(usize) -> Result<Reply, SpeakError> + Send + 'static) -> Model {
-    Model { writes: Box::new(writes), asked: Arc::default(), sent: Arc::default() }
+    Model { writes: Box::new(writes), asked: Arc::default(), sent: Arc::default(), waits: false }
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "it is what a speaker gives")]
@@ -156,7 +169,7 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
     let cases: Vec<(&str, Result<Template, NoTemplate>, Writes)> = vec![
         ("template", missing, Box::new(|_| says("unasked"))),
         ("template", Ok(broken), Box::new(|_| says("unasked"))),
-        ("model", good(), Box::new(|_| Err(SpeakError("503 overloaded".to_owned())))),
+        ("model", good(), Box::new(|_| Err(SpeakError::new("503 overloaded")))),
         ("empty", good(), Box::new(|_| says(" \n"))),
         ("empty", good(), Box::new(|_| says("<think>The plan is"))),
         ("empty", good(), Box::new(|_| says("Elephants trumpet loudly."))),
@@ -169,7 +182,7 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
         let place = Place::new();
         let mut kept = place.begin(Layout::Library, 50_000, managed(200));
         kept.set_manager(Some(Manager::new(template)));
-        let mut model = Model { writes, asked: Arc::default(), sent: Arc::default() };
+        let mut model = Model { writes, asked: Arc::default(), sent: Arc::default(), waits: false };
         let answers: Vec<String> = (0..4).map(|turn| place.send(&mut kept, &mut model, &words(turn))).collect();
         assert_eq!(answers[3], "Answer 4 about the plan.", "{why}");
         let view = kept.view().unwrap();
@@ -195,24 +208,17 @@ fn whatever_fails_the_turn_is_answered_with_the_history_as_it_is() {
 fn a_summary_that_takes_too_long_is_ended() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Library, 50_000, managed(200));
-    let stop: Stop = Arc::new(AtomicBool::new(false));
+    let stopper = Stopper::default();
+    kept.set_stopper(stopper.clone());
     let mut manager = Manager::new(Ok(template("## State\nWhat?")));
     manager.patience = Duration::from_millis(30);
-    manager.stop = Some(Arc::clone(&stop));
     kept.set_manager(Some(manager));
-    let watched = Arc::clone(&stop);
-    let mut model = model(move |_| {
-        let started = std::time::Instant::now();
-        while !watched.load(std::sync::atomic::Ordering::Relaxed) && started.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        Ok(Reply { text: "The plan is. And".to_owned(), cut_off: true, ..Reply::default() })
-    });
+    let mut model = Model { waits: true, ..model(|_| says("")) };
     for turn in 0..3 {
         place.send(&mut kept, &mut model, &words(turn));
     }
     assert_eq!(kept.view().and_then(|view| view.why.as_ref()), Some(&Unmanaged::TimedOut));
-    assert!(!stop.load(std::sync::atomic::Ordering::Relaxed), "what comes next is not ended");
+    assert!(!stopper.is_stopped(), "what comes next is not ended");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! escaping and layout as any request, and leaves only a record in the conversation.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use foreword_core::catalog::Agent;
 use foreword_core::prompt::ToolStyle;
@@ -15,7 +14,7 @@ use foreword_store::Usage;
 use super::log_entry::{LogEntry, SideExchange};
 use super::recorded::RecordedSession;
 use super::request::Outgoing;
-use super::speak::ChatModel;
+use super::speak::{Reply, SpeakError};
 use super::turn::TurnError;
 
 /// The longest reply to a side request.
@@ -44,49 +43,56 @@ impl RecordedSession {
         Ok(SideConversation { purpose, session, renderer: Renderer::new(self.setup().dialect) })
     }
 
-    /// Sends a question and records it with its answer.
-    pub(super) fn ask_beside(
+    /// Records a question with its answer. Returns the text of the answer.
+    pub(super) fn record_side(
         &mut self,
         beside: &mut SideConversation,
-        turn: TurnInput,
-        speaker: &mut dyn ChatModel,
-        now: &dyn Fn() -> i64,
+        outgoing: &Outgoing,
+        answer: Result<Reply, SpeakError>,
+        (first_ms, total_ms): (Option<u64>, u64),
+        at_ms: i64,
     ) -> Result<String, TurnError> {
-        beside.session.apply(Input::Turn(turn))?;
-        let envelope = beside.session.request()?;
-        let options =
-            BodyOptions { ttl: self.setup().ttl, previous_len: None, next: Next::Turn, stream: true, ..BodyOptions::default() };
-        let outgoing = Outgoing {
-            number: self.counts().requests,
-            at_ms: now(),
-            body: beside.renderer.render(&self.model, &beside.session.prompt(&envelope), &options),
-            stream: true,
-            model: Arc::clone(&self.model),
-            messages: beside.session.messages().to_vec(),
-            reply_tokens: beside.session.settings().budget.reply,
-            envelope,
-        };
-        let start = Instant::now();
-        let mut first = None;
-        let elapsed = || u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let answer = speaker.answer(&outgoing, &mut |_| {
-            first.get_or_insert_with(elapsed);
-        });
         let spent = answer.as_ref().ok().and_then(|reply| reply.spent);
         // Where there was no answer nobody says what it cost, and nothing was saved.
         let usage = match &answer {
-            Ok(_) => self.priced(&outgoing, spent, first, elapsed()),
-            Err(_) => Usage { model: self.model.name.clone(), total_ms: Some(elapsed()), ..Usage::default() },
+            Ok(_) => self.priced(outgoing, spent, first_ms, total_ms),
+            Err(_) => Usage { model: self.model.name.clone(), total_ms: Some(total_ms), ..Usage::default() },
         };
         let aside = SideExchange {
             purpose: beside.purpose.to_owned(),
             body: String::from_utf8_lossy(&outgoing.body.bytes).into_owned(),
-            answer: answer.as_ref().map(|reply| reply.text.clone()).map_err(|error| error.0.clone()),
+            answer: answer.as_ref().map(|reply| reply.text.clone()).map_err(|error| error.message.clone()),
             usage,
         };
-        self.store_told(&LogEntry::SideExchange(Box::new(aside)), now(), false, Vec::new());
+        self.record_entry(&LogEntry::SideExchange(Box::new(aside)), at_ms, false, Vec::new());
         let reply = answer?;
         beside.session.apply(Input::Assistant { text: reply.text.clone(), calls: Vec::new(), opaque: Vec::new() })?;
         Ok(reply.text)
+    }
+}
+
+impl SideConversation {
+    /// The request for a question.
+    pub(super) fn request(&mut self, turn: TurnInput, session: &RecordedSession, at_ms: i64) -> Result<Outgoing, TurnError> {
+        self.session.apply(Input::Turn(turn))?;
+        let envelope = self.session.request()?;
+        let options = BodyOptions {
+            ttl: session.setup().ttl,
+            previous_len: None,
+            next: Next::Turn,
+            stream: true,
+            ..BodyOptions::default()
+        };
+        Ok(Outgoing {
+            number: session.counts().requests,
+            at_ms,
+            body: self.renderer.render(&session.model, &self.session.prompt(&envelope), &options),
+            stream: true,
+            model: Arc::clone(&session.model),
+            messages: self.session.messages().to_vec(),
+            reply_tokens: self.session.settings().budget.reply,
+            envelope,
+            options,
+        })
     }
 }

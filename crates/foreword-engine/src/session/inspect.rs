@@ -81,6 +81,11 @@ pub(super) struct Stored {
 }
 
 impl Stored {
+    /// How its body was written.
+    pub(super) fn options(&self) -> &BodyOptions {
+        &self.record.options
+    }
+
     pub(super) fn read(store: &dyn Store, session: &str, number: u64) -> Result<Self, StoreError> {
         let request = store.request(session, number)?;
         let damaged = |what: &str, error: serde_json::Error| {

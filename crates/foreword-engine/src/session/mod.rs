@@ -10,8 +10,10 @@ mod change;
 mod checkpoint;
 mod chronicle;
 mod cite;
+mod client;
 mod cold;
 mod diff;
+mod driver;
 mod ending;
 mod found;
 mod hand;
@@ -19,6 +21,7 @@ mod history;
 mod import;
 mod inspect;
 pub mod log_entry;
+mod machine;
 mod manage;
 mod models;
 mod money;
@@ -31,12 +34,12 @@ mod point;
 mod preview;
 mod recorded;
 mod refresh;
-mod relay;
 mod request;
 mod script;
 mod setup;
 mod side;
 mod speak;
+mod stop;
 mod turn;
 mod verify;
 
@@ -48,8 +51,10 @@ pub use called::Called;
 pub use change::ChangeError;
 pub use chronicle::{Line, NamedMessage, current_setup, export, named_messages, transcript};
 pub use cite::{Citable, Cited, cited, source_list};
+pub use client::ClientOptions;
 pub use cold::ColdCache;
 pub use diff::{DiffError, Difference, diff};
+pub use driver::{Progress, SessionAccess, SharedTools, receive, run_turn};
 pub use ending::Ending;
 pub use foreword_provider::client::{Client, ClientConfig};
 pub use foreword_provider::model::Model;
@@ -61,7 +66,8 @@ pub use import::{TakenIn, library_of, not_brought_back, take_in};
 pub use inspect::{CachedLayer, Inspection, Segment, inspect, wire};
 pub use log_entry::SideExchange;
 pub use log_entry::{Change, is_input};
-pub use models::{Embedded, Remote, RemoteError, Stop, Talk, unless_stopped};
+pub use machine::{Clock, ModelRequest, Notice, Step, StepResult, ToolRequest, ToolResult, Turn};
+pub use models::{Embedded, Remote, RemoteError};
 pub use money::{dollars, saved, usd};
 pub use open::OpenSessionError;
 pub use own::Own;
@@ -71,7 +77,6 @@ pub use point::{NotAPoint, Point};
 pub use preview::{Expected, Preview};
 pub use recorded::{Failure, RecordedSession};
 pub use refresh::{changed_agent, refresh_notes};
-pub use relay::{ClientOptions, Exchange, Relayed, Step};
 pub use request::Outgoing;
 pub use request::in_common;
 pub use script::{Outputs, Script, ScriptError, Whole};
@@ -80,7 +85,10 @@ pub use setup::{EMBEDDED, usual_budget};
 pub use setup::{Setup, SetupError};
 pub use setup::{embedded_file, is_embedded};
 pub use side::{SideRequest, TurnCost, side_requests, turn_cost};
-pub use speak::{Call, ChatModel, NoHands, Reply, Scores, Size, Sources, SpeakError, Spent, ToolHost};
+pub use speak::{
+    Call, ChatModel, NoHands, Reply, ReplyPart, ReplyStream, Scores, Size, Sources, SpeakError, Spent, ToolHost, whole_reply,
+};
+pub use stop::Stopper;
 pub use turn::{Event, Mode, Question, TurnError, TurnOutcome};
 pub use verify::{Verified, verify};
 
@@ -96,10 +104,13 @@ pub use foreword_core::session::{FoldPreview, Input, InputError, Spoken, TurnInp
 pub use foreword_core::settings::HistoryPolicy;
 pub use foreword_core::tokens::Tokens;
 pub use foreword_core::version::Version;
+pub use foreword_provider::dialect::gemini::GeminiCacheRequest as CacheRequest;
 pub use foreword_store::{
     Counts, Dump, Fault, Forwarded, Found, Health, SessionRow, Shared, Sqlite, Store, StoreError, Usage, Write, new_session_id,
 };
 pub use foreword_tools::Output;
+pub use futures_util::future::BoxFuture;
+pub use tokio_util::sync::CancellationToken;
 
 /// The path of a vault's store.
 pub const STORE: &str = ".foreword/foreword.db";

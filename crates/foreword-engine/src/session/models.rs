@@ -1,30 +1,30 @@
 //! The models: the embedded one, and those reached over the network.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use foreword_core::hash::Hash;
 use foreword_core::message::{Message, Role, ToolCall};
-use foreword_core::prompt::Prompt;
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, ChatModelError, End, Sampling};
 use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
-use foreword_provider::model::{Capability, Model};
+use foreword_provider::dialect::gemini::GeminiCacheRequest;
 use foreword_provider::refusal::Fault;
-use foreword_provider::render::gemini_cache_request;
 use foreword_provider::reply::{Event, Part, Reply as Answer, Stop as Ended};
 use foreword_provider::usage::CacheUse;
+use futures_util::future::{BoxFuture, ready};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::ending::Ending;
 use super::request::Outgoing;
-use super::speak::{ChatModel, Reply, SpeakError, Spent};
-
-/// A flag that stops an answer.
-pub type Stop = Arc<AtomicBool>;
+use super::speak::{ChatModel, Reply, ReplyPart, ReplyStream, SpeakError, Spent, whole_reply};
 
 /// What stands in a prompt between the notes and the question. A small model that writes it has answered and goes on with a prompt.
 const PROMPT_MARKS: &[&str] = &[
@@ -43,24 +43,29 @@ const PROMPT_MARKS: &[&str] = &[
     "</user_query",
 ];
 
+/// Parts of a reply that may wait to be read.
+const PARTS_WAITING: usize = 64;
+
 /// The model that comes with Foreword. It remembers the last prompt and evaluates only what is new in the next one.
 pub struct Embedded {
     model: Arc<LocalModel>,
-    chat: Chat,
-    stop: Stop,
+    chat: Arc<Mutex<Chat>>,
 }
 
 impl Embedded {
     /// Opens the model file.
-    pub fn open(file: &Path, stop: Stop) -> Result<Self, ChatModelError> {
-        let model = Arc::new(LocalModel::open(file)?);
-        Ok(Self { chat: Chat::new(Arc::clone(&model)), model, stop })
+    pub fn open(file: &Path) -> Result<Self, ChatModelError> {
+        Ok(Self::of(Arc::new(LocalModel::open(file)?)))
+    }
+
+    fn of(model: Arc<LocalModel>) -> Self {
+        Self { chat: Arc::new(Mutex::new(Chat::new(Arc::clone(&model)))), model }
     }
 
     /// A second model with the same weights and its own cache.
     #[must_use]
-    pub fn beside(&self, stop: Stop) -> Self {
-        Self { chat: Chat::new(Arc::clone(&self.model)), model: Arc::clone(&self.model), stop }
+    pub fn beside(&self) -> Self {
+        Self::of(Arc::clone(&self.model))
     }
 }
 
@@ -82,65 +87,130 @@ pub(super) fn embedded_prompt_tokens(tokenizer: &dyn Tokenizer, messages: &[Arc<
     said.sum::<Tokens>() + Tokens(1) + tokenizer.count("assistant\n")
 }
 
+/// Answers on a thread of its own.
 impl ChatModel for Embedded {
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        let told: Vec<_> = request.messages.iter().map(|message| told(message)).collect();
-        let messages: Vec<_> = told.iter().map(|(role, text)| (*role, text.as_str())).collect();
-        let prompt = self.model.prompt(&messages);
-        let room = usize::try_from(request.reply_tokens.0).unwrap_or(usize::MAX);
-        let usual = Sampling::default();
-        let sampling = Sampling { max_tokens: room.min(usual.max_tokens), endings: PROMPT_MARKS, ..usual };
-        let answer = self.chat.answer(&prompt, &sampling, &self.stop, part);
-        if answer.end == End::Context && answer.text.is_empty() {
-            return Err(SpeakError(format!("the prompt of {} tokens fills the context window", prompt.tokens())));
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        let (model, chat) = (Arc::clone(&self.model), Arc::clone(&self.chat));
+        let (sender, parts) = mpsc::channel(PARTS_WAITING);
+        let work = move || {
+            let reply = generate(&model, &chat, &request, &stop, &sender);
+            let _ = sender.blocking_send(ReplyPart::End(reply)); // the reader may be gone
+        };
+        match thread::Builder::new().name("embedded model".to_owned()).spawn(work) {
+            Ok(_) => received(parts),
+            Err(error) => whole_reply(Err(SpeakError::new(format!("cannot start a thread for the model: {error}")))),
         }
-        let prompt = CacheUse { read: answer.cached_tokens, uncached: answer.new_tokens, ..CacheUse::default() };
-        Ok(Reply {
-            text: answer.text,
-            spent: Some(Spent { prompt, output: answer.output_tokens.0 }),
-            cut_off: answer.end != End::Done,
-            ending: match answer.end {
-                End::Done => None,
-                End::Length | End::Context => Some(Ending::Length),
-                End::Repeating => Some(Ending::Repeating),
-                End::Stopped => Some(Ending::Stopped),
-            },
-            ..Reply::default()
-        })
     }
 }
 
-/// A model of a provider.
+fn generate(
+    model: &Arc<LocalModel>,
+    chat: &Mutex<Chat>,
+    request: &Outgoing,
+    stop: &CancellationToken,
+    parts: &mpsc::Sender<ReplyPart>,
+) -> Result<Reply, SpeakError> {
+    let told: Vec<_> = request.messages.iter().map(|message| told(message)).collect();
+    let messages: Vec<_> = told.iter().map(|(role, text)| (*role, text.as_str())).collect();
+    let prompt = model.prompt(&messages);
+    let room = usize::try_from(request.reply_tokens.0).unwrap_or(usize::MAX);
+    let usual = Sampling::default();
+    let sampling = Sampling { max_tokens: room.min(usual.max_tokens), endings: PROMPT_MARKS, ..usual };
+    let mut chat = chat.lock().unwrap_or_else(|poisoned| {
+        // Its cache may be incomplete.
+        let mut chat = poisoned.into_inner();
+        *chat = Chat::new(Arc::clone(model));
+        chat
+    });
+    let is_stopped = || stop.is_cancelled() || parts.is_closed();
+    let answer = chat.answer(&prompt, &sampling, &is_stopped, &mut |text| {
+        let _ = parts.blocking_send(ReplyPart::Text(text.to_owned())); // the reader may be gone
+    });
+    if answer.end == End::Context && answer.text.is_empty() {
+        return Err(SpeakError::new(format!("the prompt of {} tokens fills the context window", prompt.tokens())));
+    }
+    let prompt = CacheUse { read: answer.cached_tokens, uncached: answer.new_tokens, ..CacheUse::default() };
+    Ok(Reply {
+        text: answer.text,
+        spent: Some(Spent { prompt, output: answer.output_tokens.0 }),
+        cut_off: answer.end != End::Done,
+        ending: match answer.end {
+            End::Done => None,
+            End::Length | End::Context => Some(Ending::Length),
+            End::Repeating => Some(Ending::Repeating),
+            End::Stopped => Some(Ending::Stopped),
+        },
+        ..Reply::default()
+    })
+}
+
+/// The parts of a reply that somebody sends.
+fn received(parts: mpsc::Receiver<ReplyPart>) -> ReplyStream {
+    let next = |parts: Option<mpsc::Receiver<ReplyPart>>| async {
+        let mut parts = parts?;
+        match parts.recv().await {
+            Some(part @ ReplyPart::Text(_)) => Some((part, Some(parts))),
+            Some(end) => Some((end, None)),
+            None => Some((ReplyPart::End(Err(SpeakError::new("the model ended unexpectedly"))), None)),
+        }
+    };
+    stream::unfold(Some(parts), next).boxed()
+}
+
+/// A model of a provider. Its requests run on a runtime of their own, so that any thread can wait for them.
 pub struct Remote {
     client: Arc<Client>,
-    dialect: Dialect,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    stop: Stop,
+    runtime: Runtime,
     caches: Option<Caches>,
 }
 
 /// The async runtime for its requests.
 enum Runtime {
-    Own(tokio::runtime::Runtime),
-    Shared(tokio::runtime::Handle),
+    /// `None` only while it is dropped.
+    Own(Option<tokio::runtime::Runtime>),
+    Shared(Handle),
 }
 
 impl Runtime {
-    fn block_on<F: Future>(&self, work: F) -> F::Output {
+    fn handle(&self) -> Option<&Handle> {
         match self {
-            Self::Own(runtime) => runtime.block_on(work),
-            Self::Shared(runtime) => runtime.block_on(work),
+            Self::Own(runtime) => runtime.as_ref().map(tokio::runtime::Runtime::handle),
+            Self::Shared(handle) => Some(handle),
         }
     }
 }
 
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if let Self::Own(runtime) = self
+            && let Some(runtime) = runtime.take()
+        {
+            // A runtime must not wait for its threads inside of another one.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// The hash of a cache's content and its name, if the provider made it.
+type CurrentCache = Option<(Hash, Option<String>)>;
+
 /// A prompt prefix that the provider stores as a cache resource.
+#[derive(Clone)]
 struct Caches {
     all: Arc<ExplicitCaches>,
     lifetime: Duration,
-    /// The current cache: the hash of its content and its name.
-    now: Option<(Hash, Option<String>)>,
+    /// The current cache.
+    now: Arc<Mutex<CurrentCache>>,
+}
+
+impl Caches {
+    fn current(&self) -> CurrentCache {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_current(&self, current: CurrentCache) {
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = current;
+    }
 }
 
 /// Why a provider cannot be used.
@@ -154,23 +224,19 @@ pub enum RemoteError {
     Runtime(#[from] std::io::Error),
 }
 
-/// How often to check whether the user has stopped the answer.
-const LOOK: Duration = Duration::from_millis(50);
 /// The time limit for creating or deleting a cache.
 const CACHE_LIMIT: Duration = Duration::from_secs(20);
 
 impl Remote {
     /// Creates the client. Nothing is sent yet.
-    pub fn new(config: ClientConfig, stop: Stop) -> Result<Self, RemoteError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let client = Arc::new(Client::new(config)?);
-        Ok(Self { dialect: client.dialect(), client, runtime: Some(Runtime::Own(runtime)), stop, caches: None })
+    pub fn new(config: ClientConfig) -> Result<Self, RemoteError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        Ok(Self { client: Arc::new(Client::new(config)?), runtime: Runtime::Own(Some(runtime)), caches: None })
     }
 
-    /// Creates one of many models that share a client, its connections and its pending requests. Must be used on a thread outside
-    /// of the runtime.
-    pub fn shared(client: Arc<Client>, runtime: tokio::runtime::Handle, stop: Stop) -> Self {
-        Self { dialect: client.dialect(), client, runtime: Some(Runtime::Shared(runtime)), stop, caches: None }
+    /// Creates one of many models that share a client, its connections and its pending requests.
+    pub fn shared(client: Arc<Client>, runtime: Handle) -> Self {
+        Self { client, runtime: Runtime::Shared(runtime), caches: None }
     }
 
     /// Allows provider-side caches for the session's tools and system message, if they are large enough and the provider supports
@@ -178,73 +244,98 @@ impl Remote {
     #[must_use]
     pub fn with_caches(mut self, lifetime: Duration) -> Self {
         let all = Arc::new(ExplicitCaches::new(Arc::clone(&self.client), lifetime));
-        self.caches = Some(Caches { all, lifetime, now: None });
+        self.caches = Some(Caches { all, lifetime, now: Arc::default() });
         self
     }
 }
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        let (Some(caches), Some(runtime)) = (self.caches.take().filter(|caches| caches.now.is_some()), self.runtime.take())
-        else {
+        let (Some(caches), Some(runtime)) = (self.caches.take(), self.runtime.handle()) else { return };
+        if caches.current().is_none() {
             return;
-        };
-        // In a thread of its own: whoever drops it may be inside another runtime.
-        let clean = move || runtime.block_on(async { tokio::time::timeout(CACHE_LIMIT, caches.all.clean_up()).await.is_ok() });
-        let _ = std::thread::spawn(clean).join(); // what is left dies with its lifetime
+        }
+        let (done, deleted) = std::sync::mpsc::channel();
+        runtime.spawn(async move {
+            let deleting = tokio::time::timeout(CACHE_LIMIT, caches.all.clean_up()).await;
+            let _ = done.send(deleting.is_ok()); // the model may be dropped already
+        });
+        let _ = deleted.recv_timeout(CACHE_LIMIT); // remaining caches expire after their lifetime
     }
 }
 
 impl ChatModel for Remote {
-    fn cache(&mut self, model: &Model, prompt: &Prompt<'_>) -> Option<String> {
-        let (caches, runtime) = (self.caches.as_mut()?, self.runtime.as_ref()?);
-        let system = prompt.messages.first().filter(|message| message.role == Role::System);
-        let size = prompt.tools.tokens + system.map_or(Tokens::ZERO, |message| message.tokens());
-        if self.dialect != Dialect::Gemini || !model.has(Capability::ExplicitCache) || size.0 < model.cache.minimum() {
-            return None;
-        }
-        let request = gemini_cache_request(model, prompt, caches.lifetime.as_secs());
-        let replaces = caches.now.as_ref().is_some_and(|(key, _)| *key != request.key);
-        let all = Arc::clone(&caches.all);
-        let made = runtime.block_on(async {
-            tokio::time::timeout(CACHE_LIMIT, async {
-                if replaces {
-                    let _ = all.clean_up().await; // what cannot be deleted now dies with its lifetime
-                }
-                all.get(&request).await
-            })
-            .await
-        });
-        // Without a cache the prompt goes out whole.
-        let name = made.ok().and_then(Result::ok).flatten().map(|cached| cached.name);
-        caches.now = Some((request.key, name.clone()));
-        name
+    fn cache_lifetime(&self) -> Option<Duration> {
+        self.caches.as_ref().map(|caches| caches.lifetime)
     }
 
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        let failed = |error: SendError| {
-            let gone = error.refusal().is_some_and(|refusal| refusal.fault == Fault::CacheGone);
-            (gone, SpeakError(error.to_string()))
-        };
-        let Some(runtime) = &self.runtime else { return Err(SpeakError("the connection was closed".to_owned())) };
-        let mut talk = Talk::new(Arc::clone(&self.client));
-        // Whoever hears a part may wait, so it is told outside of the runtime.
-        let talked = loop {
-            match runtime.block_on(unless_stopped(&self.stop, talk.next(request))) {
-                None => break Ok(true),
-                Some(Ok(None)) => break Ok(false),
-                Some(Ok(Some(text))) if text.is_empty() => {}
-                Some(Ok(Some(text))) => part(&text),
-                Some(Err(error)) => break Err(failed(error)),
-            }
-        };
-        match talked {
-            Ok(cut_off) => Ok(talk.reply(request, cut_off)),
-            Err((gone, error)) => {
-                if let (true, Some(Caches { all, now: Some((_, Some(name))), .. })) = (gone, &self.caches) {
-                    runtime.block_on(all.forget(name));
+    fn cache(&mut self, request: GeminiCacheRequest) -> BoxFuture<'static, Option<String>> {
+        let (Some(caches), Some(runtime)) = (self.caches.clone(), self.runtime.handle()) else { return ready(None).boxed() };
+        let made = runtime.spawn(async move {
+            let replaces = caches.current().is_some_and(|(key, _)| key != request.key);
+            let made = tokio::time::timeout(CACHE_LIMIT, async {
+                if replaces {
+                    let _ = caches.all.clean_up().await; // remaining caches expire after their lifetime
                 }
-                Err(error)
+                caches.all.get(&request).await
+            });
+            // Without a cache the prompt goes out whole.
+            let name = made.await.ok().and_then(Result::ok).flatten().map(|cached| cached.name);
+            caches.set_current(Some((request.key, name.clone())));
+            name
+        });
+        async { made.await.ok().flatten() }.boxed()
+    }
+
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        let Some(runtime) = self.runtime.handle() else {
+            return whole_reply(Err(SpeakError::new("the connection was closed")));
+        };
+        let (sender, parts) = mpsc::channel(PARTS_WAITING);
+        let (client, caches) = (Arc::clone(&self.client), self.caches.clone());
+        runtime.spawn(async move {
+            let answer = tokio::select! {
+                biased;
+                () = sender.closed() => return,
+                answer = exchange(client, &request, &stop, &sender) => answer,
+            };
+            let reply = match answer {
+                Ok(reply) => Ok(reply),
+                Err(error) => {
+                    let is_gone = error.refusal().is_some_and(|refusal| refusal.fault == Fault::CacheGone);
+                    if let (true, Some(caches)) = (is_gone, caches)
+                        && let Some((_, Some(name))) = caches.current()
+                    {
+                        caches.all.forget(&name).await;
+                    }
+                    Err(SpeakError { message: error.to_string(), refusal: error.refusal().cloned().map(Box::new) })
+                }
+            };
+            let _ = sender.send(ReplyPart::End(reply)).await; // the reader may be gone
+        });
+        received(parts)
+    }
+}
+
+/// Sends a request and passes on its reply until it ends or is stopped.
+async fn exchange(
+    client: Arc<Client>,
+    request: &Outgoing,
+    stop: &CancellationToken,
+    parts: &mpsc::Sender<ReplyPart>,
+) -> Result<Reply, SendError> {
+    let mut talk = Talk::new(client);
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(talk.reply(request, true)),
+            next = talk.next(request) => next?,
+        };
+        match next {
+            None => return Ok(talk.reply(request, false)),
+            Some(text) if text.is_empty() => {}
+            Some(text) => {
+                let _ = parts.send(ReplyPart::Text(text)).await; // the reader may be gone
             }
         }
     }
@@ -252,7 +343,7 @@ impl ChatModel for Remote {
 
 /// A streaming answer.
 #[derive(Debug)]
-pub struct Talk {
+struct Talk {
     client: Arc<Client>,
     events: Option<Events>,
     answer: Answer,
@@ -260,13 +351,13 @@ pub struct Talk {
 
 impl Talk {
     /// An answer that has not begun.
-    pub fn new(client: Arc<Client>) -> Self {
+    fn new(client: Arc<Client>) -> Self {
         Self { client, events: None, answer: Answer::default() }
     }
 
     /// Waits for the next part of the answer and sends the request on the first call. Returns new text, which may be empty, or
     /// `None` at the end.
-    pub async fn next(&mut self, request: &Outgoing) -> Result<Option<String>, SendError> {
+    async fn next(&mut self, request: &Outgoing) -> Result<Option<String>, SendError> {
         let events = if let Some(events) = &mut self.events {
             events
         } else {
@@ -289,22 +380,9 @@ impl Talk {
     }
 
     /// The reply received so far.
-    pub fn reply(self, request: &Outgoing, cut_off: bool) -> Reply {
+    fn reply(self, request: &Outgoing, cut_off: bool) -> Reply {
         let id = self.events.as_ref().and_then(|events| events.id()).map(str::to_owned);
         Reply { id, ..reply(self.answer, request, self.client.dialect(), cut_off) }
-    }
-}
-
-/// Returns the result of `work`, or `None` if the user stops it first.
-pub async fn unless_stopped<F: Future>(stop: &Stop, work: F) -> Option<F::Output> {
-    let stopped = async {
-        while !stop.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK).await;
-        }
-    };
-    tokio::select! {
-        done = work => Some(done),
-        () = stopped => None,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use foreword_core::catalog::Agent;
 use foreword_core::envelope::Envelope;
@@ -11,19 +10,20 @@ use foreword_core::session::{Due, Input, InputError, Session, TurnInput};
 use foreword_prompt_cache::lifetime::{Asked, Lifetimes, Terms};
 use foreword_provider::render::Renderer;
 use foreword_provider::stream::Ttl;
-use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Store, StoreError};
+use foreword_store::{Counts, Document, Health, Lease, NewSession, SessionRow, Sqlite, Store, StoreError};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::checkpoint;
 use super::chronicle::saved;
 use super::ending::Ending;
 use super::inspect;
 use super::log_entry::{ENDED, History, LogEntry};
-use super::models::Stop;
 use super::recorded::RecordedSession;
 use super::request::{Pending, Sent};
 use super::setup::{Setup, SetupError};
+use super::stop::Stopper;
 use super::turn::Mode;
 use foreword_vault_tools::chats::Chats;
 
@@ -165,7 +165,6 @@ impl RecordedSession {
             last_answer: None,
             answered_ms: None,
             lifetimes: lifetimes.unwrap_or_default(),
-            manner: None,
             session: past.session,
             saved: saved(&row),
             counts: row.counts,
@@ -176,21 +175,33 @@ impl RecordedSession {
             mode: past.mode,
             asked: past.asked,
             backlog: Vec::new(),
-            waits: false,
-            part_every: Duration::ZERO,
-            part_at: Instant::now(),
             checkpoint_turns,
             failures: Vec::new(),
             unbegun: None,
             must_store: false,
             failing: Health::Well,
-            ends: Stop::default(),
+            stopper: Stopper::default(),
+            ends: CancellationToken::new(),
             manager: None,
             view: None,
             row,
             setup,
             store,
         })
+    }
+
+    /// A copy for a preview. It has no history manager and stores nothing.
+    pub(super) fn copy(&self) -> Result<Self, StoreError> {
+        let past = Past { mode: self.mode, ..Past::new(self.session.clone(), self.setup.clone(), Counts::default()) };
+        let row = SessionRow { counts: Counts::default(), transcript: None, ..self.row.clone() };
+        let mut copy = Self::after(past, Box::new(Sqlite::in_memory()?), Lease::default(), row, None)?;
+        copy.sent.clone_from(&self.sent);
+        if let Some(sent) = &mut copy.sent {
+            sent.context = Some(self.items_of(self.sent.as_ref()));
+        }
+        copy.last_answer.clone_from(&self.last_answer);
+        (copy.counts, copy.answered_ms, copy.lifetimes) = (self.counts, self.answered_ms, self.lifetimes);
+        Ok(copy)
     }
 
     /// Turns an unfinished reply into a message.
@@ -204,6 +215,7 @@ impl RecordedSession {
         let reply = Input::Assistant { text: parts.concat(), calls: Vec::new(), opaque: Vec::new() };
         self.replied(reply, at_ms, true, None).map_err(|error| OpenSessionError::Input(self.row.id.clone(), error))?;
         self.store_told(&LogEntry::Ending(Ending::Interrupted), at_ms, false, Vec::new());
+        self.checkpoint(at_ms);
         self.save_transcript(at_ms);
         Ok(())
     }

@@ -118,7 +118,7 @@ impl RecordedSession {
     pub(super) fn join_own_tools(&mut self, at_ms: i64) -> Result<(), InputError> {
         for step in Joining::ALL {
             if let Some(input) = step.input(self.session()) {
-                self.tell(input, at_ms)?;
+                self.record(input, at_ms)?;
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl RecordedSession {
         match Plan::new(&steps, self.session().settings().plan) {
             Err(refused) => Ok(Output::failed(refused.to_string())),
             Ok(plan) => {
-                self.tell(Input::Plan { steps, answered: true }, at_ms)?;
+                self.record(Input::Plan { steps, answered: true }, at_ms)?;
                 Ok(Output::done(plan.accepted()))
             }
         }
@@ -151,7 +151,7 @@ impl RecordedSession {
         let Some((step, of)) = self.session().current_plan().map(Plan::position) else {
             return Ok(Done { output: Output::done("The task is complete."), finished: Some(result) });
         };
-        self.tell(Input::TaskComplete { answered: true }, at_ms)?;
+        self.record(Input::TaskComplete { answered: true }, at_ms)?;
         let finished = (step == of).then_some(result);
         Ok(Done { output: Output::done(format!("Step {step} of {of} is complete.")), finished })
     }

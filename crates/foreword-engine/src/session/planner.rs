@@ -1,8 +1,9 @@
 //! Plan mode: asks the model which tools to run before the answer. The reply is treated as data, checked against the tools'
 //! schemas, and may be corrected once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreword_core::catalog::{Agent, Entry, Include, Priority};
 use foreword_core::json;
@@ -15,15 +16,17 @@ use foreword_tools::Output;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::aside::SideConversation;
 use super::called::{Called, called};
-use super::found::found_notes;
+use super::machine::{
+    Clock, ModelRequest, Notice, PendingReply, Phase, Step as TurnStep, StepResult, ToolRequest, ToolResult, Turn,
+};
 use super::own::Own;
 use super::recorded::RecordedSession;
-use super::speak::{Call, ToolHost};
-use super::turn::{Event, TurnContext, TurnError};
+use super::request::Outgoing;
 
 /// The largest number of calls in a plan.
-const MOST_CALLS: usize = 8;
+const MAX_CALLS: usize = 8;
 /// The part of an attachment that the planner sees, in characters.
 const GLANCE: usize = 200;
 
@@ -40,86 +43,175 @@ struct Step {
     arguments: Value,
 }
 
-impl RecordedSession {
-    /// Requests a plan, runs it and returns the tool outputs. If that fails, the turn continues without them and the reason is
-    /// reported.
-    pub(super) fn planned(&mut self, turn: &TurnInput, party: &mut TurnContext<'_>) -> Vec<TurnResult> {
-        match self.plan_calls(turn, party) {
-            Ok(calls) => calls.into_iter().map(|(name, called)| run(&name, called, party)).collect(),
-            Err(why) => {
-                self.fail(format!("no tools were run before the answer: {why}"));
-                Vec::new()
-            }
+/// A plan in the making.
+#[derive(Debug)]
+pub(super) struct Planning {
+    beside: SideConversation,
+    agent: Agent,
+    tools: ToolPlan,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The model is asked. `is_last` is set for the correction.
+    Asked { outgoing: Arc<Outgoing>, pending: PendingReply, is_last: bool },
+    /// The tool host checks the calls before the first one that names no tool, whose error follows.
+    Checked { calls: Vec<(String, Called)>, wrong: Option<String>, is_last: bool },
+    /// The first call runs.
+    Running { calls: VecDeque<(String, Called)>, results: Vec<TurnResult> },
+}
+
+impl Turn {
+    /// Asks for a plan. If that fails, the turn continues without tool outputs and the reason is reported.
+    pub(super) fn begin_planning(&mut self, session: &mut RecordedSession, clock: &Clock<'_>) -> Phase {
+        let agent = session.session().agent().clone();
+        let tools = offered(session, &agent);
+        if tools.allowed.is_empty() {
+            return Phase::Gathered;
+        }
+        let ask = question(&self.question.turn);
+        match session.beside("plan", planner(&agent, &tools)) {
+            Ok(beside) => self.ask_for_plan((beside, agent, tools), ask, false, session, clock),
+            Err(error) => without_plan(session, &error.to_string()),
         }
     }
 
-    fn plan_calls(&mut self, turn: &TurnInput, party: &mut TurnContext<'_>) -> Result<Vec<(String, Called)>, String> {
-        let agent = self.session().agent().clone();
-        let tools = self.offered(&agent);
-        if tools.allowed.is_empty() {
-            return Ok(Vec::new());
-        }
-        let failed = |error: TurnError| error.to_string();
-        let mut beside = self.beside("plan", planner(&agent, &tools)).map_err(failed)?;
-        let mut ask = question(turn);
-        for last in [false, true] {
-            let answer = self.ask_beside(&mut beside, ask, party.speaker, party.now).map_err(failed)?;
-            match self.read(&answer, &agent, &tools, party.hands) {
-                Ok(calls) => return Ok(calls),
-                Err(why) if last => return Err(format!("the model's plan could not be used: {why}")),
-                Err(why) => {
-                    let words = format!("That cannot be used: {why}\nReply with the corrected JSON array and nothing else.");
-                    ask = TurnInput { words, ..TurnInput::default() };
+    fn ask_for_plan(
+        &mut self,
+        (mut beside, agent, tools): (SideConversation, Agent, ToolPlan),
+        ask: TurnInput,
+        is_last: bool,
+        session: &mut RecordedSession,
+        clock: &Clock<'_>,
+    ) -> Phase {
+        let outgoing = match beside.request(ask, session, clock.now_ms()) {
+            Ok(outgoing) => Arc::new(outgoing),
+            Err(error) => return without_plan(session, &error.to_string()),
+        };
+        let request = ModelRequest { request: Arc::clone(&outgoing), is_side: true, patience: None };
+        self.steps.push_back(TurnStep::Send(request));
+        let stage = Stage::Asked { outgoing, pending: PendingReply::new(clock, Duration::ZERO), is_last };
+        Phase::Planning(Box::new(Planning { beside, agent, tools, stage }))
+    }
+
+    /// Takes the result that the plan waits for.
+    pub(super) fn go_on_planning(
+        &mut self,
+        planning: Planning,
+        result: StepResult,
+        session: &mut RecordedSession,
+        clock: &Clock<'_>,
+    ) -> Phase {
+        let Planning { mut beside, agent, tools, stage } = planning;
+        match (stage, result) {
+            (Stage::Asked { outgoing, mut pending, is_last }, StepResult::Part(_)) => {
+                pending.first_ms(clock);
+                self.steps.push_back(TurnStep::Receive { show: String::new(), store: false });
+                let stage = Stage::Asked { outgoing, pending, is_last };
+                Phase::Planning(Box::new(Planning { beside, agent, tools, stage }))
+            }
+            (Stage::Asked { outgoing, pending, is_last }, StepResult::Reply(reply, _)) => {
+                let took = (pending.first(), pending.elapsed_ms(clock));
+                let answer = session.record_side(&mut beside, &outgoing, reply, took, clock.now_ms());
+                self.steps.push_back(TurnStep::Store);
+                let (calls, wrong) = match answer.map(|answer| read(&answer, &agent, &tools, session)) {
+                    Ok(read) => read,
+                    Err(error) => return without_plan(session, &error.to_string()),
+                };
+                let check = calls.iter().map(|(_, called)| called.clone()).collect();
+                self.steps.push_back(TurnStep::Tools(ToolRequest::Check(check)));
+                let stage = Stage::Checked { calls, wrong, is_last };
+                Phase::Planning(Box::new(Planning { beside, agent, tools, stage }))
+            }
+            (Stage::Checked { calls, wrong, is_last }, StepResult::Tools(ToolResult::Checked(checked), _)) => {
+                let refused = checked.into_iter().enumerate().find_map(|(at, checked)| Some(wrong_call(at, &checked.err()?)));
+                match refused.or(wrong) {
+                    None => self.run_plan(Planning {
+                        beside,
+                        agent,
+                        tools,
+                        stage: Stage::Running { calls: calls.into(), results: Vec::new() },
+                    }),
+                    Some(why) if is_last => without_plan(session, &format!("the model's plan could not be used: {why}")),
+                    Some(why) => {
+                        let words = format!("That cannot be used: {why}\nReply with the corrected JSON array and nothing else.");
+                        let ask = TurnInput { words, ..TurnInput::default() };
+                        self.ask_for_plan((beside, agent, tools), ask, true, session, clock)
+                    }
                 }
             }
+            (Stage::Running { mut calls, mut results }, StepResult::Tools(ToolResult::Output(output), _)) => {
+                if let Some((name, called)) = calls.pop_front() {
+                    self.show_output(&call_of(&name, &called), &output);
+                    // A time range is an attribute of its block, as the design has it.
+                    let range = called.arguments.get("timeRange").and_then(Value::as_str);
+                    let attributes = range.map(|range| ("timeRange".to_owned(), range.to_owned())).into_iter().collect();
+                    let Output { text: output, found, .. } = output;
+                    results.push(TurnResult { tool: name, attributes, output, found, ..TurnResult::default() });
+                }
+                self.run_plan(Planning { beside, agent, tools, stage: Stage::Running { calls, results } })
+            }
+            // A preview is not planned.
+            _ => Phase::Gathered,
         }
-        Ok(Vec::new())
     }
 
-    /// The tools that this turn may use.
-    fn offered(&self, agent: &Agent) -> ToolPlan {
-        let members: BTreeSet<_> = self.session().members().collect();
-        let names = agent.wire_names().into_iter();
-        let offered = names.filter(|(id, _)| members.contains(id) && Own::of(id).is_none());
-        let allowed = offered.map(|(_, name)| name).collect();
-        ToolPlan { style: ToolStyle::Native, list: Arc::default(), allowed, tokens: Tokens::ZERO }
-    }
-
-    fn read(
-        &self,
-        answer: &str,
-        agent: &Agent,
-        tools: &ToolPlan,
-        hands: &mut dyn ToolHost,
-    ) -> Result<Vec<(String, Called)>, String> {
-        let steps = steps(answer)?;
-        if steps.len() > MOST_CALLS {
-            return Err(format!("it has {} calls, at most {MOST_CALLS} are allowed.", steps.len()));
-        }
-        let mut calls = Vec::new();
-        for (at, step) in steps.into_iter().enumerate() {
-            let call = ToolCall { id: format!("plan-{at}"), name: step.tool, arguments: step.arguments };
-            let wrong = |why: String| format!("call {}: {why}", at + 1);
-            let called = called(agent, self.setup().dialect, tools, &call).map_err(wrong)?;
-            hands.check(&called).map_err(wrong)?;
-            calls.push((call.name, called));
-        }
-        Ok(calls)
+    /// Runs the next call of the plan.
+    fn run_plan(&mut self, planning: Planning) -> Phase {
+        let Planning { beside, agent, tools, stage } = planning;
+        let Stage::Running { calls, results } = stage else { return Phase::Gathered };
+        let Some((name, called)) = calls.front() else {
+            self.question.turn.results.extend(results);
+            return Phase::Gathered;
+        };
+        let call = call_of(name, called);
+        self.show(Notice::Call(call.clone()));
+        self.steps.push_back(TurnStep::Tools(ToolRequest::Run(call, Ok(called.clone()))));
+        Phase::Planning(Box::new(Planning { beside, agent, tools, stage: Stage::Running { calls, results } }))
     }
 }
 
-fn run(name: &str, called: Called, party: &mut TurnContext<'_>) -> TurnResult {
-    let call = ToolCall { id: format!("plan-{name}"), name: name.to_owned(), arguments: called.arguments.clone() };
-    (party.each)(Event::Call(&call));
-    // A time range is an attribute of its block, as the design has it.
-    let range = called.arguments.get("timeRange").and_then(Value::as_str).map(|range| ("timeRange".to_owned(), range.to_owned()));
-    let output = party.hands.run(&Call { call: &call, tool: Ok(called) });
-    (party.each)(Event::Result(&call, &output));
-    let Output { text: output, found, .. } = output;
-    if !found.is_empty() {
-        (party.each)(Event::Found(&found_notes(&output, &found)));
+fn without_plan(session: &mut RecordedSession, why: &str) -> Phase {
+    session.fail(format!("no tools were run before the answer: {why}"));
+    Phase::Gathered
+}
+
+fn call_of(name: &str, called: &Called) -> ToolCall {
+    ToolCall { id: format!("plan-{name}"), name: name.to_owned(), arguments: called.arguments.clone() }
+}
+
+fn wrong_call(at: usize, why: &str) -> String {
+    format!("call {}: {why}", at + 1)
+}
+
+/// The tools that this turn may use.
+fn offered(session: &RecordedSession, agent: &Agent) -> ToolPlan {
+    let members: BTreeSet<_> = session.session().members().collect();
+    let names = agent.wire_names().into_iter();
+    let offered = names.filter(|(id, _)| members.contains(id) && Own::of(id).is_none());
+    let allowed = offered.map(|(_, name)| name).collect();
+    ToolPlan { style: ToolStyle::Native, list: Arc::default(), allowed, tokens: Tokens::ZERO }
+}
+
+/// The calls in an answer that name a tool, up to the first one that does not, and what is wrong with that one or with the answer.
+fn read(answer: &str, agent: &Agent, tools: &ToolPlan, session: &RecordedSession) -> (Vec<(String, Called)>, Option<String>) {
+    let steps = match steps(answer) {
+        Ok(steps) => steps,
+        Err(why) => return (Vec::new(), Some(why)),
+    };
+    if steps.len() > MAX_CALLS {
+        return (Vec::new(), Some(format!("it has {} calls, at most {MAX_CALLS} are allowed.", steps.len())));
     }
-    TurnResult { tool: name.to_owned(), attributes: range.into_iter().collect(), output, found, ..TurnResult::default() }
+    let mut calls = Vec::new();
+    for (at, step) in steps.into_iter().enumerate() {
+        let call = ToolCall { id: format!("plan-{at}"), name: step.tool, arguments: step.arguments };
+        match called(agent, session.setup().dialect, tools, &call) {
+            Ok(called) => calls.push((call.name, called)),
+            Err(why) => return (calls, Some(wrong_call(at, &why))),
+        }
+    }
+    (calls, None)
 }
 
 /// The planner's agent: its instructions, and the tools as data.

@@ -1,26 +1,26 @@
 //! Previews the next request of a session on a copy. Nothing is sent or stored.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use foreword_core::catalog::Agent;
-use foreword_core::hash::Hash;
-use foreword_core::session::{Input, InputError, Session, TurnInput};
 use foreword_core::tokens::Tokens;
 use foreword_prompt_cache::CacheSim;
 use foreword_provider::cost::{cost, uncached_cost};
 use foreword_provider::stream::PromptStream;
 use foreword_store::Request;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use super::breaks::BreakReport;
 use super::breaks::{Before, diagnose};
 use super::inspect::{self, Inspection, Record, Stored, explain};
+use super::machine::{Clock, Step, StepResult, Turn};
 use super::models::embedded_prompt_tokens;
 use super::money::usd;
-use super::own::Joining;
 use super::recorded::RecordedSession;
+use super::request::Outgoing;
 use super::speak::ToolHost;
-use super::turn::{Mode, Question, TurnError, images_not_taken, once};
+use super::turn::{Question, TurnError};
 
 /// A request that was not sent.
 #[derive(Debug, Serialize)]
@@ -66,52 +66,52 @@ impl Expected {
 }
 
 impl RecordedSession {
-    /// The request for a question at `now_ms`, with exactly the bytes that [`RecordedSession::send`] would send. In plan mode, tool outputs
-    /// are missing.
+    /// The request for a question at `now_ms`, with exactly the bytes that [`RecordedSession::send`] would send: the same turn on a copy
+    /// of the session, ended before the request is sent. In plan mode, tool outputs are missing.
     pub fn preview(&self, question: Question, hands: &mut dyn ToolHost, now_ms: i64) -> Result<Preview, TurnError> {
-        let Question { mut turn, library } = question;
-        let mut session = self.session.clone();
-        if !library.is_empty() {
-            tell(&mut session, Input::Library(library))?;
-        }
-        if self.mode == Mode::Agent {
-            for step in Joining::ALL {
-                step.input(&session).map_or(Ok(()), |input| tell(&mut session, input))?;
-            }
-        }
-        if let Some(idle_s) = self.forgotten_after(now_ms) {
-            tell(&mut session, Input::Idle(idle_s))?;
-        }
-        turn.plan_suspended = self.suspends_plan();
-        let mut problems = self.look_for(&mut turn, session.agent(), hands);
-        tell(&mut session, Input::Turn(turn))?;
-        let envelope = session.request()?;
-        problems.extend(images_not_taken(&self.setup.model.name, &envelope));
-        let messages = session.messages().to_vec();
-        let options = self.options(&session, &envelope, &self.next_at(now_ms, &envelope, self.sent.as_ref(), &messages));
-        let record = Record::new(&self.setup, &self.model, &session, &envelope, &options);
-        let mut stored = Stored {
+        let mut copy = self.copy()?;
+        let mut turn = Turn::question(question);
+        let (stop, mut problems, mut result) = (CancellationToken::new(), Vec::new(), StepResult::Done);
+        let outgoing = loop {
+            let clock = Clock { now: &|| now_ms, instant: Instant::now(), stopped: false };
+            result = match turn.next(&mut copy, result, &clock) {
+                Ok(Step::Send(request)) if !request.is_side => break request.request,
+                Ok(Step::Send(_)) => {
+                    problems.push("the model is first asked for a plan; tool outputs will be added to this request".to_owned());
+                    StepResult::NotSent
+                }
+                Ok(Step::Tools(request)) => request.run(hands, copy.session.agent(), copy.session.settings(), &stop),
+                Ok(Step::Cache(_)) => StepResult::Cached(None),
+                Ok(Step::Done(_)) => return Err(TurnError::UnexpectedResult),
+                Ok(_) => StepResult::Done,
+                Err(error) => {
+                    copy.discard_unstored();
+                    return Err(error);
+                }
+            };
+        };
+        problems.splice(0..0, copy.take_failures().into_iter().map(|failure| failure.0));
+        let Outgoing { number, body, messages, envelope, options, .. } = &*outgoing;
+        let stored = Stored {
             request: Request {
-                number: self.sent.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests),
+                number: *number,
                 input: self.counts.inputs,
                 run: envelope.turn as u64,
                 epoch: envelope.epoch as u64,
                 began: envelope.began.map(|reason| reason.as_str().to_owned()),
                 at_ms: now_ms,
                 combined: envelope.combined,
-                wire: Hash::of(""),
+                wire: body.sha256(),
                 tokens: envelope.tokens.0,
                 messages: None,
                 record: serde_json::Value::Null,
             },
-            record,
+            record: Record::new(&self.setup, &self.model, &copy.session, envelope, options),
             model: (*self.model).clone(),
-            messages,
+            messages: messages.clone(),
             tools: envelope.tools.clone(),
         };
-        let body = stored.body();
-        let wire = Hash::of(&body.bytes);
-        stored.request.wire = wire;
+        let wire = stored.request.wire;
 
         let mut cache = CacheSim::new();
         let last = self.sent.as_ref().map(|sent| (sent.at_ms, sent.cut)).zip(self.prompt_of_last());
@@ -121,11 +121,11 @@ impl RecordedSession {
         let mut used = cache.request(seconds(now_ms), &body.prompt, &self.model);
         if self.setup.is_embedded() {
             // It is known exactly what the embedded model reads: the chat template is part of it.
-            used.uncached += embedded_prompt_tokens(&**session.tokenizer(), &stored.messages).saturating_sub(used.total());
+            used.uncached += embedded_prompt_tokens(&**copy.session.tokenizer(), &stored.messages).saturating_sub(used.total());
         }
         let broke = last.as_ref().and_then(|((_, cut), prompt)| {
             let before = Before { prompt, cut: *cut, cold: self.forgotten_after(now_ms).is_some() };
-            diagnose(&before, &envelope, stored.messages.first().map(Arc::as_ref), &body.prompt, &self.model, used.read)
+            diagnose(&before, envelope, stored.messages.first().map(Arc::as_ref), &body.prompt, &self.model, used.read)
         });
         let expected = Expected {
             read: used.read,
@@ -136,33 +136,11 @@ impl RecordedSession {
             broke,
         };
         let tools = stored.tools.list.iter().map(|tool| tool.name.clone()).collect();
-        let context = session.context(&envelope);
+        let context = copy.session.context(envelope);
         let request = explain(self.id(), stored, context, Some(used.read), None, wire);
-        Ok(Preview { request, expected, tools, problems, bytes: body.bytes.len(), body: body.bytes })
-    }
-
-    /// Runs the searches of a turn. Returns the failures.
-    fn look_for(&self, turn: &mut TurnInput, agent: &Agent, hands: &mut dyn ToolHost) -> Vec<String> {
-        let mut problems = Vec::new();
-        if turn.scores.is_empty() {
-            match hands.scores(&turn.words, agent, self.session.settings()) {
-                Ok(scores) => turn.scores = scores,
-                Err(why) => problems.push(format!("no items of the agent were selected: {why}")),
-            }
-        }
-        match self.mode {
-            Mode::Chat | Mode::Agent => {}
-            Mode::Qa => match hands.sources(&turn.words, self.setup.size(), self.session.room_for_chosen(turn)) {
-                Ok(sources) => turn.results.push(sources.result),
-                Err(why) => problems.push(format!("the notes were not searched: {why}")),
-            },
-            Mode::Plan => {
-                problems.push("the model is first asked for a plan; tool outputs will be added to this request".to_owned());
-            }
-        }
-        once(&self.session, turn);
-        problems.extend(hands.take_warnings());
-        problems
+        let (bytes, body) = (body.bytes.len(), body.bytes.clone());
+        copy.discard_unstored();
+        Ok(Preview { request, expected, tools, problems, bytes, body })
     }
 
     /// The prompt of the last request, rendered again if needed; `None` if that fails.
@@ -170,11 +148,6 @@ impl RecordedSession {
         let sent = self.sent.as_ref()?;
         sent.prompt.clone().or_else(|| Some(inspect::body(&*self.store, &self.row.id, sent.number).ok()?.prompt))
     }
-}
-
-fn tell(session: &mut Session, input: Input) -> Result<(), InputError> {
-    session.check(&input)?;
-    session.apply(input).map(drop)
 }
 
 fn seconds(at_ms: i64) -> u64 {

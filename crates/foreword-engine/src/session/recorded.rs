@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use foreword_core::catalog::{Agent, Include};
 use foreword_core::item::Kind;
@@ -16,16 +15,16 @@ use foreword_provider::render::Renderer;
 use foreword_provider::stream::PromptStream;
 use foreword_store::{Checkpoint, Counts, Entry, Health, Lease, NewSession, SessionRow, Store, StoreError, Usage, Write};
 use foreword_vault::transcript;
+use tokio_util::sync::CancellationToken;
 
 use super::breaks::{Before, diagnose, on_record};
 use super::checkpoint;
 use super::chronicle;
 use super::log_entry::LogEntry;
-use super::models::Stop;
-use super::relay::ClientOptions;
 use super::request::{Outgoing, Pending, Sent};
 use super::setup::{Setup, SetupError};
 use super::speak::{Reply, Spent};
+use super::stop::Stopper;
 use super::turn::Mode;
 use crate::manager::{Manager, View};
 use foreword_vault_tools::chats::{Chats, Edit, Saved};
@@ -68,8 +67,6 @@ pub struct RecordedSession {
     pub(super) answered_ms: Option<i64>,
     /// What decides for how long cache marks are remembered.
     pub(super) lifetimes: Lifetimes,
-    /// How a client wants the request that is being made.
-    pub(super) manner: Option<ClientOptions>,
     /// Whether a request is due and not yet built.
     pub(super) due: bool,
     /// A request without an answer: the session was closed, or the model failed.
@@ -80,12 +77,6 @@ pub struct RecordedSession {
     pub(super) counts: Counts,
     /// Unsaved writes: they failed, or wait for the next write.
     pub(super) backlog: Vec<Write>,
-    /// Whether inputs wait for the request that follows, so that both are stored together.
-    pub(super) waits: bool,
-    /// How often parts of a reply are stored; zero stores each part before it is shown.
-    pub(super) part_every: Duration,
-    /// When the reply began, or a part of it was last stored.
-    pub(super) part_at: Instant,
     pub(super) checkpoint_turns: usize,
     pub(super) failures: Vec<Failure>,
     /// The session's first record, if the store could not save it yet. The next write tries again.
@@ -94,8 +85,10 @@ pub struct RecordedSession {
     pub(super) must_store: bool,
     /// Why the last write failed.
     pub(super) failing: Health,
-    /// Set when the process is about to end.
-    pub(super) ends: Stop,
+    /// Stops the turn that runs.
+    pub(super) stopper: Stopper,
+    /// Cancelled when the process is about to end.
+    pub(super) ends: CancellationToken,
     /// Writes the summaries of a managed history.
     pub(super) manager: Option<Manager>,
     pub(super) view: Option<View>,
@@ -143,8 +136,6 @@ impl RecordedSession {
 
     /// Retries failed writes. Returns whether everything is stored and visible to other processes.
     pub fn settle(&mut self) -> bool {
-        // Where someone panicked, nothing follows.
-        self.waits = false;
         self.write([]);
         self.is_stored() && self.store.settle(Some(&self.row.id)).is_ok()
     }
@@ -178,8 +169,13 @@ impl RecordedSession {
         self.must_store = true;
     }
 
-    /// Sets the flag for the end of the process. An answer that is stopped after that was not stopped by the user.
-    pub fn heed_end(&mut self, ends: Stop) {
+    /// Sets what stops the turns of this session.
+    pub fn set_stopper(&mut self, stopper: Stopper) {
+        self.stopper = stopper;
+    }
+
+    /// Sets the token for the end of the process. An answer that is stopped after that was not stopped by the user.
+    pub fn heed_end(&mut self, ends: CancellationToken) {
         self.ends = ends;
     }
 
@@ -198,10 +194,17 @@ impl RecordedSession {
         self.sent.as_ref().map(|sent| sent.at_ms)
     }
 
-    /// Stores an input and applies it.
+    /// Applies an input and stores it.
     pub fn tell(&mut self, input: Input, at_ms: i64) -> Result<Due, InputError> {
+        let due = self.record(input, at_ms);
+        self.write([]);
+        due
+    }
+
+    /// Applies an input that is stored with the next write.
+    pub(super) fn record(&mut self, input: Input, at_ms: i64) -> Result<Due, InputError> {
         self.session.check(&input)?;
-        self.store_told(&LogEntry::Input(input.clone()), at_ms, false, Vec::new());
+        self.record_entry(&LogEntry::Input(input.clone()), at_ms, false, Vec::new());
         let due = self.session.apply(input)?;
         self.keep_outputs();
         Ok(due)
@@ -283,28 +286,30 @@ impl RecordedSession {
         self.session.check(&input)?;
         // The reply holds its parts.
         self.backlog.retain(|write| !matches!(write, Write::Part(_)));
-        self.store_told(&LogEntry::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
+        self.record_entry(&LogEntry::Input(input.clone()), at_ms, cut_off, usage.into_iter().collect());
         let due = self.session.apply(input)?;
         self.keep_outputs();
-        self.checkpoint(at_ms);
         Ok(due)
     }
 
-    /// Stores a part of a reply.
-    pub(super) fn part(&mut self, text: &str) {
-        // Where the store does not take anything just now, it is not asked for every word.
-        let asks = self.backlog.is_empty() || self.part_every > Duration::ZERO;
+    /// Records a part of a reply. Returns whether everything before it is stored.
+    pub(super) fn record_part(&mut self, text: &str) -> bool {
+        let is_stored = self.backlog.is_empty();
         match self.backlog.last_mut() {
             Some(Write::Part(parts)) => parts.push_str(text),
             _ => self.backlog.push(Write::Part(text.to_owned())),
         }
-        if asks && self.part_at.elapsed() >= self.part_every {
-            self.write([]);
-            self.part_at = Instant::now();
-        }
+        is_stored
     }
 
+    /// Stores a log entry.
     pub(super) fn store_told(&mut self, told: &LogEntry, at_ms: i64, cut_off: bool, more: Vec<Write>) {
+        self.record_entry(told, at_ms, cut_off, more);
+        self.write([]);
+    }
+
+    /// Records a log entry that is stored with the next write.
+    pub(super) fn record_entry(&mut self, told: &LogEntry, at_ms: i64, cut_off: bool, more: Vec<Write>) {
         let is_turn = matches!(told, LogEntry::Input(Input::Turn(_)));
         let turns = self.session.turns();
         let run = if is_turn { turns } else { turns.saturating_sub(1) } as u64;
@@ -326,7 +331,7 @@ impl RecordedSession {
         if let Some(entries) = &mut self.entries {
             chronicle::add(entries, told, at_ms, cut_off);
         }
-        self.write(std::iter::once(Write::Input(Entry { kind, run, at_ms, cut_off, body })).chain(more));
+        self.backlog.extend(std::iter::once(Write::Input(Entry { kind, run, at_ms, cut_off, body })).chain(more));
     }
 
     pub(super) fn keep_outputs(&mut self) {
@@ -338,7 +343,7 @@ impl RecordedSession {
     /// Stores new writes and those that failed before.
     pub(super) fn write(&mut self, writes: impl IntoIterator<Item = Write>) {
         self.backlog.extend(writes);
-        if self.is_stored() || self.waits {
+        if self.is_stored() {
             return;
         }
         let written = self.begin_again().and_then(|()| self.store.note(&self.row.id, self.counts, &mut self.backlog));
@@ -446,7 +451,7 @@ impl RecordedSession {
     }
 
     /// Stores a checkpoint from time to time.
-    fn checkpoint(&mut self, at_ms: i64) {
+    pub(super) fn checkpoint(&mut self, at_ms: i64) {
         let turns = self.session.turns();
         if turns < self.checkpoint_turns + CHECKPOINT_TURNS.max(turns / 8) || !self.backlog.is_empty() {
             return;

@@ -1,21 +1,23 @@
 //! Builds a request: the layout, the provider's format, and storing it before it is sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use foreword_core::budget::OverBudget;
 use foreword_core::envelope::{ContextEntry, Envelope, FoldReason, Note};
 use foreword_core::json::canonical;
 use foreword_core::message::Message;
-use foreword_core::prompt::Prompt;
 use foreword_core::session::Session;
 use foreword_core::tokens::Tokens;
 use foreword_prompt_cache::lifetime::{Asked, Terms};
+use foreword_provider::dialect::gemini::GeminiCacheRequest;
 use foreword_provider::model::Model;
-use foreword_provider::render::{Body, BodyOptions, Next};
+use foreword_provider::render::{Body, BodyOptions, Next, explicit_cache};
 use foreword_provider::stream::{PromptStream, Ttl};
 use foreword_store::{Document, NewRequest, Request, StoreError, Write};
 
 use super::breaks::unexplained;
+use super::client::ClientOptions;
 use super::inspect::{Record, Stored};
 use super::recorded::RecordedSession;
 
@@ -38,10 +40,12 @@ pub struct Outgoing {
     pub reply_tokens: Tokens,
     /// The record.
     pub envelope: Envelope,
+    /// How the body was written.
+    pub(super) options: BodyOptions,
 }
 
 /// The last request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) number: u64,
     pub(super) at_ms: i64,
@@ -66,6 +70,23 @@ pub(super) struct NextRequest {
     same: usize,
 }
 
+/// A request that is due.
+pub(super) enum LaidOut {
+    /// It was stored before and is sent again.
+    Again(Box<Outgoing>),
+    /// It is laid out and not yet rendered.
+    New(Box<Draft>),
+}
+
+/// A request that is laid out.
+#[derive(Debug)]
+pub(super) struct Draft {
+    envelope: Envelope,
+    messages: Vec<Arc<Message>>,
+    next: NextRequest,
+    at_ms: i64,
+}
+
 /// A request without an answer.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -77,18 +98,19 @@ pub(super) struct Pending {
 impl RecordedSession {
     /// Builds the request that is due and stores its envelope. After an error the turn is still pending.
     pub fn request(&mut self, at_ms: i64) -> Result<Outgoing, OverBudget> {
-        self.request_with(at_ms, &mut |_, _| None)
+        let outgoing = match self.lay_out(at_ms)? {
+            LaidOut::Again(outgoing) => *outgoing,
+            LaidOut::New(draft) => self.finish_request(*draft, None, None),
+        };
+        self.write([]);
+        Ok(outgoing)
     }
 
-    /// The same; `cache` may name a cache at the provider with the prompt's tools and system message.
-    pub(super) fn request_with(
-        &mut self,
-        at_ms: i64,
-        cache: &mut dyn FnMut(&Model, &Prompt<'_>) -> Option<String>,
-    ) -> Result<Outgoing, OverBudget> {
+    /// Lays out the request that is due, or finds the stored one that has no answer.
+    pub(super) fn lay_out(&mut self, at_ms: i64) -> Result<LaidOut, OverBudget> {
         let mut envelope = match self.pending.take() {
             Some(Pending { envelope, stored: Some(number) }) => match self.again(&envelope, number) {
-                Ok(Some(outgoing)) => return Ok(outgoing),
+                Ok(Some(outgoing)) => return Ok(LaidOut::Again(Box::new(outgoing))),
                 Ok(None) => envelope,
                 Err(error) => {
                     self.fail(error.to_string());
@@ -100,8 +122,7 @@ impl RecordedSession {
         };
         self.due = false;
         let messages = self.session.messages().to_vec();
-        let before = self.sent.take();
-        if let Some(layer) = before.as_ref().and_then(|before| unexplained(before, &envelope, &messages)) {
+        if let Some(layer) = self.sent.as_ref().and_then(|before| unexplained(before, &envelope, &messages)) {
             let text = format!(
                 "{} is not what it was in the request before, and nothing on record says why; the provider's cache is read only up to there",
                 layer.as_str()
@@ -109,10 +130,22 @@ impl RecordedSession {
             envelope.notes.push(Note { kind: "prefix_changed".into(), item: None, text: text.clone() });
             self.fail(text);
         }
-        let next = self.next_at(at_ms, &envelope, before.as_ref(), &messages);
+        let next = self.next_at(at_ms, &envelope, &messages);
+        Ok(LaidOut::New(Box::new(Draft { envelope, messages, next, at_ms })))
+    }
+
+    /// The cache resource that a request would use at its provider, if that is possible.
+    pub(super) fn cache_request(&self, draft: &Draft, lifetime: Duration) -> Option<GeminiCacheRequest> {
+        explicit_cache(self.setup.dialect, &self.model, &self.session.prompt(&draft.envelope), lifetime)
+    }
+
+    /// Renders a request and records it. `cached` is the name of a cache resource at the provider with its tools and system message.
+    pub(super) fn finish_request(&mut self, draft: Draft, client: Option<&ClientOptions>, cached: Option<String>) -> Outgoing {
+        let Draft { envelope, messages, next, at_ms } = draft;
         let asked = next.asked;
-        let mut options = self.options(&self.session, &envelope, &next);
-        options.cached_content = cache(&self.model, &self.session.prompt(&envelope));
+        let before = self.sent.take();
+        let mut options = self.options(&self.session, &envelope, &next, client);
+        options.cached_content = cached;
         let body = self.renderer.render(&self.model, &self.session.prompt(&envelope), &options);
         let number = before.as_ref().map_or(self.counts.requests, |sent| sent.number + 1).max(self.counts.requests);
         let began = envelope.began.map(FoldReason::as_str);
@@ -149,24 +182,24 @@ impl RecordedSession {
         match written {
             Ok(new) => {
                 self.keep_outputs();
-                self.write([Write::Request(Box::new(new))]);
+                self.backlog.push(Write::Request(Box::new(new)));
             }
             Err(error) => self.fail(format!("the record of a request cannot be stored: {error}")),
         }
         self.before_last = before.map(|sent| (sent.at_ms, sent.cut, sent.prompt));
         let reply_tokens = self.setup.settings.budget.reply;
-        let stream = options.stream;
-        let outgoing = Outgoing { number, at_ms, body, stream, model: Arc::clone(&self.model), messages, reply_tokens, envelope };
+        let (stream, model) = (options.stream, Arc::clone(&self.model));
+        let ttl = options.message_ttl;
+        let outgoing = Outgoing { number, at_ms, body, stream, model, messages, reply_tokens, envelope, options };
         let messages = outgoing.messages.clone();
         let prompt = Some(outgoing.body.prompt.clone());
         let (cut, epoch) = (outgoing.envelope.cut, outgoing.envelope.epoch as u64);
-        let ttl = options.message_ttl;
         self.sent = Some(Sent { number, at_ms, messages, cut, epoch, prompt, context: Some(context), asked, ttl });
-        Ok(outgoing)
+        outgoing
     }
 
     /// The items of a request, read from the store if needed.
-    fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
+    pub(super) fn items_of(&self, sent: Option<&Sent>) -> Vec<ContextEntry> {
         let Some(sent) = sent else { return Vec::new() };
         let stored = || {
             let items = self.store.context(&self.row.id, sent.number).ok()?.into_iter();
@@ -182,7 +215,7 @@ impl RecordedSession {
         if stored.needs_cache() {
             return Ok(None);
         }
-        let body = stored.body();
+        let (body, options) = (stored.body(), stored.options().clone());
         if let Some(sent) = self.sent.as_mut() {
             sent.prompt = Some(body.prompt.clone());
         }
@@ -195,17 +228,13 @@ impl RecordedSession {
             messages: stored.messages,
             reply_tokens: self.setup.settings.budget.reply,
             envelope: envelope.clone(),
+            options,
         }))
     }
 
     /// What is known of a request before its marks are chosen.
-    pub(super) fn next_at(
-        &self,
-        at_ms: i64,
-        envelope: &Envelope,
-        before: Option<&Sent>,
-        messages: &[Arc<Message>],
-    ) -> NextRequest {
+    pub(super) fn next_at(&self, at_ms: i64, envelope: &Envelope, messages: &[Arc<Message>]) -> NextRequest {
+        let before = self.sent.as_ref();
         let last_ms = self.answered_ms.or(before.map(|before| before.at_ms)).unwrap_or(at_ms);
         let same = before.map_or(0, |before| in_common(&before.messages, messages));
         let new: Tokens = messages[same..].iter().map(|message| message.tokens()).sum();
@@ -218,27 +247,33 @@ impl RecordedSession {
     }
 
     /// For how long the marks on messages are to be remembered: what the user set, else what has paid in this session.
-    fn message_ttl(&self, asked: &Asked) -> Ttl {
-        let of_client = self.manner.as_ref().is_some_and(|manner| !manner.marks.is_empty());
+    fn message_ttl(&self, asked: &Asked, client: Option<&ClientOptions>) -> Ttl {
+        let of_client = client.is_some_and(|client| !client.marks.is_empty());
         let terms = Terms::of(&self.model).filter(|_| self.setup.wanted.cache_ttl.is_none() && !of_client);
         terms.map_or(Ttl::Short, |terms| self.lifetimes.choose(&terms, asked))
     }
 
-    pub(super) fn options(&self, session: &Session, envelope: &Envelope, next: &NextRequest) -> BodyOptions {
-        let manner = self.manner.as_ref();
+    /// How a request's body is written. `client` is set for a request of a client.
+    pub(super) fn options(
+        &self,
+        session: &Session,
+        envelope: &Envelope,
+        next: &NextRequest,
+        client: Option<&ClientOptions>,
+    ) -> BodyOptions {
         BodyOptions {
             ttl: self.setup.ttl,
-            message_ttl: self.message_ttl(&next.asked),
+            message_ttl: self.message_ttl(&next.asked, client),
             previous_len: Some(next.same).filter(|len| *len > 0),
             fold_len: session.before_next_fold(),
             // Where tools can be called, the next request most likely continues this one.
             next: if envelope.tools.allowed.is_empty() { Next::Turn } else { Next::Step },
             cached_content: None,
-            stream: manner.is_none_or(|manner| manner.stream),
+            stream: client.is_none_or(|client| client.stream),
             compare_with: self.last_answer.clone(),
-            extra: manner.map(|manner| manner.extra.clone()).unwrap_or_default(),
-            marks: manner.map(|manner| manner.marks.clone()).unwrap_or_default(),
-            tool_fields: manner.map(|manner| manner.tool_fields.clone()).unwrap_or_default(),
+            extra: client.map(|client| client.extra.clone()).unwrap_or_default(),
+            marks: client.map(|client| client.marks.clone()).unwrap_or_default(),
+            tool_fields: client.map(|client| client.tool_fields.clone()).unwrap_or_default(),
         }
     }
 }

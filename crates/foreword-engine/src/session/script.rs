@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -11,14 +11,20 @@ use foreword_core::message::ToolCall;
 use foreword_core::tokens::{Chars, Tokenizer as _};
 use foreword_prompt_cache::CacheSim;
 use foreword_provider::stream::PromptStream;
+use foreword_provider::usage::CacheUse;
+use foreword_store::StoreError;
 use foreword_tools::Output;
+use futures_util::future::ready;
+use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::ending::Ending;
-use super::models::Stop;
+use super::recorded::RecordedSession;
 use super::request::Outgoing;
-use super::speak::{Call as Calling, ChatModel, Reply, SpeakError, Spent, ToolHost};
+use super::speak::{Call as Calling, ChatModel, Reply, ReplyPart, ReplyStream, SpeakError, Spent, ToolHost, whole_reply};
 
 /// Replies in order, and tool outputs.
 #[derive(Debug, Deserialize)]
@@ -32,12 +38,9 @@ pub struct Script {
     next: usize,
     #[serde(skip)]
     cache: CacheSim,
-    /// Stops a reply.
-    #[serde(skip)]
-    stop: Option<Stop>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
     #[serde(default)]
@@ -55,7 +58,7 @@ struct Line {
     length: bool,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Call {
     id: String,
@@ -89,9 +92,14 @@ impl Script {
         Whole(self)
     }
 
-    /// Sets the flag that stops a reply.
-    pub fn heed(&mut self, stop: Stop) {
-        self.stop = Some(stop);
+    /// Continues a session: skips the replies that it has had, and remembers its last prompt.
+    pub fn go_on(mut self, session: &mut RecordedSession) -> Result<Self, StoreError> {
+        self.skip(usize::try_from(session.counts().requests).unwrap_or(0));
+        session.recall_prompt()?;
+        if let Some((at_ms, prompt)) = session.last_prompt() {
+            self.remember(at_ms, prompt, &session.setup().model);
+        }
+        Ok(self)
     }
 
     /// Skips replies; after the last one follows the first.
@@ -114,40 +122,73 @@ fn seconds(at_ms: i64) -> u64 {
 pub struct Whole<'a>(&'a mut Script);
 
 impl ChatModel for Whole<'_> {
-    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        self.0.answer(request, &mut |_| {})
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        let parts = self.0.answer(request, stop);
+        parts.filter(|part| ready(matches!(part, ReplyPart::End(_)))).boxed()
     }
 }
 
 impl ChatModel for Script {
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
-        let line = &self.replies[self.next % self.replies.len()];
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream {
+        let line = self.replies[self.next % self.replies.len()].clone();
         self.next += 1;
-        let broken = |error: &String| Err(SpeakError(error.clone()));
         if let Some(error) = line.error.as_ref().filter(|_| line.text.is_empty()) {
-            return broken(error);
+            return whole_reply(Err(SpeakError::new(error)));
         }
-        let used = self.cache.request(seconds(request.at_ms), &request.body.prompt, &request.model);
-        let stopped = || self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
-        let mut said = 0;
-        for word in line.text.split_inclusive(' ').take_while(|_| !stopped()) {
-            thread::sleep(Duration::from_millis(line.delay_ms));
-            part(word);
-            said += word.len();
-        }
-        let cut_off = said < line.text.len();
-        if let Some(error) = line.error.as_ref().filter(|_| !cut_off) {
-            return broken(error);
-        }
-        let ending = if cut_off { Some(Ending::Stopped) } else { line.length.then_some(Ending::Length) };
-        let text = line.text.get(..said).unwrap_or_default().to_owned();
-        let calls = line.calls.iter().take_while(|_| !cut_off).enumerate().map(|(at, call)| ToolCall {
-            // Ids are unique in a conversation, and a script comes round.
-            id: if self.next > self.replies.len() { format!("{}-{}-{at}", call.id, self.next) } else { call.id.clone() },
-            name: call.name.clone(),
-            arguments: call.arguments.clone(),
+        let prompt = self.cache.request(seconds(request.at_ms), &request.body.prompt, &request.model);
+        // Ids are unique in a conversation, and a script comes round.
+        let round = (self.next > self.replies.len()).then_some(self.next);
+        stream::unfold(Some((line, 0)), move |state| speak(state, prompt, round, stop.clone())).boxed()
+    }
+}
+
+/// A line of the script, and how much of its text was said.
+type Speaking = (Line, usize);
+
+/// The next part of a line.
+async fn speak(
+    state: Option<Speaking>,
+    prompt: CacheUse,
+    round: Option<usize>,
+    stop: CancellationToken,
+) -> Option<(ReplyPart, Option<Speaking>)> {
+    let (line, said) = state?;
+    let word = line.text.get(said..).and_then(|rest| rest.split_inclusive(' ').next()).filter(|_| !stop.is_cancelled());
+    if let Some(word) = word.map(str::to_owned) {
+        pause(line.delay_ms).await;
+        let said = said + word.len();
+        return Some((ReplyPart::Text(word), Some((line, said))));
+    }
+    Some((ReplyPart::End(line.reply(said, prompt, round)), None))
+}
+
+/// Waits without a runtime.
+async fn pause(ms: u64) {
+    if ms > 0 {
+        let (done, over) = oneshot::channel();
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(ms));
+            let _ = done.send(()); // the reply may be dropped already
         });
-        let spent = Spent { prompt: used, output: Chars::FOUR.count(&text).0 };
+        let _ = over.await; // it is sent before the thread ends
+    }
+}
+
+impl Line {
+    /// The reply of which so many bytes were said.
+    fn reply(self, said: usize, prompt: CacheUse, round: Option<usize>) -> Result<Reply, SpeakError> {
+        let cut_off = said < self.text.len();
+        if let Some(error) = self.error.filter(|_| !cut_off) {
+            return Err(SpeakError::new(error));
+        }
+        let ending = if cut_off { Some(Ending::Stopped) } else { self.length.then_some(Ending::Length) };
+        let text = self.text.get(..said).unwrap_or_default().to_owned();
+        let calls = self.calls.into_iter().take_while(|_| !cut_off).enumerate().map(|(at, call)| ToolCall {
+            id: round.map_or(call.id.clone(), |round| format!("{}-{round}-{at}", call.id)),
+            name: call.name,
+            arguments: call.arguments,
+        });
+        let spent = Spent { prompt, output: Chars::FOUR.count(&text).0 };
         Ok(Reply { text, calls: calls.collect(), spent: Some(spent), cut_off, ending, ..Reply::default() })
     }
 }
@@ -171,7 +212,7 @@ impl Outputs {
 }
 
 impl ToolHost for Outputs {
-    fn run(&mut self, call: &Calling<'_>) -> Output {
+    fn run(&mut self, call: &Calling<'_>, _stop: &CancellationToken) -> Output {
         let name = &call.call.name;
         match self.0.get(name) {
             Some(output) => Output::done(output),

@@ -1,18 +1,24 @@
 //! The traits for models and for the tools of a session.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use foreword_core::catalog::Agent;
 use foreword_core::item::ItemId;
 use foreword_core::message::{Opaque, ToolCall};
-use foreword_core::prompt::Prompt;
 use foreword_core::session::TurnResult;
 use foreword_core::settings::Settings;
 use foreword_core::tokens::Tokens;
-use foreword_provider::model::Model;
+use foreword_provider::dialect::gemini::GeminiCacheRequest;
+use foreword_provider::refusal::Refusal;
 use foreword_provider::reply::CacheMiss;
 use foreword_provider::usage::CacheUse;
 use foreword_tools::Output;
+use futures_util::future::{BoxFuture, ready};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio_util::sync::CancellationToken;
 
 use super::called::Called;
 use super::cite::Citable;
@@ -20,14 +26,36 @@ use super::ending::Ending;
 use super::request::Outgoing;
 
 /// A model that answers requests.
-pub trait ChatModel {
-    /// The name of a provider-side cache with the prompt's tools and system message, if the provider has one.
-    fn cache(&mut self, _model: &Model, _prompt: &Prompt<'_>) -> Option<String> {
+pub trait ChatModel: Send {
+    /// The lifetime of cache resources that this model may create at its provider; `None` to create none.
+    fn cache_lifetime(&self) -> Option<Duration> {
         None
     }
 
-    /// Answers a request. `part` receives the text as it streams.
-    fn answer(&mut self, request: &Outgoing, part: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError>;
+    /// Creates or renews a cache resource and returns its name; `None` to send the whole prompt.
+    fn cache(&mut self, _request: GeminiCacheRequest) -> BoxFuture<'static, Option<String>> {
+        ready(None).boxed()
+    }
+
+    /// Answers a request. The stream may be read by any executor and on any thread. It ends soon after `stop` is cancelled.
+    fn answer(&mut self, request: Arc<Outgoing>, stop: CancellationToken) -> ReplyStream;
+}
+
+/// The parts of a reply as they arrive. [`ReplyPart::End`] is the last one.
+pub type ReplyStream = BoxStream<'static, ReplyPart>;
+
+/// A part of a reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplyPart {
+    /// More of its text.
+    Text(String),
+    /// The whole reply, or why there is none.
+    End(Result<Reply, SpeakError>),
+}
+
+/// A reply that arrives in one piece.
+pub fn whole_reply(reply: Result<Reply, SpeakError>) -> ReplyStream {
+    stream::iter([ReplyPart::End(reply)]).boxed()
 }
 
 /// A model's reply.
@@ -62,8 +90,20 @@ pub struct Spent {
 
 /// The model failed to answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no answer from the model: {0}")]
-pub struct SpeakError(pub String);
+#[error("no answer from the model: {message}")]
+pub struct SpeakError {
+    /// The error message.
+    pub message: String,
+    /// What the provider said, if it refused the request.
+    pub refusal: Option<Box<Refusal>>,
+}
+
+impl SpeakError {
+    /// An error that is not a provider's refusal.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), refusal: None }
+    }
+}
 
 /// A tool call and the tool that it names.
 #[derive(Debug)]
@@ -76,8 +116,8 @@ pub struct Call<'a> {
 
 /// The tools and the search of a session.
 pub trait ToolHost {
-    /// Runs a call and returns its output. Failures are described in the output.
-    fn run(&mut self, call: &Call<'_>) -> Output;
+    /// Runs a call and returns its output. Failures are described in the output. It ends soon after `stop` is cancelled.
+    fn run(&mut self, call: &Call<'_>, stop: &CancellationToken) -> Output;
 
     /// Checks the arguments against the tool's schema; the error is worded for the model.
     fn check(&mut self, _called: &Called) -> Result<(), String> {
@@ -98,11 +138,6 @@ pub trait ToolHost {
     /// Scores the agent's items for a question, per chunk.
     fn scores(&mut self, _words: &str, _agent: &Agent, _settings: &Settings) -> Result<Scores, String> {
         Ok(BTreeMap::new())
-    }
-
-    /// Whether the user has stopped the turn.
-    fn stopped(&self) -> bool {
-        false
     }
 }
 
@@ -132,7 +167,7 @@ pub struct Sources {
 pub struct NoHands;
 
 impl ToolHost for NoHands {
-    fn run(&mut self, call: &Call<'_>) -> Output {
+    fn run(&mut self, call: &Call<'_>, _stop: &CancellationToken) -> Output {
         let name = &call.call.name;
         Output::failed(call.tool.as_ref().err().cloned().unwrap_or_else(|| format!("The tool {name:?} cannot be used here.")))
     }

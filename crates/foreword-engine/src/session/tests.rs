@@ -1,5 +1,6 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use foreword_core::catalog::Agent;
 use foreword_core::hash::Hash;
@@ -203,8 +204,8 @@ fn what_was_shown_of_a_reply_stays_when_the_process_ends() {
     let mut kept = place.begin(Layout::Log);
     kept.tell(Input::Turn(TurnInput { words: "hello".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
     kept.request(place.tick()).unwrap();
-    kept.part("Good ");
-    kept.part("mor");
+    kept.record_part("Good ");
+    kept.record_part("mor");
     drop(kept); // as a kill would leave it
     let mut kept = place.open("s");
     assert!(place.file().contains("Good mor"), "{}", place.file());
@@ -512,8 +513,8 @@ fn what_a_process_left_open_is_read_before_the_session_is_opened() {
     let place = Place::new();
     let mut kept = place.begin(Layout::Log);
     kept.tell(Input::Turn(TurnInput { words: "why?".to_owned(), ..TurnInput::default() }), place.tick()).unwrap();
-    kept.part("Because the ");
-    kept.part("starter");
+    kept.record_part("Because the ");
+    kept.record_part("starter");
     drop(kept);
     let store = place.store();
     let row = store.session("s").unwrap();
@@ -615,7 +616,8 @@ fn a_session_that_could_not_begin_is_stored_when_that_works() {
     let mut speaker = script(&json!([{"text": "Yes."}, {"text": "No."}]));
     for words in ["one", "two"] {
         let turn = TurnInput { words: words.to_owned(), ..TurnInput::default() };
-        kept.relay(vec![Input::Turn(turn)], ClientOptions::default(), &mut speaker, &|| place.tick(), &mut |_| {}).unwrap();
+        let turn = Turn::of_client(vec![Input::Turn(turn)], ClientOptions::default());
+        kept.run(turn, &mut speaker, &mut NoHands, &|| place.tick(), &mut |_| {}).unwrap();
         assert!(!kept.is_stored() && !kept.health().is_well());
     }
     assert!(!folder.exists());
@@ -631,9 +633,9 @@ fn a_session_that_could_not_begin_is_stored_when_that_works() {
 struct Uncached;
 
 impl ChatModel for Uncached {
-    fn answer(&mut self, request: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+    fn answer(&mut self, request: Arc<Outgoing>, _: CancellationToken) -> ReplyStream {
         let prompt = foreword_provider::usage::CacheUse { uncached: request.body.prompt.tokens(), ..Default::default() };
-        Ok(Reply { text: "Yes.".to_owned(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() })
+        whole_reply(Ok(Reply { text: "Yes.".to_owned(), spent: Some(Spent { prompt, output: 1 }), ..Reply::default() }))
     }
 }
 

@@ -1,7 +1,6 @@
 //! A model in use: what it has evaluated so far, and replies that go on from there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use foreword_core::tokens::Tokens;
@@ -75,9 +74,15 @@ impl Chat {
         common.min(tokens.len().saturating_sub(1))
     }
 
-    /// Replies to `prompt`. `on_text` is given the text in parts as it comes; `stop` is looked at before each token, and every so many
+    /// Replies to `prompt`. `on_text` is given the text in parts as it comes; `stop` is asked before each token, and every so many
     /// tokens of the prompt. The same prompt, sampling and model make the same reply, whatever was evaluated before.
-    pub fn answer(&mut self, prompt: &Prompt, sampling: &Sampling, stop: &AtomicBool, on_text: &mut dyn FnMut(&str)) -> Answer {
+    pub fn answer(
+        &mut self,
+        prompt: &Prompt,
+        sampling: &Sampling,
+        stop: &dyn Fn() -> bool,
+        on_text: &mut dyn FnMut(&str),
+    ) -> Answer {
         let start = Instant::now();
         let cached = self.common(&prompt.0);
         let mut answer = Answer {
@@ -119,7 +124,7 @@ impl Chat {
             if goes_round(&said) {
                 break End::Repeating;
             }
-            if stop.load(Ordering::Relaxed) {
+            if stop() {
                 break End::Stopped;
             }
             let token = sampler.choose(&scores);
@@ -141,11 +146,11 @@ impl Chat {
     }
 
     /// Evaluates the rest of a prompt and gives the scores of what comes next; none if it was stopped.
-    fn read(&mut self, tokens: &[u32], stop: &AtomicBool) -> Option<Vec<f32>> {
+    fn read(&mut self, tokens: &[u32], stop: &dyn Fn() -> bool) -> Option<Vec<f32>> {
         let mut scores = Vec::new();
         let mut batches = tokens.chunks(BATCH).peekable();
         while let Some(batch) = batches.next() {
-            if stop.load(Ordering::Relaxed) {
+            if stop() {
                 return None;
             }
             scores = self.evaluate(batch, if batches.peek().is_some() { Want::Memory } else { Want::Next });

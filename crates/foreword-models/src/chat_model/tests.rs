@@ -280,7 +280,7 @@ proptest! {
 
 fn reply(chat: &mut Chat, tokens: Vec<u32>, sampling: &Sampling) -> Answer {
     let mut heard = String::new();
-    let answer = chat.answer(&Prompt(tokens), sampling, &AtomicBool::new(false), &mut |text| {
+    let answer = chat.answer(&Prompt(tokens), sampling, &|| false, &mut |text| {
         assert!(!text.is_empty());
         heard.push_str(text);
     });
@@ -327,10 +327,11 @@ fn a_stop_comes_within_one_token() {
     let mut chat = Chat::new(Arc::new(model()));
     let stop = AtomicBool::new(true);
     let prompt = Prompt(some_tokens(200, 3));
-    let answer = chat.answer(&prompt, &endless(50), &stop, &mut |_| {});
+    let answer = chat.answer(&prompt, &endless(50), &|| stop.load(Ordering::Relaxed), &mut |_| {});
     assert_eq!((answer.end, answer.new_tokens, answer.time_to_first), (End::Stopped, Tokens::ZERO, None));
     stop.store(false, Ordering::Relaxed);
-    let answer = chat.answer(&prompt, &endless(50), &stop, &mut |_| stop.store(true, Ordering::Relaxed));
+    let answer =
+        chat.answer(&prompt, &endless(50), &|| stop.load(Ordering::Relaxed), &mut |_| stop.store(true, Ordering::Relaxed));
     assert_eq!(answer.end, End::Stopped);
     let told = answer.text.chars().count() as u64;
     assert!(answer.output_tokens.0 <= told + 3, "{answer:?}");
@@ -397,7 +398,7 @@ proptest! {
         if let Ok(model) = ChatModel::open(saved(&bytes).path()) {
             let prompt = model.prompt(&[(Role::User, "hello")]);
             let model = Arc::new(model);
-            Chat::new(model).answer(&prompt, &Sampling { max_tokens: 3, ..Sampling::default() }, &AtomicBool::new(false), &mut |_| {});
+            Chat::new(model).answer(&prompt, &Sampling { max_tokens: 3, ..Sampling::default() }, &|| false, &mut |_| {});
         }
     }
 }

@@ -1,18 +1,16 @@
-//! What a client of the gateway does to a session: its words are told, and one reply is taken and handed on.
+//! What a gateway client does to a session: it begins one, and its turns run on it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use foreword_engine::session::{
-    Client, ClientOptions, Event, Exchange, Input, Line as Past, RecordedSession, Relayed, Reply, Setup, SpeakError, Step,
-};
+use foreword_engine::session::{ChatModel, Line as Past, RecordedSession, SessionAccess, Setup, TurnError};
 use foreword_engine::vault::Agent;
 
-use super::OpenSession;
+use super::{OpenSession, at};
 use crate::answer::AnswerModel;
 use crate::caller::Caller;
 use crate::clock::now_ms;
-use crate::problem::{INTERNAL, Problem};
+use crate::problem::Problem;
 
 impl OpenSession {
     /// Begins a session of a client: its chat is not written into the vault.
@@ -24,81 +22,48 @@ impl OpenSession {
         if !past.is_empty() {
             kept.import(past, now_ms())?;
         }
-        kept.set_store(Box::new(self.common.store()));
+        self.attach(&mut kept);
         self.kept = Some(kept);
         Ok(())
     }
 
-    /// Tells what a client sent and takes one reply. The client has all of it too, so it does not wait for the disk; whatever else is
-    /// done to the session does. A key of the client's own is used for this alone.
-    pub(crate) fn relay(
-        &mut self,
-        inputs: Vec<Input>,
-        manner: ClientOptions,
-        caller: &Caller,
-        each: &mut dyn FnMut(Event<'_>),
-    ) -> Result<Option<Relayed>, Problem> {
+    /// Whether the session is open and its model can answer without waiting for anything.
+    pub(crate) fn is_ready(&self) -> bool {
+        let is_embedded = |kept: &RecordedSession| self.voice.is_none() && kept.setup().is_embedded();
+        // Weights may have to be read.
+        self.kept.as_ref().is_some_and(|kept| !is_embedded(kept)) && self.common.config.answers.script.is_none()
+    }
+
+    /// Gets the session ready for a turn of a client and returns the model that answers. The client has everything that is stored here
+    /// too, so its turn does not wait for the disk. A key of the client's own is used for this turn alone.
+    pub(crate) fn begin_relay(&mut self, caller: &Caller) -> Result<Option<Box<dyn ChatModel>>, Problem> {
         self.voice()?;
-        let (Some(kept), Some(voice)) = (self.kept.as_mut(), self.voice.as_mut()) else { return Ok(None) };
-        let mut own = voice.for_caller(caller)?;
-        let voice = own.as_mut().unwrap_or(voice);
-        kept.set_store(Box::new(self.common.store().unsynced()));
-        let mut there = None;
-        let reply = kept.relay(inputs, manner, voice.speaker(&self.common, &self.line.stop, &mut there), &now_ms, each);
-        kept.set_store(Box::new(self.common.store()));
-        self.failures();
-        Ok(reply?)
+        let model = AnswerModel::take_for_caller(&mut self.voice, &self.common, caller)?;
+        if let Some(kept) = &mut self.kept {
+            kept.set_store(Box::new(self.common.store().unsynced()));
+        }
+        (self.done, self.relaying) = (Instant::now(), true);
+        Ok(model)
     }
 
-    /// The provider that answers, where the session is open and none of what it needs has to be waited for.
-    pub(crate) fn provider(&mut self) -> Result<Option<Arc<Client>>, Problem> {
-        if self.kept.is_none() || self.common.config.answers.script.is_some() {
-            return Ok(None);
+    /// Ends the turn of a client.
+    pub(crate) fn end_relay(&mut self, model: Box<dyn ChatModel>) {
+        if self.voice.is_none() {
+            AnswerModel::put_back(&mut self.voice, model);
         }
-        if let (None, Some(kept)) = (&self.voice, &self.kept)
-            && kept.setup().is_embedded()
-        {
-            // Its weights may have to be read.
-            return Ok(None);
-        }
-        self.voice()?;
-        match &self.voice {
-            Some(AnswerModel::There(client)) => Ok(Some(Arc::clone(client))),
-            _ => Ok(None),
-        }
-    }
-
-    /// The first half of [`Self::relay`], for whoever carries the request itself.
-    pub(crate) fn begin_relay(&mut self, inputs: Vec<Input>, manner: ClientOptions) -> Result<Option<Exchange>, Problem> {
-        let Some(kept) = self.kept.as_mut() else { return Ok(None) };
-        self.done = Instant::now();
-        kept.set_store(Box::new(self.common.store().unsynced()));
-        let asked = kept.begin_relay(inputs, manner, &now_ms);
-        self.relaying = matches!(asked, Ok(Some(_)));
-        if !self.relaying {
-            kept.set_store(Box::new(self.common.store()));
-            self.failures();
-        }
-        Ok(asked?)
-    }
-
-    /// A part of the reply came in.
-    pub(crate) fn relay_part(&mut self, exchange: &mut Exchange, part: &str) {
-        if let Some(kept) = self.kept.as_mut() {
-            kept.relay_part(exchange, part);
-        }
-    }
-
-    /// The other half.
-    pub(crate) fn end_relay(&mut self, exchange: Exchange, answer: Result<Reply, SpeakError>) -> Result<Step, Problem> {
-        let kept = self.kept.as_mut().ok_or_else(|| Problem::new(INTERNAL, "the session was closed before the answer arrived"));
-        let step = kept.map(|kept| kept.end_relay(exchange, answer, &now_ms));
-        self.relaying = matches!(step, Ok(Ok(Step::Again(_))));
-        if let (false, Some(kept)) = (self.relaying, self.kept.as_mut()) {
+        if let Some(kept) = &mut self.kept {
             kept.set_store(Box::new(self.common.store()));
         }
         self.failures();
-        self.done = Instant::now();
-        Ok(step??)
+        (self.done, self.relaying) = (Instant::now(), false);
+    }
+}
+
+/// An open session, locked only for the moments in which a turn uses it.
+pub(crate) struct Locked(pub(crate) Arc<Mutex<OpenSession>>);
+
+impl SessionAccess for Locked {
+    fn with<T>(&mut self, work: impl FnOnce(&mut RecordedSession) -> T) -> Result<T, TurnError> {
+        at(&self.0).kept.as_mut().map(work).ok_or(TurnError::Closed)
     }
 }

@@ -1,7 +1,6 @@
 //! Turns: sending, stopping and editing messages, and the event stream.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::State;
@@ -137,7 +136,7 @@ pub(crate) async fn resume(State(app): State<Arc<App>>, Path(session): Path<Stri
 pub(crate) async fn stop(State(app): State<Arc<App>>, Path(session): Path<String>) -> Result<StatusCode, Problem> {
     let session = full_name(&app, session).await?;
     if let Some(line) = app.hub.known(&session) {
-        line.stop.store(true, Ordering::Relaxed);
+        line.stop();
     }
     Ok(StatusCode::NO_CONTENT)
 }

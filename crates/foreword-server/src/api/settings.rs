@@ -259,7 +259,7 @@ impl ToolsView {
             hands.update(kept)?;
         }
         let session = kept.session();
-        let agent = hands.equip(session.agent());
+        let agent = hands.bench.equip(session.agent());
         let asking = hands.asking();
         let mut servers: Vec<ServerView> = Vec::new();
         for tool in &agent.tools {

@@ -3,16 +3,13 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-
-/// How often a waiting caller looks whether it should stop.
-const LOOK: Duration = Duration::from_millis(20);
+use tokio_util::sync::CancellationToken;
 
 /// How long the end of the last servers is waited for.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -57,6 +54,21 @@ impl Background {
         });
         Pending(result)
     }
+
+    /// The same until `stop` is cancelled. The work goes on then, but nobody waits for it.
+    pub(super) fn begin_unless<T: Send + 'static>(
+        &self,
+        stop: CancellationToken,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Pending<Waited<T>> {
+        let running = self.handle.spawn(work);
+        self.begin(async move {
+            tokio::select! {
+                done = running => Waited::Done(done.ok()),
+                () = stop.cancelled() => Waited::Stopped,
+            }
+        })
+    }
 }
 
 impl Drop for Background {
@@ -88,17 +100,5 @@ impl<T> Pending<T> {
     /// Waits for it; nothing where it ended without a result.
     pub(super) fn wait(&self) -> Option<T> {
         self.0.recv().ok()
-    }
-
-    /// Waits for it until it is done or `stop` is set.
-    pub(super) fn wait_unless(&self, stop: &AtomicBool) -> Waited<T> {
-        loop {
-            match self.0.recv_timeout(LOOK) {
-                Ok(result) => return Waited::Done(Some(result)),
-                Err(RecvTimeoutError::Disconnected) => return Waited::Done(None),
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Waited::Stopped,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use foreword_core::catalog::Tool;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, CancelledNotificationParam, ClientRequest, ServerResult};
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::background::{Background, Pending, Waited};
 use super::connect::{self, Connection, Listener};
@@ -61,7 +61,7 @@ pub(crate) struct Client {
 
 /// Starts servers, all at once, and waits for them.
 pub(crate) fn start_all(clients: &mut [Client], background: Option<&Background>) {
-    let starting: Vec<_> = clients.iter().map(|client| client.start(background?)).collect();
+    let starting: Vec<_> = clients.iter().map(|client| Some(background?.begin(client.start(background?)?))).collect();
     for (client, pending) in clients.iter_mut().zip(starting) {
         client.started(pending.and_then(|pending| pending.wait()));
     }
@@ -122,16 +122,10 @@ impl Client {
         down.chain(self.refused.iter().chain(&self.config.notes).map(move |message| problem(message, String::new())))
     }
 
-    /// Begins to start it; [`Client::started`] takes what comes of it.
-    fn start(&self, background: &Background) -> Option<Pending<Started>> {
-        let guest = background.guest()?;
-        Some(background.begin(connect::start(
-            Arc::clone(&self.config),
-            self.bwrap.clone(),
-            self.listener.clone(),
-            self.tail.clone(),
-            guest,
-        )))
+    /// Starts it; [`Client::started`] takes the result.
+    fn start(&self, background: &Background) -> Option<impl Future<Output = Started> + Send + 'static> {
+        let (config, guest) = (Arc::clone(&self.config), background.guest()?);
+        Some(connect::start(config, self.bwrap.clone(), self.listener.clone(), self.tail.clone(), guest))
     }
 
     fn started(&mut self, started: Option<Started>) {
@@ -187,7 +181,7 @@ impl Client {
 
     /// Sees to it that the server runs and that its list is the one it has now. A call must not start it: a server that was started again may
     /// have other tools than those that were looked at. What is said otherwise is for the model.
-    pub(crate) fn ready(&mut self, background: &Background, stop: &AtomicBool) -> Result<(), String> {
+    pub(crate) fn ready(&mut self, background: &Background, stop: &CancellationToken) -> Result<(), String> {
         self.ensure_running(background, stop)?;
         if self.refresh(background) {
             return Ok(());
@@ -202,7 +196,7 @@ impl Client {
         background: &Background,
         tool: &str,
         arguments: &Map<String, Value>,
-        stop: &AtomicBool,
+        stop: &CancellationToken,
     ) -> Output {
         let name = format!("{}/{tool}", self.config.name);
         let Some(connection) = &self.connection else {
@@ -212,16 +206,7 @@ impl Client {
         params.arguments = Some(arguments.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let (peer, limit) = (connection.service.peer().clone(), self.config.timeouts.call);
-        let (stopper, on_stop) = oneshot::channel();
-        let call = background.begin(answer(peer, request, limit, on_stop));
-        let answered = match call.wait_unless(stop) {
-            Waited::Done(answered) => answered,
-            Waited::Stopped => {
-                // It fails if the call has ended already.
-                let _ = stopper.send(());
-                call.wait()
-            }
-        };
+        let answered = background.begin(answer(peer, request, limit, stop.clone())).wait();
         self.told(&name, answered.unwrap_or(Err(ServiceError::TransportClosed)))
     }
 
@@ -288,7 +273,7 @@ impl Client {
     }
 
     /// Starts it again where it has ended, once; what is said otherwise is for the model.
-    fn ensure_running(&mut self, background: &Background, stop: &AtomicBool) -> Result<(), String> {
+    fn ensure_running(&mut self, background: &Background, stop: &CancellationToken) -> Result<(), String> {
         match &self.connection {
             Some(connection) if !connection.service.peer().is_transport_closed() => return Ok(()),
             Some(_) => {
@@ -307,9 +292,13 @@ impl Client {
             ));
         }
         thread::sleep(pause);
-        let pending = self.start(background).ok_or("the toolbox is closing.")?;
+        let starting = self.start(background).ok_or("the toolbox is closing.")?;
         // One that comes up after a stop is ended again, because nobody takes it.
-        let Waited::Done(started) = pending.wait_unless(stop) else { return Err("the user stopped this turn.".to_owned()) };
+        let started = match background.begin_unless(stop.clone(), starting).wait() {
+            Some(Waited::Stopped) => return Err("the user stopped this turn.".to_owned()),
+            Some(Waited::Done(started)) => started,
+            None => None,
+        };
         self.started(started);
         match &self.down {
             Some(reason) => Err(format!("its server had ended and cannot be started again: {reason}.")),
@@ -323,7 +312,7 @@ async fn answer(
     peer: Peer<RoleClient>,
     request: ClientRequest,
     limit: Duration,
-    mut on_stop: oneshot::Receiver<()>,
+    stop: CancellationToken,
 ) -> Result<ServerResult, ServiceError> {
     let reason = || Some("the user stopped it".to_owned());
     let longest = limit.saturating_mul(STRETCH);
@@ -333,12 +322,12 @@ async fn answer(
         sent = timeout(limit, peer.send_request_with_option(request, options)) => {
             sent.unwrap_or(Err(ServiceError::Timeout { timeout: limit }))?
         }
-        Ok(()) = &mut on_stop => return Err(ServiceError::Cancelled { reason: reason() }),
+        () = stop.cancelled() => return Err(ServiceError::Cancelled { reason: reason() }),
     };
     let id = handle.id.clone();
     tokio::select! {
         answer = handle.await_response() => answer,
-        Ok(()) = &mut on_stop => {
+        () = stop.cancelled() => {
             let told = CancelledNotificationParam::new(Some(id), reason());
             // The call has ended for us, whether the server knows it or not.
             let _ = timeout(PATIENCE, peer.notify_cancelled(told)).await;

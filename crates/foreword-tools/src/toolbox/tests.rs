@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use foreword_core::catalog::Permission::{NotRequired, Required};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::SessionPins;
@@ -61,7 +62,7 @@ fn toolbox(permission: Option<Permission>, asking: Asking, decision: Decision) -
 }
 
 fn call(toolbox: &mut Toolbox, tool: &str, arguments: Value) -> Output {
-    toolbox.call(&tool.parse().unwrap(), &arguments, &Arc::default())
+    toolbox.call(&tool.parse().unwrap(), &arguments, &CancellationToken::new())
 }
 
 #[test]
@@ -127,7 +128,8 @@ fn what_cannot_run_says_why() {
 #[test]
 fn a_stopped_turn_runs_nothing() {
     let (mut toolbox, _) = toolbox(Some(NotRequired), Asking::Tool, Decision::Once);
-    let stop = Arc::new(AtomicBool::new(true));
+    let stop = CancellationToken::new();
+    stop.cancel();
     let output = toolbox.call(&"tool:foreword/say".parse().unwrap(), &json!({"text": "hi"}), &stop);
     assert_eq!(output, Output::failed("foreword/say was not run: the user stopped this turn."));
 }

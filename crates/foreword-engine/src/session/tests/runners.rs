@@ -18,7 +18,7 @@ struct Tools {
 }
 
 impl ToolHost for Tools {
-    fn run(&mut self, call: &Call<'_>) -> Output {
+    fn run(&mut self, call: &Call<'_>, _stop: &CancellationToken) -> Output {
         match &call.tool {
             Err(why) => Output::failed(why.clone()),
             Ok(called) => {
@@ -279,7 +279,7 @@ fn a_plan_is_checked_repaired_once_and_run_before_the_answer() {
 fn words_survive_while_their_plan_is_made() {
     struct Killed;
     impl ChatModel for Killed {
-        fn answer(&mut self, _: &Outgoing, _: &mut dyn FnMut(&str)) -> Result<Reply, SpeakError> {
+        fn answer(&mut self, _: std::sync::Arc<Outgoing>, _: CancellationToken) -> ReplyStream {
             panic!("killed")
         }
     }
