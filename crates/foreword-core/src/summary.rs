@@ -46,7 +46,7 @@ struct Line {
 
 /// A fact, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Found {
+struct KnownFact {
     unit: usize,
     from: MessageId,
     fact: Fact,
@@ -66,10 +66,10 @@ pub struct Written {
 pub struct RollingSummary {
     said: Vec<Line>,
     progress: Vec<Line>,
-    exact: Vec<Found>,
-    pinned: Vec<Found>,
+    exact: Vec<KnownFact>,
+    pinned: Vec<KnownFact>,
     /// An unanswered request.
-    unanswered: Option<Found>,
+    unanswered: Option<KnownFact>,
 }
 
 impl RollingSummary {
@@ -83,7 +83,7 @@ impl RollingSummary {
     }
 
     fn keep(&mut self, unit: usize, from: MessageId, kind: FactKind, text: impl Into<String>) {
-        self.exact.push(Found { unit, from, fact: Fact { kind, text: text.into() } });
+        self.exact.push(KnownFact { unit, from, fact: Fact { kind, text: text.into() } });
     }
 
     fn note(&mut self, unit: usize, from: MessageId, about: Option<String>, text: String) {
@@ -98,7 +98,7 @@ impl RollingSummary {
                 kind => self.keep(unit, from, kind, statement.text),
             }
         }
-        self.exact.extend(facts(text).into_iter().map(|fact| Found { unit, from, fact }));
+        self.exact.extend(facts(text).into_iter().map(|fact| KnownFact { unit, from, fact }));
     }
 
     /// The user's request of a run.
@@ -109,7 +109,7 @@ impl RollingSummary {
         if first {
             self.keep(unit, from, FactKind::Goal, quote.clone());
         }
-        self.unanswered = Some(Found { unit, from, fact: Fact { kind: FactKind::Question, text: quote } });
+        self.unanswered = Some(KnownFact { unit, from, fact: Fact { kind: FactKind::Question, text: quote } });
         self.look_at(unit, from, words);
     }
 
@@ -163,7 +163,7 @@ impl RollingSummary {
         let text = normalise(text).split_whitespace().collect::<Vec<_>>().join(" ");
         let is_new = !self.pinned.iter().any(|pin| pin.fact.text == text);
         if is_new && !text.is_empty() {
-            self.pinned.push(Found { unit, from, fact: Fact { kind: FactKind::Pinned, text } });
+            self.pinned.push(KnownFact { unit, from, fact: Fact { kind: FactKind::Pinned, text } });
         }
     }
 
@@ -189,7 +189,7 @@ impl RollingSummary {
             let fact = Fact { kind: FactKind::Question, text: line.asks.clone()? };
             Some(Retained { from: line.from, fact })
         });
-        let kept = |found: &Found| Retained { from: found.from, fact: found.fact.clone() };
+        let kept = |found: &KnownFact| Retained { from: found.from, fact: found.fact.clone() };
         let exact = before(&self.exact, cut, |found| found.unit).iter().rev().take(MOST_LOOKED_AT);
         let mut seen = BTreeSet::new();
         let all = pinned.iter().map(kept).chain(asks).chain(exact.map(kept));

@@ -16,18 +16,18 @@ const NOTHING_FOUND: &str = "No results.\n";
 /// A value in one line of text, as `string(…)` makes it.
 pub(super) fn text(evaluator: &Evaluator, value: &Value) -> Eval<String> {
     let mut out = String::new();
-    write(evaluator, value, Place::Outside, &mut out)?;
+    write(evaluator, value, Nesting::Outside, &mut out)?;
     Ok(out)
 }
 
 /// Lists inside others have brackets.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Nesting {
     Outside,
     Inside,
 }
 
-fn write(evaluator: &Evaluator, value: &Value, place: Place, out: &mut String) -> Eval<()> {
+fn write(evaluator: &Evaluator, value: &Value, place: Nesting, out: &mut String) -> Eval<()> {
     let before = out.len();
     match value {
         Value::Null => out.push('-'),
@@ -38,11 +38,11 @@ fn write(evaluator: &Evaluator, value: &Value, place: Place, out: &mut String) -
         Value::Duration(span) => out.push_str(&span.text()),
         Value::Link(link) => out.push_str(&link.markdown()),
         Value::List(list) => {
-            let (open, close) = if place == Place::Inside { ("[", "]") } else { ("", "") };
+            let (open, close) = if place == Nesting::Inside { ("[", "]") } else { ("", "") };
             out.push_str(open);
             for (at, item) in list.items.iter().enumerate() {
                 out.push_str(if at > 0 { ", " } else { "" });
-                write(evaluator, item, Place::Inside, out)?;
+                write(evaluator, item, Nesting::Inside, out)?;
             }
             out.push_str(close);
         }
@@ -66,7 +66,7 @@ fn write_object(evaluator: &Evaluator, object: &Object, out: &mut String) -> Eva
                 out.push_str(if at > 0 { ", " } else { "" });
                 out.push_str(name);
                 out.push_str(": ");
-                write(evaluator, value, Place::Inside, out)?;
+                write(evaluator, value, Nesting::Inside, out)?;
             }
             out.push_str(" }");
         }

@@ -13,7 +13,7 @@ const MAX_BACKTICKS: usize = 80;
 
 /// A link in a text.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundLink {
     pub(super) form: LinkForm,
     pub(super) embed: bool,
     pub(super) target: String,
@@ -36,7 +36,7 @@ pub(super) enum Hidden {
 /// All that was found in a text, by byte ranges of it.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
-    pub(super) links: Vec<Found>,
+    pub(super) links: Vec<FoundLink>,
     pub(super) tags: Vec<Range<usize>>,
     pub(super) hidden: Vec<(Hidden, Range<usize>)>,
 }
@@ -54,7 +54,7 @@ pub(super) type References = HashMap<String, String>;
 
 /// Where the text stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Surroundings {
     Text,
     /// Where a bar begins a cell.
     Table,
@@ -72,7 +72,7 @@ struct Bracket {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    place: Place,
+    place: Surroundings,
     references: &'a References,
     found: Inline,
     brackets: Vec<Bracket>,
@@ -87,7 +87,7 @@ struct Scanner<'a> {
 }
 
 /// Scans a text.
-pub(super) fn scan(text: &str, place: Place, references: &References) -> Inline {
+pub(super) fn scan(text: &str, place: Surroundings, references: &References) -> Inline {
     let mut scanner = Scanner {
         text,
         at: 0,
@@ -227,7 +227,7 @@ impl Scanner<'_> {
 
     fn push_address(&mut self, target: String, length: usize) -> usize {
         let range = self.at..self.at + length;
-        self.found.links.push(Found { form: LinkForm::Markdown, embed: false, target, part: None, text: None, range });
+        self.found.links.push(FoundLink { form: LinkForm::Markdown, embed: false, target, part: None, text: None, range });
         self.hide(Hidden::Link, length)
     }
 
@@ -302,7 +302,7 @@ impl Scanner<'_> {
         }
         let length = marks + end + 4;
         let range = self.at..self.at + length;
-        self.found.links.push(Found { form: LinkForm::Wiki, embed: marks > 0, target, part, text, range });
+        self.found.links.push(FoundLink { form: LinkForm::Wiki, embed: marks > 0, target, part, text, range });
         Some(self.hide(Hidden::Link, length))
     }
 
@@ -349,7 +349,7 @@ impl Scanner<'_> {
         self.found.hidden.push((Hidden::Link, bracket.at..end));
         if !target.is_empty() || part.is_some() {
             let range = bracket.at..end;
-            self.found.links.push(Found { form: LinkForm::Markdown, embed: bracket.is_image, target, part, text, range });
+            self.found.links.push(FoundLink { form: LinkForm::Markdown, embed: bracket.is_image, target, part, text, range });
         }
         length
     }
@@ -358,7 +358,7 @@ impl Scanner<'_> {
         let before = self.text.get(..self.at).unwrap_or_default().chars().next_back();
         let may_begin = match before {
             None => true,
-            Some('|') => self.place == Place::Table,
+            Some('|') => self.place == Surroundings::Table,
             Some(before) => before.is_whitespace() || self.tag_end == Some(self.at),
         };
         let name = self.text.get(self.at + 1..).unwrap_or_default();

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use self::blocks::{Blocks, Kind, Leaf};
 use self::fields::Whole;
-use self::inline::{Inline, Place, References};
+use self::inline::{Inline, References, Surroundings};
 use self::unit::Unit;
 use crate::note::{Block, Field, Heading, Link, ListItem, Note, QueryBlock, QueryLanguage};
 
@@ -96,7 +96,7 @@ impl Reader<'_> {
             Kind::Table => {
                 for (row, line) in (leaf.line..).zip(lines) {
                     let unit = Unit::new(self.text, std::slice::from_ref(line));
-                    let inline = inline::scan(&unit.text, Place::Table, &self.references);
+                    let inline = inline::scan(&unit.text, Surroundings::Table, &self.references);
                     self.add_fields(row, &unit.text, &inline, leaf.item);
                     self.add_inline(&unit, inline, leaf.item);
                 }
@@ -113,7 +113,7 @@ impl Reader<'_> {
     }
 
     fn read_text(&mut self, leaf: &Leaf, unit: &Unit<'_>) {
-        let inline = inline::scan(&unit.text, Place::Text, &self.references);
+        let inline = inline::scan(&unit.text, Surroundings::Text, &self.references);
         let id = inline::block_id(&unit.text).filter(|(start, _)| inline.hidden_as(*start).is_none());
         let own = unit.text.get(..id.map_or(unit.text.len(), |(start, _)| start)).unwrap_or_default().trim_end();
         if let Kind::Heading(level) = leaf.kind
@@ -259,7 +259,7 @@ fn item_fields(text: &str, status: Option<char>, line: u32, references: &Referen
     let mut fields = Vec::new();
     if text.contains("::") {
         let joined = text.replace('\n', " ");
-        let inline = inline::scan(&joined, Place::Text, references);
+        let inline = inline::scan(&joined, Surroundings::Text, references);
         fields = fields::read(&joined, 0, &inline, if status.is_some() { Whole::No } else { Whole::Yes });
     }
     fields.extend(fields::dates(text));

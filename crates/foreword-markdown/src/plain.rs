@@ -1,6 +1,6 @@
 //! A heading as it is shown: without emphasis, brackets and comments.
 
-use super::inline::{Found, Hidden, Inline};
+use super::inline::{FoundLink, Hidden, Inline};
 use crate::note::{LinkForm, Part};
 
 /// The text of a heading without marks.
@@ -25,7 +25,7 @@ pub(super) fn plain(text: &str, inline: &Inline) -> String {
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn push_link(shown: &mut String, link: Option<&Found>) {
+fn push_link(shown: &mut String, link: Option<&FoundLink>) {
     let Some(link) = link else { return };
     if let Some(text) = &link.text {
         push_unmarked(shown, text);

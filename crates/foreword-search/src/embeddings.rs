@@ -115,12 +115,12 @@ struct Generation {
     vectors: File,
     /// Slots whose records were read.
     slots: u32,
-    places: HashMap<Key, Place>,
+    places: HashMap<Key, StoredVector>,
 }
 
 /// Where a vector is, and the sum it must have.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct StoredVector {
     slot: u32,
     sum: u64,
 }
@@ -158,7 +158,7 @@ impl EmbeddingCache {
         }
         let mut found = vec![None; keys.len()];
         let Some(current) = &mut self.current else { return found };
-        let mut wanted: Vec<(Place, usize)> =
+        let mut wanted: Vec<(StoredVector, usize)> =
             keys.iter().enumerate().filter_map(|(at, key)| Some((*current.places.get(key)?, at))).collect();
         wanted.sort_unstable_by_key(|(place, at)| (place.slot, *at));
         current.read(&wanted, |place, at, bytes| {
@@ -207,7 +207,7 @@ impl EmbeddingCache {
 
     /// Writes a new generation with at most the `most` newest of the vectors that `keep` wants. The lock is held.
     fn rewrite(&mut self, most: usize, keep: &dyn Fn(&Key) -> bool) -> Result<(), CacheError> {
-        let mut kept: Vec<(Place, Key)> = Vec::new();
+        let mut kept: Vec<(StoredVector, Key)> = Vec::new();
         if let Some(current) = &self.current {
             kept.extend(current.places.iter().map(|(key, place)| (*place, *key)).filter(|(_, key)| keep(key)));
         }
@@ -277,7 +277,7 @@ impl Generation {
             for record in bytes[..count].as_chunks().0 {
                 let Record { key, sum } = Record::decode(record);
                 // Later ones replace earlier ones, which were put again because they were damaged.
-                self.places.insert(key, Place { slot: self.slots, sum });
+                self.places.insert(key, StoredVector { slot: self.slots, sum });
                 self.slots += 1;
             }
         }
@@ -285,7 +285,11 @@ impl Generation {
     }
 
     /// Hands over the bytes of `wanted`, which is sorted by slot: none where the file has none. Neighbours are read together.
-    fn read<T: Copy>(&mut self, wanted: &[(Place, T)], mut take: impl FnMut(Place, T, Option<&[u8; VECTOR_BYTES]>)) {
+    fn read<T: Copy>(
+        &mut self,
+        wanted: &[(StoredVector, T)],
+        mut take: impl FnMut(StoredVector, T, Option<&[u8; VECTOR_BYTES]>),
+    ) {
         let mut buffer = Vec::new();
         for run in runs(wanted, |(place, _)| place.slot) {
             let Some(((first, _), (last, _))) = run.first().zip(run.last()) else { continue };

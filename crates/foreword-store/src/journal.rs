@@ -215,7 +215,7 @@ pub(crate) fn recover(store: &mut Sqlite) -> Result<()> {
 /// The same for one journal that nobody holds.
 fn recover_one(store: &mut Sqlite, folder: &Path, name: &str) -> Result<()> {
     let taken = store.taken(name)?;
-    let mut found = Found::default();
+    let mut found = UnreadEntries::default();
     for at in 0..2 {
         match files::open(&path(folder, name, at)).and_then(|mut file| read_all(&mut file)) {
             Ok(bytes) => found.read(&bytes, name, taken),
@@ -223,7 +223,7 @@ fn recover_one(store: &mut Sqlite, folder: &Path, name: &str) -> Result<()> {
             Err(error) => return Err(refused(&error)),
         }
     }
-    let Found { mut writes, damaged, unknown } = found;
+    let UnreadEntries { mut writes, damaged, unknown } = found;
     writes.sort_unstable_by_key(|(number, _)| *number);
     writes.dedup_by_key(|(number, _)| *number);
     let (numbers, jobs): (Vec<u64>, Vec<Job>) = writes.into_iter().unzip();
@@ -299,7 +299,7 @@ pub(crate) fn faults(database: &Path) -> Vec<Fault> {
 
 /// What stands in the files of a journal and is not in the database.
 #[derive(Default)]
-struct Found {
+struct UnreadEntries {
     writes: Vec<(u64, Job)>,
     /// Whether something stands there that is no write.
     damaged: bool,
@@ -307,7 +307,7 @@ struct Found {
     unknown: Vec<u64>,
 }
 
-impl Found {
+impl UnreadEntries {
     /// Reads one of the files. What stands behind the last write is left from before, and in the database.
     fn read(&mut self, bytes: &[u8], name: &str, taken: u64) {
         let key = key(name);

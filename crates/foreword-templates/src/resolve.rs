@@ -73,7 +73,7 @@ pub struct Listed {
 }
 
 /// A template folder.
-struct Place {
+struct TemplateFolder {
     origin: Origin,
     root: PathBuf,
     under: &'static str,
@@ -99,7 +99,7 @@ impl Shelf {
         let Ok(folder) = Folder::open(root) else { return Vec::new() };
         let mut files = Vec::new();
         for under in TEMPLATE_FOLDERS {
-            for name in names(&Place { origin: Origin::Vault, root: root.to_owned(), under }) {
+            for name in names(&TemplateFolder { origin: Origin::Vault, root: root.to_owned(), under }) {
                 let path = format!("{under}/{name}.md");
                 if let Ok(bytes) = folder.read_bytes(&path, MOST_BYTES) {
                     files.push((path, name, foreword_vault::folder::Text::decode(bytes).text));
@@ -109,12 +109,11 @@ impl Shelf {
         files
     }
 
-    fn places(&self) -> Vec<Place> {
-        let vault = self
-            .vault
-            .iter()
-            .flat_map(|root| TEMPLATE_FOLDERS.iter().map(|under| Place { origin: Origin::Vault, root: root.clone(), under }));
-        let user = self.user.iter().map(|root| Place { origin: Origin::User, root: root.clone(), under: "" });
+    fn places(&self) -> Vec<TemplateFolder> {
+        let vault = self.vault.iter().flat_map(|root| {
+            TEMPLATE_FOLDERS.iter().map(|under| TemplateFolder { origin: Origin::Vault, root: root.clone(), under })
+        });
+        let user = self.user.iter().map(|root| TemplateFolder { origin: Origin::User, root: root.clone(), under: "" });
         vault.chain(user).collect()
     }
 
@@ -215,7 +214,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The markdown files of a folder and of the folders in it, without `.md`.
-fn names(place: &Place) -> Vec<String> {
+fn names(place: &TemplateFolder) -> Vec<String> {
     let folder = place.root.join(place.under);
     let mut found = Vec::new();
     let entries = |folder: &Path| -> Vec<(String, bool)> {

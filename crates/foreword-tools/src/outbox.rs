@@ -49,7 +49,7 @@ fn page_end(text: &str, from: usize, limit: usize) -> usize {
 /// bytes.
 pub fn grep(text: &str, written: &str, limit: usize) -> Result<String, PatternError> {
     let regex = pattern::compile(written)?;
-    let mut found = Found { out: String::new(), limit, matches: 0, shown: 0 };
+    let mut found = GrepOutput { out: String::new(), limit, matches: 0, shown: 0 };
     let mut before: VecDeque<Line<'_>> = VecDeque::new();
     let mut after = 0;
     let mut at = 0;
@@ -89,14 +89,14 @@ struct Line<'t> {
     text: &'t str,
 }
 
-struct Found {
+struct GrepOutput {
     out: String,
     limit: usize,
     matches: usize,
     shown: usize,
 }
 
-impl Found {
+impl GrepOutput {
     /// Appends text if it fits.
     fn push(&mut self, piece: &str) -> bool {
         // Once something did not fit, nothing after it is shown: what is missing is the end, not something in the middle.

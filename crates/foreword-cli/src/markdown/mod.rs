@@ -30,7 +30,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> String {
 
 /// The state of the current line.
 #[derive(Debug)]
-enum Place {
+enum LineState {
     /// The kind of line is not known yet.
     Start,
     /// In text.
@@ -47,7 +47,7 @@ enum Place {
 #[derive(Debug)]
 pub(crate) struct Markdown {
     flow: Flow,
-    place: Place,
+    place: LineState,
     /// Text that cannot be printed yet.
     held: String,
     /// The character to wait for before `held` is looked at again.
@@ -61,7 +61,7 @@ impl Markdown {
     pub(crate) fn new(width: usize, colour: bool) -> Self {
         Self {
             flow: Flow::new(width.clamp(NARROWEST, WIDEST), colour),
-            place: Place::Start,
+            place: LineState::Start,
             held: String::new(),
             wait: None,
             before: None,
@@ -88,7 +88,7 @@ impl Markdown {
         if open {
             self.end_line();
         }
-        if let Place::CodeStart(fence) = std::mem::replace(&mut self.place, Place::Start) {
+        if let LineState::CodeStart(fence) = std::mem::replace(&mut self.place, LineState::Start) {
             self.close(&fence);
         }
         self.flow.take()
@@ -96,13 +96,13 @@ impl Markdown {
 
     fn add(&mut self, c: char) {
         match &self.place {
-            Place::Start => {
+            LineState::Start => {
                 self.held.push(c);
                 if let Some(start) = block::start(&self.held, Line::Open) {
                     self.begin(start);
                 }
             }
-            Place::Words(style) => {
+            LineState::Words(style) => {
                 let style = *style;
                 self.held.push(c);
                 // What is too long to be waited for is looked at in any case; a look costs little.
@@ -110,50 +110,50 @@ impl Markdown {
                     self.words(style, Line::Open);
                 }
             }
-            Place::Row => self.flow.raw(c.encode_utf8(&mut [0; 4]), if c == '|' { Style::DIM } else { Style::PLAIN }),
-            Place::CodeStart(fence) => {
+            LineState::Row => self.flow.raw(c.encode_utf8(&mut [0; 4]), if c == '|' { Style::DIM } else { Style::PLAIN }),
+            LineState::CodeStart(fence) => {
                 let fence = *fence;
                 self.held.push(c);
                 if !fence.may_close(&self.held) {
                     self.code_line(fence);
                 }
             }
-            Place::Code(_) => self.flow.raw(c.encode_utf8(&mut [0; 4]), Style::PLAIN),
+            LineState::Code(_) => self.flow.raw(c.encode_utf8(&mut [0; 4]), Style::PLAIN),
         }
     }
 
     fn end_line(&mut self) {
         match self.place {
-            Place::Start => {
+            LineState::Start => {
                 if let Some(start) = block::start(&self.held, Line::Ended) {
                     self.begin(start);
                 }
                 match self.place {
                     // The line has opened code; the frame is drawn already.
-                    Place::CodeStart(_) => return,
-                    Place::Words(style) => self.words(style, Line::Ended),
+                    LineState::CodeStart(_) => return,
+                    LineState::Words(style) => self.words(style, Line::Ended),
                     _ => {}
                 }
             }
-            Place::Words(style) => self.words(style, Line::Ended),
-            Place::Row => {}
-            Place::CodeStart(fence) => {
+            LineState::Words(style) => self.words(style, Line::Ended),
+            LineState::Row => {}
+            LineState::CodeStart(fence) => {
                 if fence.closes(&self.held) {
                     self.held.clear();
-                    self.place = Place::Start;
+                    self.place = LineState::Start;
                     return self.close(&fence);
                 }
                 self.code_line(fence);
-                self.place = Place::CodeStart(fence);
+                self.place = LineState::CodeStart(fence);
                 return self.flow.end_line();
             }
-            Place::Code(fence) => {
-                self.place = Place::CodeStart(fence);
+            LineState::Code(fence) => {
+                self.place = LineState::CodeStart(fence);
                 return self.flow.end_line();
             }
         }
         self.flow.end_line();
-        self.place = Place::Start;
+        self.place = LineState::Start;
         self.held.clear();
         self.before = None;
         self.wait = None;
@@ -165,11 +165,11 @@ impl Markdown {
             Start::Words { first, lead, style, from } => {
                 self.flow.begin(&first, lead);
                 self.held.drain(..from);
-                self.place = Place::Words(style);
+                self.place = LineState::Words(style);
                 self.words(style, Line::Open);
             }
             Start::Row => {
-                self.place = Place::Row;
+                self.place = LineState::Row;
                 for c in std::mem::take(&mut self.held).chars() {
                     self.add(c);
                 }
@@ -184,7 +184,7 @@ impl Markdown {
                 let language = if language.is_empty() { language } else { format!(" {language}") };
                 self.flow.raw(&format!("╭─{language}"), Style::DIM);
                 self.flow.end_line();
-                self.place = Place::CodeStart(fence);
+                self.place = LineState::CodeStart(fence);
             }
         }
     }
@@ -199,7 +199,7 @@ impl Markdown {
         self.flow.raw(&format!("{}│ ", fence.indent()), Style::DIM);
         let held = std::mem::take(&mut self.held);
         self.flow.raw(fence.without_indent(&held), Style::PLAIN);
-        self.place = Place::Code(fence);
+        self.place = LineState::Code(fence);
     }
 
     /// Shows what is certain of the held words.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::format::{self, Header, Record, VECTOR_BYTES};
-use super::{CacheError, Generation, Key, Place};
+use super::{CacheError, Generation, Key, StoredVector};
 use crate::Vector;
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -61,7 +61,7 @@ pub(super) fn append<'a>(
     for ((key, vector), slot) in entries.zip(current.slots..u32::MAX) {
         let record = format::encode(key, vector, &mut vectors);
         records.extend(record.encode());
-        added.push((*key, Place { slot, sum: record.sum }));
+        added.push((*key, StoredVector { slot, sum: record.sum }));
     }
     write_behind(&vectors_path(folder, current.id), u64::from(current.slots) * VECTOR_BYTES as u64, &vectors)?;
     write_behind(&keys_path(folder), Record::offset(current.slots), &records)?;
@@ -89,7 +89,7 @@ fn write_behind(path: &Path, start: u64, bytes: &[u8]) -> Result<(), CacheError>
 }
 
 /// Starts a generation with the vectors of `kept`, as far as they are whole, and ends the one before. The lock is held.
-pub(super) fn begin(folder: &Path, before: Option<&mut Generation>, kept: &[(Place, Key)]) -> Result<(), CacheError> {
+pub(super) fn begin(folder: &Path, before: Option<&mut Generation>, kept: &[(StoredVector, Key)]) -> Result<(), CacheError> {
     let generation = RandomState::new().build_hasher().finish();
     let (vectors, keys) = (vectors_path(folder, generation), folder.join("embeddings.keys.new"));
     let done = copy(&vectors, &keys, generation, before, kept).and_then(|()| {
@@ -116,7 +116,7 @@ fn copy(
     keys_path: &Path,
     generation: u64,
     before: Option<&mut Generation>,
-    kept: &[(Place, Key)],
+    kept: &[(StoredVector, Key)],
 ) -> Result<(), CacheError> {
     let create =
         |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file)).map_err(failed("creating", path));

@@ -78,19 +78,19 @@ impl<'a> Query<'a> {
         }
     }
 
-    fn wanted(&self) -> Wanted<'a> {
-        Wanted { kinds: self.kinds, period: self.period }
+    fn wanted(&self) -> Filter<'a> {
+        Filter { kinds: self.kinds, period: self.period }
     }
 }
 
 /// Which documents a query is about.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct Filter<'a> {
     kinds: &'a [Kind],
     period: Option<(Date, Date)>,
 }
 
-impl Wanted<'_> {
+impl Filter<'_> {
     fn all(&self) -> bool {
         self.kinds.is_empty() && self.period.is_none()
     }
@@ -246,7 +246,7 @@ impl Index {
     }
 
     /// The wanted chunks among the best `most` by meaning or by words, in the order of their documents' ids.
-    fn promising(&self, probes: &[Probe], wanted: Wanted<'_>, most: usize) -> Vec<Promising<'_>> {
+    fn promising(&self, probes: &[Probe], wanted: Filter<'_>, most: usize) -> Vec<Promising<'_>> {
         let Some(whole) = probes.first() else { return Vec::new() };
         let wants = |row: u32| {
             wanted.all() || {
