@@ -35,11 +35,13 @@ use tokio::time::Instant;
 use url::Url;
 
 use crate::dialect::Dialect;
+use crate::endpoint;
 use crate::model::Model;
 use crate::refusal::Refusal;
 use crate::render::Body;
 use crate::reply::{Form, Reader};
 
+pub use crate::endpoint::Delivery;
 pub use answer::Answer;
 pub use bytes::Bytes;
 pub use caches::{Cached, ExplicitCaches};
@@ -56,15 +58,6 @@ use key::Key;
 /// The largest part of an error response that is read.
 const MAX_REFUSAL: usize = 64 << 10;
 const MAX_HEADERS: usize = 200;
-
-/// How the answer is delivered. Gemini takes this from the URL, the other dialects from the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// As a stream.
-    Stream,
-    /// As a whole.
-    Whole,
-}
 
 /// A request that the provider accepted, and the key that was used.
 struct Sent {
@@ -97,13 +90,12 @@ impl Client {
     pub fn new(config: ClientConfig) -> Result<Self, SetupError> {
         let ClientConfig { dialect, base_url, key, headers: more, proxy, timeouts, retry, max_bytes, user_agent } = config;
         let (timeouts, retry) = (timeouts.bounded(), retry.bounded());
-        let text = base_url.unwrap_or_else(|| config::default_base(dialect).to_owned());
+        let text = base_url.unwrap_or_else(|| endpoint::base_url(dialect).to_owned());
         let base = config::parse_base(&text)?;
         let host = config::shown_host(&base);
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if dialect == Dialect::Anthropic {
-            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        for &(name, value) in endpoint::headers(dialect) {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         for (name, value) in &more {
             let bad = || SetupError::Header { name: name.clone() };
@@ -281,24 +273,17 @@ impl Client {
     }
 
     fn endpoint(&self, model: &Model, delivery: Delivery) -> Url {
-        match (self.dialect, delivery) {
-            (Dialect::OpenAiChat | Dialect::LlamaCpp, _) => self.address(&["chat", "completions"]),
-            (Dialect::OpenAiResponses, _) => self.address(&["responses"]),
-            (Dialect::Anthropic, _) => self.address(&["messages"]),
-            (Dialect::Gemini, Delivery::Whole) => self.address(&["models", &format!("{}:generateContent", model.wire)]),
-            (Dialect::Gemini, Delivery::Stream) => {
-                let mut url = self.address(&["models", &format!("{}:streamGenerateContent", model.wire)]);
-                url.set_query(Some("alt=sse"));
-                url
-            }
-        }
+        let (path, query) = endpoint::path(self.dialect, model, delivery);
+        let mut url = self.address(&path);
+        url.set_query(query);
+        url
     }
 
     /// Appends a path to the base URL.
-    fn address(&self, path: &[&str]) -> Url {
+    fn address(&self, path: &[impl AsRef<str>]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().extend(path);
+            segments.pop_if_empty().extend(path.iter().map(AsRef::as_ref));
         }
         url
     }
@@ -313,14 +298,8 @@ fn content_type(response: &Response) -> Option<String> {
 }
 
 fn key_header(dialect: Dialect, key: &Secret) -> Option<(&'static str, HeaderValue)> {
-    let (name, value) = match dialect {
-        Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::LlamaCpp => {
-            ("authorization", HeaderValue::try_from(format!("Bearer {}", key.expose())))
-        }
-        Dialect::Anthropic => ("x-api-key", HeaderValue::try_from(key.expose())),
-        Dialect::Gemini => ("x-goog-api-key", HeaderValue::try_from(key.expose())),
-    };
-    Some((name, value.ok()?))
+    let (name, value) = endpoint::key_header(dialect, key.expose());
+    Some((name, HeaderValue::try_from(value).ok()?))
 }
 
 /// The first bytes of a response, for error messages.

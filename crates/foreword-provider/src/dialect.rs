@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use foreword_core::catalog::{Agent, Include};
 use foreword_core::prompt::ToolStyle;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,15 @@ impl Dialect {
         } else {
             ToolStyle::UseTool
         }
+    }
+}
+
+impl Dialect {
+    /// How the choice of an agent's tools is sent. If all tools are always included, the list is sent unchanged.
+    pub fn tool_style_of(self, model: &Model, native: bool, agent: &Agent) -> ToolStyle {
+        let listed = agent.tools.len() <= MAX_LISTED_TOOLS && !native;
+        let chosen_by_search = agent.tools.iter().any(|tool| agent.tool_include(tool) == Include::Agent);
+        if listed && !chosen_by_search { ToolStyle::Allowed } else { self.tool_style(model, native, agent.tools.len()) }
     }
 }
 

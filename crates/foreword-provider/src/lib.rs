@@ -2,13 +2,16 @@
 //! provider-neutral events.
 //!
 //! Only this crate knows the JSON, prices and cache rules of providers. Everything is pure (no IO, no clock, no async) except
-//! [`client`], which sends requests, and `mock_server`, the mock server for tests.
+//! the module `client`, which sends requests and is behind the feature of that name.
 
+#[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
 pub mod clock;
 pub mod cost;
 pub mod diagnose;
 pub mod dialect;
+pub mod endpoint;
 pub mod front;
 pub mod model;
 pub mod refusal;
@@ -17,9 +20,5 @@ pub mod reply;
 pub mod sse;
 pub mod stream;
 pub mod table;
+pub mod tool_call;
 pub mod usage;
-
-/// Compiles and runs the example in README.md.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct ReadmeExample;

@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use foreword_core::budget::Budget;
 use foreword_core::image_tokens::ImageTokens;
 use foreword_core::prompt::{CachePrices, LongPrompt};
-use foreword_core::tokens::{Chars, OpenAi, Tokenizer, Tokens};
+use foreword_core::settings::{Layout, Settings};
+#[cfg(feature = "vocabularies")]
+use foreword_core::tokens::OpenAi;
+use foreword_core::tokens::{Chars, Tokenizer, Tokens};
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
@@ -64,6 +68,28 @@ impl Model {
             write: prices.write() / PER,
             long: prices.long.map(|long| LongPrompt { over: long.over, factor: long.input }),
             ..rules
+        }
+    }
+}
+
+/// The default room for a reply.
+pub const DEFAULT_REPLY: Tokens = Tokens(4096);
+
+impl Model {
+    /// The default budget: the whole context window.
+    pub fn budget(&self) -> Budget {
+        let reply = self.reply_limit.min(DEFAULT_REPLY);
+        Budget { prompt: self.window - reply, reply, ..Budget::default() }
+    }
+
+    /// The default settings of a session with this model, where `dialect` is its provider's.
+    pub fn settings(&self, session: &str, dialect: Dialect, layout: Layout, tool_count: usize) -> Settings {
+        Settings {
+            layout,
+            budget: self.budget(),
+            tools: dialect.tool_style(self, false, tool_count),
+            images: self.image_tokens(),
+            ..Settings::new(session, self.cache_prices())
         }
     }
 }
@@ -165,11 +191,25 @@ pub enum TokenizerName {
 }
 
 impl TokenizerName {
-    /// The tokenizer of that name.
+    /// The name in settings and stored data.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::O200k => "o200k",
+            Self::Cl100k => "cl100k",
+            Self::Chars4 => "chars4",
+            Self::Chars3 => "chars3",
+        }
+    }
+
+    /// The tokenizer of that name. Without the feature `vocabularies`, OpenAI's tokens are estimated.
     pub fn tokenizer(self) -> &'static dyn Tokenizer {
         match self {
+            #[cfg(feature = "vocabularies")]
             Self::O200k => &OpenAi::O200K,
+            #[cfg(feature = "vocabularies")]
             Self::Cl100k => &OpenAi::CL100K,
+            #[cfg(not(feature = "vocabularies"))]
+            Self::O200k | Self::Cl100k => &Chars::FOUR,
             Self::Chars4 => &Chars::FOUR,
             Self::Chars3 => &Chars::THREE,
         }
@@ -187,7 +227,7 @@ impl FromStr for TokenizerName {
     fn from_str(text: &str) -> Result<Self, UnknownTokenizer> {
         [Self::O200k, Self::Cl100k, Self::Chars4, Self::Chars3]
             .into_iter()
-            .find(|name| name.tokenizer().name() == text)
+            .find(|name| name.as_str() == text)
             .ok_or_else(|| UnknownTokenizer(text.to_owned()))
     }
 }

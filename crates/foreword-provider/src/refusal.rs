@@ -92,6 +92,7 @@ impl Refusal {
     }
 
     /// Removes a secret from the message.
+    #[cfg(feature = "client")]
     #[must_use]
     pub(crate) fn without(mut self, secret: &str) -> Self {
         self.message = without(&self.message, secret);
@@ -100,6 +101,7 @@ impl Refusal {
 }
 
 /// The text without the secret, also if it is truncated at the end.
+#[cfg(feature = "client")]
 pub(crate) fn without(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();

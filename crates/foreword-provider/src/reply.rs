@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::usage::Usage;
 
+pub use kept::ReplyMessage;
 pub use read::{Form, ReadError, Reader};
 
 /// An event of a reply, in order. [`Event::Stop`] is the last one.

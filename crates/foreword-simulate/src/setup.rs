@@ -21,7 +21,7 @@ use foreword_provider::table::ModelTable;
 use super::images::images_of;
 use super::load::{Loaded, ScenarioError};
 use super::scenario::{AttachEvent, AttachKind, Event, TurnEvent};
-use foreword_engine::session::{EMBEDDED, embedded_file, usual_budget};
+use foreword_engine::session::{EMBEDDED, embedded_file};
 use foreword_engine::settings::{self, SettingError, ToolSetting};
 
 /// What the command line says over the file.
@@ -81,7 +81,7 @@ pub(super) fn setup(loaded: &Loaded, overrides: &Overrides) -> Result<Setup, Sce
     let settings = Settings {
         layout: overrides.layout.unwrap_or(given.layout),
         tools: dialect.tool_style(&model, native, loaded.scenario.agent.tools.len()),
-        budget: settings::budget(&given.budget, &usual_budget(&model), model.window).map_err(|error| wrong(&error))?,
+        budget: settings::budget(&given.budget, &model.budget(), model.window).map_err(|error| wrong(&error))?,
         history: settings::history(&given.history).map_err(|error| wrong(&error))?,
         select: given.select,
         select_tools: given.select_tools,

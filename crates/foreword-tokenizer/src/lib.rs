@@ -4,13 +4,15 @@
 //! joined bytes have the lowest rank become one, until no two neighbours are a token together. Most words are a token by themselves.
 //!
 //! ```
-//! let tokenizer = foreword_tokenizer::o200k();
-//! assert_eq!(tokenizer.count("You are a helpful assistant."), 6);
+//! # #[cfg(feature = "vocabularies")]
+//! assert_eq!(foreword_tokenizer::o200k().count("You are a helpful assistant."), 6);
 //! ```
 
 mod merge;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+#[cfg(feature = "vocabularies")]
 use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
@@ -18,7 +20,25 @@ use regex_automata::{Anchored, Input};
 use rustc_hash::FxBuildHasher;
 
 /// The rank of each token by its bytes.
-type Ranks = HashMap<&'static [u8], u32, FxBuildHasher>;
+type Ranks = HashMap<Cow<'static, [u8]>, u32, FxBuildHasher>;
+
+/// How a vocabulary splits a text into words.
+const CL100K_WORDS: [&str; 5] =
+    [r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"[^\r\n\p{L}\p{N}]?\p{L}+", r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n]*", r"\s*[\r\n]+"];
+const O200K_WORDS: [&str; 5] = [
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"\p{N}{1,3}",
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+    r"\s*[\r\n]+",
+];
+
+/// The vocabulary of GPT-4 and GPT-3.5 as [`Tokenizer::cl100k`] reads it.
+#[cfg(feature = "vocabularies")]
+pub const CL100K: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cl100k"));
+/// The vocabulary of GPT-4o and later models as [`Tokenizer::o200k`] reads it.
+#[cfg(feature = "vocabularies")]
+pub const O200K: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/o200k"));
 
 /// A vocabulary and the pattern that splits a text into words.
 #[derive(Debug)]
@@ -29,17 +49,28 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    fn new(list: &'static [u8], words: &[&str]) -> Self {
+    fn new(list: Cow<'static, [u8]>, words: &[&str]) -> Self {
         let mut ranks = Ranks::with_capacity_and_hasher(list.len() / 6, FxBuildHasher);
-        let mut rest = list;
-        while let Some((token, after)) = rest.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
-        {
+        let mut add = |token: Cow<'static, [u8]>| {
             let rank = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
             ranks.insert(token, rank);
-            rest = after;
+        };
+        match list {
+            Cow::Borrowed(list) => tokens(list).for_each(|token| add(Cow::Borrowed(token))),
+            Cow::Owned(list) => tokens(&list).for_each(|token| add(Cow::Owned(token.to_vec()))),
         }
         let words = Regex::new_many(&[&words.join("|"), r"\s+"]).ok();
         Self { ranks, words }
+    }
+
+    /// The tokenizer of GPT-4 and GPT-3.5 with a vocabulary that was read from a file: the bytes of `CL100K`.
+    pub fn cl100k(list: Vec<u8>) -> Self {
+        Self::new(Cow::Owned(list), &CL100K_WORDS)
+    }
+
+    /// The tokenizer of GPT-4o and later models with a vocabulary that was read from a file: the bytes of `O200K`.
+    pub fn o200k(list: Vec<u8>) -> Self {
+        Self::new(Cow::Owned(list), &O200K_WORDS)
     }
 
     /// The number of tokens of a text. Names of special tokens count as ordinary text.
@@ -70,36 +101,27 @@ impl Tokenizer {
     }
 }
 
-/// The vocabulary of GPT-4 and GPT-3.5.
+/// The tokens of a vocabulary: each is one byte with its length, then its bytes.
+fn tokens(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let (length, after) = rest.split_first()?;
+        let (token, after) = after.split_at_checked(usize::from(*length))?;
+        rest = after;
+        Some(token)
+    })
+}
+
+/// The tokenizer of GPT-4 and GPT-3.5.
+#[cfg(feature = "vocabularies")]
 pub fn cl100k() -> &'static Tokenizer {
-    static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
-        Tokenizer::new(
-            include_bytes!(concat!(env!("OUT_DIR"), "/cl100k")),
-            &[
-                r"(?i:'s|'t|'re|'ve|'m|'ll|'d)",
-                r"[^\r\n\p{L}\p{N}]?\p{L}+",
-                r"\p{N}{1,3}",
-                r" ?[^\s\p{L}\p{N}]+[\r\n]*",
-                r"\s*[\r\n]+",
-            ],
-        )
-    });
+    static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| Tokenizer::new(Cow::Borrowed(CL100K), &CL100K_WORDS));
     &TOKENIZER
 }
 
-/// The vocabulary of GPT-4o and later models.
+/// The tokenizer of GPT-4o and later models.
+#[cfg(feature = "vocabularies")]
 pub fn o200k() -> &'static Tokenizer {
-    static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| {
-        Tokenizer::new(
-            include_bytes!(concat!(env!("OUT_DIR"), "/o200k")),
-            &[
-                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-                r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-                r"\p{N}{1,3}",
-                r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-                r"\s*[\r\n]+",
-            ],
-        )
-    });
+    static TOKENIZER: LazyLock<Tokenizer> = LazyLock::new(|| Tokenizer::new(Cow::Borrowed(O200K), &O200K_WORDS));
     &TOKENIZER
 }

@@ -1,6 +1,6 @@
 //! Counts are those of `bpe-openai`, which is tested against OpenAI's own tokenizer.
 
-use foreword_tokenizer::{Tokenizer, cl100k, o200k};
+use foreword_tokenizer::{CL100K, O200K, Tokenizer, cl100k, o200k};
 use proptest::prelude::*;
 
 fn both() -> [(&'static Tokenizer, &'static bpe_openai::Tokenizer); 2] {
@@ -55,5 +55,20 @@ proptest! {
         "(the |of |and |ing|er|\\s|[A-Z][a-z]+){0,60}",
     ]) {
         check(&text);
+    }
+}
+
+#[test]
+fn a_vocabulary_read_from_a_file_counts_the_same() {
+    let loaded = [Tokenizer::cl100k(CL100K.to_vec()), Tokenizer::o200k(O200K.to_vec())];
+    for ((built_in, _), loaded) in both().into_iter().zip(loaded) {
+        for text in [
+            "",
+            "You are a helpful assistant.",
+            "émigré 🎹 12345678\n\n  x",
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        ] {
+            assert_eq!(loaded.count(text), built_in.count(text), "{text:?}");
+        }
     }
 }

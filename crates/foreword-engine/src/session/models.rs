@@ -6,18 +6,17 @@ use std::thread;
 use std::time::Duration;
 
 use foreword_core::hash::Hash;
-use foreword_core::message::{Message, Role, ToolCall};
+use foreword_core::message::{Message, Role};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::chat_model::{Chat, ChatModel as LocalModel, ChatModelError, End, Sampling};
 use foreword_provider::client::{Answer as Events, Client, ClientConfig, Delivery, ExplicitCaches, SendError, SetupError};
 use foreword_provider::dialect::Dialect;
 use foreword_provider::dialect::gemini::GeminiCacheRequest;
 use foreword_provider::refusal::Fault;
-use foreword_provider::reply::{Event, Part, Reply as Answer, Stop as Ended};
+use foreword_provider::reply::{Event, Reply as Answer, ReplyMessage, Stop as Ended};
 use foreword_provider::usage::CacheUse;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -388,29 +387,12 @@ impl Talk {
 
 fn reply(answer: Answer, request: &Outgoing, dialect: Dialect, cut_off: bool) -> Reply {
     let spent = answer.usage.map(|usage| Spent { prompt: usage.cache_use(), output: usage.output.0 });
-    // Of half a reply nothing goes back but its words.
-    let opaque = if cut_off { Vec::new() } else { answer.opaque(dialect, &request.model) };
     let ending = match &answer.stop {
         _ if cut_off => Some(Ending::Stopped),
         Some(Ended::Length | Ended::Window) => Some(Ending::Length),
         Some(Ended::Refused) => Some(Ending::Refused),
         _ => None,
     };
-    let mut reply = Reply { spent, cut_off, ending, opaque, missed: answer.missed, ..Reply::default() };
-    for (at, part) in answer.parts.into_iter().enumerate() {
-        match part {
-            Part::Text(text) => reply.text.push_str(&text),
-            // Half a call is none.
-            Part::Call { id, name, arguments } if !cut_off => {
-                let arguments = serde_json::from_str(&arguments).unwrap_or(if arguments.trim().is_empty() {
-                    Value::Object(serde_json::Map::new())
-                } else {
-                    Value::String(arguments)
-                });
-                reply.calls.push(ToolCall { id: id.unwrap_or_else(|| format!("call-{}-{at}", request.number)), name, arguments });
-            }
-            _ => {}
-        }
-    }
-    reply
+    let ReplyMessage { text, calls, opaque } = answer.message(dialect, &request.model, request.number, cut_off);
+    Reply { text, calls, opaque, spent, cut_off, ending, missed: answer.missed, ..Reply::default() }
 }

@@ -3,14 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use foreword_core::budget::Budget;
-use foreword_core::catalog::{Agent, Include};
-use foreword_core::prompt::ToolStyle;
+use foreword_core::catalog::Agent;
 use foreword_core::select::Select;
 use foreword_core::settings::{Layout, Settings};
 use foreword_core::tokens::{Tokenizer, Tokens};
 use foreword_models::weights::SMOLLM2;
-use foreword_provider::dialect::{Dialect, MAX_LISTED_TOOLS};
+use foreword_provider::dialect::Dialect;
 use foreword_provider::model::{Model, TokenizerName};
 use foreword_provider::stream::Ttl;
 use foreword_provider::table::{ModelTable, TableError, UnknownModel};
@@ -19,9 +17,6 @@ use serde::{Deserialize, Serialize};
 use super::speak::Size;
 use crate::settings::{SessionSettings, ToolSetting, is_default};
 use foreword_vault_tools::find::NOTES;
-
-/// The default room for a reply.
-pub(crate) const DEFAULT_REPLY: u64 = 4096;
 
 /// The embedded model: its name, the name of its tokenizer in settings, and its file.
 pub const EMBEDDED: (&str, &str, &str) = ("smollm2-135m-instruct", "smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf");
@@ -99,15 +94,8 @@ impl Setup {
 
     /// The setup for a model that was already chosen.
     pub fn of(session: &str, model: Model, layout: Layout, tools: usize, models: Option<&Path>) -> Self {
-        let budget = usual_budget(&model);
         let dialect = model.dialect;
-        let settings = Settings {
-            layout,
-            budget,
-            tools: dialect.tool_style(&model, false, tools),
-            images: model.image_tokens(),
-            ..Settings::new(session, model.cache_prices())
-        };
+        let settings = model.settings(session, dialect, layout, tools);
         let (embedded, its_own, _) = EMBEDDED;
         let exact = model.name == embedded && embedded_file(models).is_some();
         let tokenizer = if exact { its_own } else { model.tokenizer.tokenizer().name() }.to_owned();
@@ -139,13 +127,7 @@ impl Setup {
     /// Decides how the choice of tools is sent. If all tools are always included, the list is sent unchanged.
     pub fn choose_tool_style(&mut self, agent: &Agent) {
         let native = self.wanted.tools == Some(ToolSetting::Native);
-        let listed = agent.tools.len() <= MAX_LISTED_TOOLS && !native;
-        let chosen_by_search = agent.tools.iter().any(|tool| agent.tool_include(tool) == Include::Agent);
-        self.settings.tools = if listed && !chosen_by_search {
-            ToolStyle::Allowed
-        } else {
-            self.dialect.tool_style(&self.model, native, agent.tools.len())
-        };
+        self.settings.tools = self.dialect.tool_style_of(&self.model, native, agent);
     }
 
     /// Opens the tokenizer; the embedded model's tokenizer needs its file.
@@ -166,12 +148,6 @@ impl Setup {
 /// Whether the embedded model has this name.
 pub fn is_embedded(model: &str) -> bool {
     model == EMBEDDED.0
-}
-
-/// The default budget for a model: its whole context window.
-pub fn usual_budget(model: &Model) -> Budget {
-    let reply = model.reply_limit.min(Tokens(DEFAULT_REPLY));
-    Budget { prompt: model.window - reply, reply, ..Budget::default() }
 }
 
 /// The path of the embedded model's file, if it exists.

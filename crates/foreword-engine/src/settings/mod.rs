@@ -299,7 +299,7 @@ fn limited(mut agent: SessionSettings, user: &SessionSettings) -> (SessionSettin
     let size = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
     let (own, theirs) = (&mut agent.budget, &user.budget);
     own.prompt_tokens = hold("budget.prompt_tokens", own.prompt_tokens, theirs.prompt_tokens);
-    let reply = theirs.reply_tokens.or(Some(crate::session::DEFAULT_REPLY));
+    let reply = theirs.reply_tokens.or(Some(foreword_provider::model::DEFAULT_REPLY.0));
     own.reply_tokens = hold("budget.reply_tokens", own.reply_tokens, reply);
     own.item_tokens = hold("budget.item_tokens", own.item_tokens, theirs.item_tokens);
     let output = theirs.tool_output_chars.or(Some(OUTPUT_CHARS)).and_then(of);

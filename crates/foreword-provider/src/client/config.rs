@@ -8,6 +8,7 @@ use url::Url;
 use super::error::SetupError;
 use super::key::{KeySource, Secret};
 use crate::dialect::Dialect;
+use crate::endpoint::base_url;
 
 /// A provider and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub struct ClientConfig {
 impl ClientConfig {
     /// The base URL.
     pub fn address(&self) -> &str {
-        self.base_url.as_deref().unwrap_or_else(|| default_base(self.dialect))
+        self.base_url.as_deref().unwrap_or_else(|| base_url(self.dialect))
     }
 
     /// The dialect's own provider with default settings and the usual environment variable for the key.
@@ -119,16 +120,6 @@ impl Default for Retry {
     }
 }
 
-/// The base URL of a dialect's own provider.
-pub(super) fn default_base(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::OpenAiResponses | Dialect::OpenAiChat => "https://api.openai.com/v1",
-        Dialect::Anthropic => "https://api.anthropic.com/v1",
-        Dialect::Gemini => "https://generativelanguage.googleapis.com/v1beta",
-        Dialect::LlamaCpp => "http://127.0.0.1:8080/v1",
-    }
-}
-
 /// Parses a base URL. A URL with a password is never shown.
 pub(super) fn parse_base(text: &str) -> Result<Url, SetupError> {
     let url = Url::parse(text).map_err(|_| SetupError::BaseUrl("not a valid URL"))?;
@@ -158,7 +149,7 @@ mod tests {
     fn bases() {
         let check = |text: &str, good: bool| assert_eq!(parse_base(text).is_ok(), good, "{text}");
         for dialect in Dialect::ALL {
-            check(default_base(dialect), true);
+            check(base_url(dialect), true);
         }
         check("http://192.168.1.2:11434/v1", true);
         check("http://[::1]:8080/v1/", true);

@@ -1,14 +1,42 @@
 //! What of a reply goes back to its author. A session's message is text, then calls; where a reply does not come to that, or has a block
 //! that the provider would not take back, all of its blocks are dropped: half of them would be refused.
 
-use foreword_core::message::{Opaque, Slot};
+use foreword_core::message::{Opaque, Slot, ToolCall};
 use serde_json::Value;
 
 use super::{Part, Place, Reply};
 use crate::dialect::Dialect;
 use crate::model::{Capability, Model};
 
+/// A reply as a session takes it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReplyMessage {
+    /// The text.
+    pub text: String,
+    /// The calls, each with an ID.
+    pub calls: Vec<ToolCall>,
+    /// The blocks that only the provider can read.
+    pub opaque: Vec<Opaque>,
+}
+
 impl Reply {
+    /// The reply as a session takes it. Of a reply that was cut off, only the text remains: half a call is none. A call without an ID
+    /// gets one with the number of the request.
+    pub fn message(&self, dialect: Dialect, model: &Model, number: u64, cut_off: bool) -> ReplyMessage {
+        if cut_off {
+            return ReplyMessage { text: self.text(), ..ReplyMessage::default() };
+        }
+        let calls = self.parts.iter().enumerate().filter_map(|(at, part)| match part {
+            Part::Call { id, name, arguments } => Some(ToolCall {
+                id: id.clone().unwrap_or_else(|| format!("call-{number}-{at}")),
+                name: name.clone(),
+                arguments: arguments_of(arguments),
+            }),
+            _ => None,
+        });
+        ReplyMessage { text: self.text(), calls: calls.collect(), opaque: self.opaque(dialect, model) }
+    }
+
     /// Its opaque blocks, each with its place in the message that its words and calls become.
     pub fn opaque(&self, dialect: Dialect, model: &Model) -> Vec<Opaque> {
         let from = dialect.author(model);
@@ -46,6 +74,12 @@ impl Reply {
         }
         Some(blocks)
     }
+}
+
+/// The arguments of a call; what is not JSON stays text.
+fn arguments_of(text: &str) -> Value {
+    let empty = || if text.trim().is_empty() { Value::Object(serde_json::Map::new()) } else { Value::String(text.to_owned()) };
+    serde_json::from_str(text).unwrap_or_else(|_| empty())
 }
 
 /// Adds a block; fields of one object are put together.

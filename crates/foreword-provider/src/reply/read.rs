@@ -195,6 +195,20 @@ impl Reader {
         self.sink.events.pop_front()
     }
 
+    /// The provider's name for the answer, once it is known.
+    pub fn id(&self) -> Option<&str> {
+        self.sink.id.as_deref()
+    }
+
+    /// The usage known so far.
+    pub fn usage(&self) -> Option<Usage> {
+        self.sink.usage
+    }
+}
+
+/// What the client needs to know of an answer that is still arriving.
+#[cfg(feature = "client")]
+impl Reader {
     /// Whether the model has begun to answer.
     pub(crate) fn has_begun(&self) -> bool {
         !self.sink.events.is_empty()
@@ -218,16 +232,6 @@ impl Reader {
     /// Whether the model has ended; something may still follow.
     pub(crate) fn has_stopped(&self) -> bool {
         self.sink.stop.is_some()
-    }
-
-    /// The provider's name for the answer, once it is known.
-    pub fn id(&self) -> Option<&str> {
-        self.sink.id.as_deref()
-    }
-
-    /// The usage known so far.
-    pub fn usage(&self) -> Option<Usage> {
-        self.sink.usage
     }
 }
 
