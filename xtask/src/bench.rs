@@ -55,7 +55,7 @@ enum Bench {
     Chat,
     /// Whether what answers a question is on the screen, what the small model says, and how long that takes
     Answers,
-    /// What the gateway adds to a request, beside the proxy of `LiteLLM`, and what a thousand streams take
+    /// What the gateway adds to a request, beside `TensorZero`, `LiteLLM` and headroom, and what a thousand streams take
     Gateway,
     /// How fast a gigabyte of agents' logs is read, and with how much memory
     Audit,
@@ -109,6 +109,8 @@ pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     }
     if matches!(args.bench, Bench::Gateway) {
         command.env("FOREWORD_LITELLM", python::with("litellm", &python::LITELLM, steps)?);
+        command.env("FOREWORD_TENSORZERO", python::with("tensorzero", &python::TENSORZERO, steps)?);
+        command.env("FOREWORD_HEADROOM", python::with("headroom", &python::HEADROOM, steps)?);
     }
     if matches!(args.bench, Bench::Gateway | Bench::Answers) {
         command.env("FOREWORD_BIN", setup::program(cargo, steps)?);

@@ -10,7 +10,8 @@ use crate::cargo::Cargo;
 use crate::step::Steps;
 
 /// From npm.
-const NPM: [&str; 5] = [
+const NPM: [&str; 6] = [
+    "@aaif/goose-binary-linux-x64@1.52.0",
     "@anthropic-ai/claude-code@2.1.197",
     "@google/gemini-cli@0.61.0",
     "@openai/codex@0.169.0",

@@ -13,7 +13,9 @@ use crate::step::Steps;
 pub(crate) const CLIENTS: [&str; 2] = ["openai==3.49.0", "anthropic==2.8.0"];
 /// llama.cpp, ready built, server included.
 pub(crate) const LLAMA: [&str; 1] = ["xllamacpp==2026.10.11549"];
-/// A gateway to compare with.
+/// Gateways to compare with.
+pub(crate) const TENSORZERO: [&str; 1] = ["tensorzero==2026.6.0"];
+pub(crate) const HEADROOM: [&str; 1] = ["headroom-ai[proxy]==0.42.0"];
 pub(crate) const LITELLM: [&str; 1] = ["litellm[proxy]==1.102.4"];
 
 /// A Python with these packages, installed once.

@@ -16,11 +16,16 @@ pub(crate) struct Args {
     /// How many cases each property test tries, from a new seed; without it, the test's own number from a fixed one
     #[arg(long, value_name = "N")]
     cases: Option<NonZeroU32>,
+
+    /// How many generated exchanges pass the gateway at the level `observe` and are compared byte by byte; 300 without it
+    #[arg(long, value_name = "N")]
+    exchanges: Option<NonZeroU32>,
 }
 
 /// Sets up what the tests need and runs them all, past the first failure.
 pub(crate) fn run(args: &Args, cargo: &Cargo, steps: &mut Steps) -> Result<()> {
     let mut variables = setup::variables(args.cases);
+    variables.extend(args.exchanges.map(|exchanges| ("FOREWORD_EXCHANGES", exchanges.to_string())));
     if let Some(models) = setup::models(cargo, steps, "dev")? {
         variables.push(("FOREWORD_MODELS", models.display().to_string()));
     }

@@ -35,8 +35,29 @@ pub(crate) struct Load {
     pub(crate) thinks: Duration,
 }
 
+/// Who is asked, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) port: u16,
+    /// What stands in front of `/v1/chat/completions` in its place.
+    pub(crate) path: &'static str,
+    /// Its name for the model.
+    pub(crate) model: &'static str,
+    pub(crate) headers: &'static str,
+}
+
+impl Target {
+    /// Someone who speaks OpenAI's API as it is.
+    pub(crate) fn plain(port: u16, headers: &'static str) -> Self {
+        Self { port, path: "/v1/chat/completions", model: MODEL, headers }
+    }
+}
+
+/// The model that is asked for. It is one that our levels know, so that `assist` does what it does for it.
+pub(crate) const MODEL: &str = "gpt-4.1";
+
 impl Load {
-    pub(crate) async fn run(self, port: u16, headers: &'static str) -> Figures {
+    pub(crate) async fn run(self, target: Target) -> Figures {
         static CONVERSATION: AtomicU64 = AtomicU64::new(0);
         stub::think(self.thinks);
         let begin = Instant::now();
@@ -53,9 +74,9 @@ impl Load {
                         let mut messages = vec![json!({"role": "system", "content": "You answer questions about a garden. ".repeat(20)})];
                         for turn in 0..TURNS {
                             messages.push(json!({"role": "user", "content": format!("Conversation {name}, question {turn}: what do the beds get, and when?")}));
-                            let body = json!({"model": "stub", "messages": messages}).to_string();
+                            let body = json!({"model": target.model, "messages": messages}).to_string();
                             let asked = Instant::now();
-                            match ask(&mut connection, port, headers, &body).await {
+                            match ask(&mut connection, target, &body).await {
                                 Ok(answer) if answer.contains(ANSWER) => {}
                                 Ok(answer) => failures.push(answer),
                                 Err(error) => {
@@ -96,7 +117,8 @@ impl Load {
     }
 }
 
-async fn ask(connection: &mut Option<BufReader<TcpStream>>, port: u16, headers: &str, body: &str) -> std::io::Result<String> {
+async fn ask(connection: &mut Option<BufReader<TcpStream>>, target: Target, body: &str) -> std::io::Result<String> {
+    let Target { port, path, headers, .. } = target;
     if connection.is_none() {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
@@ -104,7 +126,7 @@ async fn ask(connection: &mut Option<BufReader<TcpStream>>, port: u16, headers: 
     }
     let Some(stream) = connection else { return Err(std::io::ErrorKind::NotConnected.into()) };
     let head = format!(
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nauthorization: Bearer none\r\n{headers}content-length: {}\r\n\r\n",
+        "POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\nauthorization: Bearer none\r\n{headers}content-length: {}\r\n\r\n",
         body.len()
     );
     stream.get_mut().write_all((head + body).as_bytes()).await?;
@@ -158,8 +180,8 @@ pub(crate) async fn streams(port: u16, count: usize) -> (usize, f64) {
             let whole = Arc::clone(&whole);
             tokio::spawn(async move {
                 let words = format!("Stream {number}: tell me slowly");
-                let body = json!({"model": "stub", "stream": true, "messages": [{"role": "user", "content": words}]}).to_string();
-                match ask(&mut None, port, "", &body).await {
+                let body = json!({"model": MODEL, "stream": true, "messages": [{"role": "user", "content": words}]}).to_string();
+                match ask(&mut None, Target::plain(port, ""), &body).await {
                     Ok(answer) if answer.matches("word ").count() == PARTS && answer.trim_end().ends_with("[DONE]") => {
                         whole.fetch_add(1, Ordering::Relaxed);
                     }

@@ -1,4 +1,5 @@
-//! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside the proxy of `LiteLLM`, both in front of the same provider
+//! `cargo xtask bench gateway`: what a gateway adds to a request, Foreword's beside the gateway of `TensorZero` and the
+//! proxies of `LiteLLM` and headroom, all in front of the same provider
 //! on the same machine in the same run; and what a thousand streams at once take.
 //!
 //! First the provider answers at once, so that the gateway has all it can do: how much is that? Then it thinks for a while, as providers do,
@@ -15,9 +16,10 @@ mod stub;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use load::{Figures, Load};
+use load::{Figures, Load, Target};
 use proxies::Proxy;
 
+/// Rounds, where no other number is asked for.
 const ROUNDS: usize = 5;
 /// How many clients ask at once, each again as soon as it is answered, where the provider answers at once, and where it thinks so long.
 const CONNECTIONS: [usize; 3] = [1, 16, 256];
@@ -45,12 +47,14 @@ fn main() {
         let (connections, thinks) = arg.split_once('@').unwrap_or((&arg, "0"));
         Some((Duration::from_millis(thinks.parse().ok()?), connections.parse().ok()?))
     });
+    let rounds = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(ROUNDS);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let provider = stub::start();
         let folder = tempfile::tempdir().unwrap();
-        table(provider, folder.path(), Duration::from_secs_f64(seconds), quick, only).await;
-        if !quick {
+        let plan = Plan { lasting: Duration::from_secs_f64(seconds), rounds, quick, only };
+        table(provider, folder.path(), &plan).await;
+        if !quick && only.is_none() {
             streams(provider, folder.path()).await;
         }
     });
@@ -59,8 +63,7 @@ fn main() {
 /// Who is asked.
 struct Who {
     name: &'static str,
-    port: u16,
-    headers: &'static str,
+    target: Target,
     /// Where it is a process of its own.
     process: Option<u32>,
     /// How much longer than the others it is asked: who is slow answers too little.
@@ -85,8 +88,8 @@ impl Who {
         let (before, (took, all)) = (cpu_ms(), stolen());
         let longer = if load.thinks.is_zero() { self.longer } else { 1 };
         let load = Load { lasting: load.lasting * longer, ..load };
-        let others = async { Some(load.run(beside?.port, beside?.headers).await) };
-        let (figures, beside) = tokio::join!(load.run(self.port, self.headers), others);
+        let others = async { Some(load.run(beside?.target).await) };
+        let (figures, beside) = tokio::join!(load.run(self.target), others);
         let (took, all) = (stolen().0 - took, stolen().1 - all);
         // What it does later is its own too, and not to be done while another one is asked.
         let (mut now, mut since) = (cpu_ms(), Instant::now());
@@ -110,45 +113,89 @@ fn stolen() -> (f64, f64) {
     (ticks.get(7).copied().unwrap_or(0.0), ticks.iter().sum())
 }
 
-/// Quickly, without the proxy of `LiteLLM`, for who works on ours.
-async fn table(provider: u16, folder: &std::path::Path, lasting: Duration, quick: bool, only: Option<(Duration, usize)>) {
+/// What is measured.
+struct Plan {
+    /// How long a round is.
+    lasting: Duration,
+    rounds: usize,
+    /// Without the other gateways, for work on ours.
+    quick: bool,
+    /// Only so many clients, where the provider thinks so long.
+    only: Option<(Duration, usize)>,
+}
+
+/// With whom we compare ourselves, in the order of the columns.
+const PEERS: [&str; 3] = ["TensorZero", "LiteLLM", "headroom"];
+
+async fn table(provider: u16, folder: &std::path::Path, plan: &Plan) {
     let ours = Proxy::foreword(provider, &folder.join("sessions")).await;
-    let lite = if quick { None } else { Proxy::litellm(provider, folder).await };
-    if !quick && lite.is_none() {
-        println!("LiteLLM was not installed: FOREWORD_LITELLM names no Python that has it");
-    }
-    let mut all = vec![Who { name: "the provider itself", port: provider, headers: "", process: None, longer: 1 }];
+    let mut all = vec![Who { name: "the provider itself", target: Target::plain(provider, ""), process: None, longer: 1 }];
     for (name, headers) in LEVELS {
-        all.push(Who { name, port: ours.port, headers, process: Some(ours.id()), longer: 1 });
+        all.push(Who { name, target: Target::plain(ours.port, headers), process: Some(ours.id()), longer: 1 });
     }
-    if let Some(lite) = &lite {
-        all.push(Who { name: "LiteLLM", port: lite.port, headers: "", process: Some(lite.id()), longer: 3 });
+    let mut peers = Vec::new();
+    if !plan.quick {
+        for name in PEERS {
+            let proxy = match name {
+                "TensorZero" => Proxy::tensorzero(provider, folder).await,
+                "LiteLLM" => Proxy::litellm(provider, folder).await,
+                _ => Proxy::headroom(provider).await,
+            };
+            let Some(proxy) = proxy else {
+                println!("{name} did not start: FOREWORD_{} names no Python that has it", name.to_uppercase());
+                continue;
+            };
+            let plain = Target::plain(proxy.port, "");
+            let (target, longer) = match name {
+                "TensorZero" => {
+                    (Target { path: "/openai/v1/chat/completions", model: "tensorzero::model_name::bench", ..plain }, 1)
+                }
+                _ => (plain, 3),
+            };
+            all.push(Who { name, target, process: Some(proxy.id()), longer });
+            peers.push((name, proxy));
+        }
     }
     println!(
-        "{:<22} {:>11} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11} {:>10} {:>8}",
-        "", "connections", "p50 ms", "p99 ms", "+p50 ms", "+p99 ms", "CPU ms", "requests/s", "x LiteLLM", "stolen"
+        "{:<22} {:>11} {:>10} {:>10} {:>10} {:>10} {:>8} {:>11} {:>12} {:>10} {:>8}",
+        "",
+        "connections",
+        "p50 ms",
+        "p99 ms",
+        "+p50 ms",
+        "+p99 ms",
+        "CPU ms",
+        "requests/s",
+        "x TensorZero",
+        "x LiteLLM",
+        "stolen"
     );
-    let is_wanted = |load: &(Duration, usize)| only.is_none_or(|only| only == *load);
+    let is_wanted = |load: &(Duration, usize)| plan.only.is_none_or(|only| only == *load);
     println!("a provider that answers at once");
     for (thinks, connections) in CONNECTIONS.map(|connections| (Duration::ZERO, connections)).into_iter().filter(is_wanted) {
-        rows(&all, Load { connections, lasting, thinks }).await;
+        rows(&all.iter().collect::<Vec<_>>(), Load { connections, lasting: plan.lasting, thinks }, plan.rounds).await;
     }
     for (thinks, connections) in THINKING.into_iter().filter(is_wanted) {
         println!("a provider that thinks for {} ms", thinks.as_millis());
         // Who cannot answer that many is not asked to.
-        let able = if connections as f64 / thinks.as_secs_f64() < 50.0 { &all } else { &all[..=LEVELS.len()] };
-        rows(able, Load { connections, lasting: lasting * 4, thinks }).await;
+        let is_many = connections as f64 / thinks.as_secs_f64() >= 50.0;
+        let able: Vec<&Who> = all.iter().filter(|who| !is_many || who.longer == 1).collect();
+        rows(&able, Load { connections, lasting: plan.lasting * 2, thinks }, plan.rounds).await;
     }
     stub::think(Duration::ZERO);
+    println!("the most memory: Foreword {:.0} MB", ours.resident_mb());
+    for (name, proxy) in &peers {
+        println!("                 {name} {:.0} MB", proxy.resident_mb());
+    }
 }
 
-/// One row for each of them under the same load. The first is the provider itself, the one behind our levels the proxy of `LiteLLM`.
-async fn rows(all: &[Who], load: Load) {
+/// One row for each of them under the same load. The first is the provider itself.
+async fn rows(all: &[&Who], load: Load, count: usize) {
     // Where there is room for both, the provider itself is asked at the same time: what the machine does to one, it does to the other.
-    let beside = (!load.thinks.is_zero()).then_some(&all[0]);
+    let beside = (!load.thinks.is_zero()).then_some(all[0]);
     let mut rounds: Vec<Vec<Round>> = all.iter().map(|_| Vec::new()).collect();
-    for round in 1..=ROUNDS {
-        eprint!("\r\x1b[K{} connections, round {round} of {ROUNDS}", load.connections);
+    for round in 1..=count {
+        eprint!("\r\x1b[K{} connections, round {round} of {count}", load.connections);
         for (at, who) in all.iter().enumerate() {
             rounds[at].push(who.round(load, beside.filter(|_| at > 0)).await);
         }
@@ -160,15 +207,15 @@ async fn rows(all: &[Who], load: Load) {
             let direct = own.iter().zip(&rounds[0]).map(|(own, direct)| own.beside.as_ref().unwrap_or(&direct.figures));
             if at == 0 { f64::NAN } else { median(own.iter().zip(direct).map(|(own, direct)| of(&own.figures) - of(direct))) }
         };
-        let times = match rounds.get(LEVELS.len() + 1) {
-            Some(lite) if at <= LEVELS.len() && load.thinks.is_zero() => {
-                median(own.iter().zip(lite).map(|(own, lite)| own.figures.per_second / lite.figures.per_second))
+        let times = |peer: &str| match all.iter().position(|who| who.name == peer) {
+            Some(peer) if peer != at && load.thinks.is_zero() => {
+                median(own.iter().zip(&rounds[peer]).map(|(own, peer)| own.figures.per_second / peer.figures.per_second))
             }
             _ => f64::NAN,
         };
         let shown = |figure: f64, digits: usize| if figure.is_nan() { String::new() } else { format!("{figure:.digits$}") };
         println!(
-            "{:<22} {:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>8} {:>11.0} {:>10} {:>7.1}%",
+            "{:<22} {:>11} {:>10.2} {:>10.2} {:>10} {:>10} {:>8} {:>11.0} {:>12} {:>10} {:>7.1}%",
             who.name,
             load.connections,
             figure(&|round| round.figures.p50_ms),
@@ -177,7 +224,8 @@ async fn rows(all: &[Who], load: Load) {
             shown(added(|figures| figures.p99_ms), 2),
             shown(figure(&|round| round.cpu_ms), 2),
             figure(&|round| round.figures.per_second),
-            shown(times, 1),
+            shown(times(PEERS[0]), 2),
+            shown(times(PEERS[1]), 1),
             figure(&|round| round.stolen * 100.0),
         );
         let all = own.iter().flat_map(|round| std::iter::once(&round.figures).chain(&round.beside));

@@ -4,13 +4,14 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use foreword_engine::session::{Point, Sqlite, Store, dollars};
-use foreword_gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions};
+use foreword_engine::session::{Model, Point, Sqlite, Store, dollars};
+use foreword_gateway::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_session, client_sessions, client_what_if};
 use serde_json::json;
 
 use crate::config;
 use crate::kept::moment;
 use crate::paint::{Paint, grouped, one_line, shown};
+use crate::table::percent;
 use crate::terminal;
 
 /// The client's session that a point means; none where it means one of ours.
@@ -105,6 +106,34 @@ pub(crate) fn show(store: &Sqlite, client: &ClientSession, as_json: bool) -> Res
         }
     }
     Ok(())
+}
+
+/// `foreword what-if` of a client's session: its prompts without a cache, as the client sends them, and at `assist`.
+pub(crate) fn what_if(store: &Sqlite, client: &ClientSession, model: Option<&Model>, as_json: bool) -> Result<ExitCode> {
+    let found = client_what_if(store, &client.id, &config::load()?, model)?;
+    let mut out = terminal::stdout();
+    if as_json {
+        writeln!(out, "{}", serde_json::to_string(&found)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let paint = Paint::stdout();
+    let title = one_line(client.title.as_deref().unwrap_or_default(), 60);
+    writeln!(out, "{}  {title}", paint.with("1", format!("session {}", shown(&found.session))))?;
+    writeln!(out, "{} requests; simulated by the cache rules and prices of {}", found.requests, shown(&found.model))?;
+    let head = format!("{:<28}{:>14}{:>9}{:>9}{:>12}", "", "prompt tokens", "cached", "written", "cost");
+    writeln!(out, "{}", paint.with("2", head))?;
+    let rows = [
+        ("as the provider counted", found.was),
+        ("without a cache", found.uncached),
+        ("observe (the client alone)", found.observe),
+        ("assist", found.assist),
+    ];
+    for (name, cost) in rows {
+        let share = |part: u64| percent(part, cost.prompt_tokens);
+        let (cached, written) = (share(cost.cached_tokens), share(cost.written_tokens));
+        writeln!(out, "{name:<28}{:>14}{cached:>9}{written:>9}{:>12}", grouped(cost.prompt_tokens), dollars(cost.cost))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A break in one line.

@@ -10,13 +10,13 @@ use foreword_engine::config::Server;
 use foreword_engine::session::{Point, Store};
 use foreword_simulate::stored::{Account, Otherwise, StoredError, WhatIf, what_if};
 
-use crate::config;
 use crate::kept::Vault;
 use crate::paint::{Paint, count, grouped, note, one_line, shown};
 use crate::places::places;
 use crate::settings::SettingsArgs;
 use crate::table::{money, percent};
 use crate::terminal;
+use crate::{clients, config};
 
 pub(crate) const LONG_ABOUT: &str = "\
 Run a stored session again with other settings and compare the cost with the actual cost. Nothing is sent: questions, \
@@ -31,6 +31,7 @@ Examples:
   foreword what-if last --budget 8000 --history strip
   foreword what-if 3f2a --model claude-sonnet-5      another model's prices and cache
   foreword what-if --all --layout library            every session of the vault, one per line
+  foreword what-if CLIENT_SESSION                    a gateway client's session at the levels observe and assist
   foreword what-if last --set budget.low_water=0.4 --json
 Exit codes: 0 success; 1 a request would not have fitted its budget; 2 an argument or the session is wrong.";
 
@@ -66,6 +67,11 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     let store = args.vault.store()?;
     let models: PathBuf = places()?.models;
     let otherwise = otherwise(&args.settings, args.model.as_deref())?;
+    if let Some(point) = &args.session
+        && let Some(client) = clients::meant(&store, point)?
+    {
+        return clients::what_if(&store, &client, otherwise.model.as_ref(), args.json);
+    }
     let sessions = match &args.session {
         Some(point) => vec![point.session(&store)?],
         None => store.sessions()?.into_iter().map(|row| row.id).collect(),

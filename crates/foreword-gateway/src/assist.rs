@@ -151,7 +151,7 @@ fn marks(model: &Model, body: &str, asked: &Conversation, before: &Before, now_m
         return Err("the model's own words are last");
     }
     // A client that rewrites the end of its prompt reads the part in front of that again.
-    let shared = if before.is_whole { asked.said.len() } else { before.shared };
+    let shared = if before.is_whole { asked.said.len() } else { before.shared.min(asked.said.len()) };
     if shared == 0 {
         return Err("nothing of the last request is there again");
     }
@@ -164,15 +164,15 @@ fn marks(model: &Model, body: &str, asked: &Conversation, before: &Before, now_m
     if u64::try_from(bytes(shared)).unwrap_or(0) < minimum.saturating_mul(BYTES_A_TOKEN) {
         return Err("too short to be cached");
     }
-    let known = before.marked.filter(|marked| *marked > 0 && *marked < shared);
+    let marked = before.marked.filter(|marked| (1..=shared).contains(marked));
     let saved = |to: usize| {
-        let read = before.marked.map_or(0, |marked| bytes(marked.min(to)));
-        saving(model, read, bytes(to) - read)
+        let read = marked.map_or(0, |marked| bytes(marked.min(to)));
+        saving(model, read, bytes(to).saturating_sub(read))
     };
-    let to = if before.saved > 0.0 || before.marked.is_some() {
+    let to = if before.saved > 0.0 || marked.is_some() {
         let is_covered = before.saved + saved(shared) >= 0.0;
         // Else what is in the cache is read again, and nothing is added to it.
-        if is_covered { Some(shared) } else { before.marked.filter(|marked| *marked > 0 && *marked <= shared) }
+        if is_covered { Some(shared) } else { marked }
     } else {
         let called = asked.count(Who::Tools) > 0;
         let enough = if called { BEFORE_FIRST_MARK } else { BEFORE_FIRST_MARK_OF_CHAT };
@@ -182,7 +182,7 @@ fn marks(model: &Model, body: &str, asked: &Conversation, before: &Before, now_m
     let text = |at: usize| asked.said.get(at).and_then(|spoken| body.get(spoken.at.clone()));
     let mut additions = Additions { saved: saved(to), ..Additions::default() };
     // What was marked before is found from the new mark only if it is near.
-    if let Some(marked) = known.filter(|marked| *marked < to)
+    if let Some(marked) = marked.filter(|marked| *marked < to)
         && free > 1
     {
         let between: usize = (marked..to).filter_map(text).map(positions).sum();

@@ -10,6 +10,7 @@ use foreword_provider::client::{
 };
 use foreword_provider::cost::{cost, output_cost, uncached_cost};
 use foreword_provider::model::Model;
+use foreword_provider::reply::Form;
 use foreword_store::{Answered, NewForwarded, Shared, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -375,6 +376,11 @@ impl Passing {
     /// The headers that go back with it.
     pub fn headers(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
         self.answer.headers()
+    }
+
+    /// How its body is written: the media type and the coding.
+    pub fn form(&self) -> (Form, Option<&str>) {
+        self.answer.form()
     }
 
     /// Why the request is not on record, where it should be.

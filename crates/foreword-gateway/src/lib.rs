@@ -13,6 +13,7 @@ mod json_text;
 mod record;
 mod sessions;
 mod spending;
+mod what_if;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::Path;
@@ -32,13 +33,16 @@ pub use endpoint::{Endpoint, Family, Kind};
 pub use explain::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_diff, client_session, client_sessions};
 pub use foreword_provider::client::Method;
 pub use foreword_provider::client::{Secret, SendError};
+pub use foreword_provider::dialect::Dialect;
 pub use foreword_provider::front::{
-    Asked, ClientApi, ClientCall, ClientMessage, End, FinishedAnswer, ForwardedFields, NotUnderstood, ResponseWriter,
+    AnswerTranslator, Asked, ClientApi, ClientCall, ClientMessage, End, FinishedAnswer, ForwardedFields, NotUnderstood,
+    ResponseWriter, Translation,
 };
 pub use foreword_provider::refusal::Refusal;
 pub use forward::{About, Forwarder, Given, Passing, Recorded, Route, Way, is_any_model, model_of, renamed};
 pub use sessions::{How, Names, Recognised, Sessions};
 pub use spending::{Payer, Spending, Verdict};
+pub use what_if::{ClientCost, ClientWhatIf, client_what_if};
 
 use foreword_engine::Layout;
 use foreword_engine::session::{ClientOptions, Line, Model, Setup};
@@ -74,6 +78,9 @@ pub struct Memory {
     order: VecDeque<Hash>,
     /// Where each session stands.
     heads: HashMap<String, Hash>,
+    /// Where each answer that a client can name ended, and the hash of the conversation up to it.
+    answers: HashMap<String, (Hash, Place)>,
+    answer_order: VecDeque<String>,
     /// Conversations whose last request got no answer: they stand in their session as they are, to be sent again.
     unanswered: HashMap<Hash, String>,
 }
@@ -94,6 +101,17 @@ impl Memory {
             && is_free(waiting)
         {
             return Ok(Plan::Continue(waiting.clone(), Vec::new()));
+        }
+        // An answer that a client names is gone on from where it stands, also where its session has gone on since.
+        if let Some((hash, place)) = asked.previous.as_ref().and_then(|previous| self.answers.get(previous))
+            && let Some(inputs) = tail(&asked.said, 0)
+        {
+            if self.heads.get(&place.session) == Some(hash) && is_free(&place.session) {
+                return Ok(Plan::Continue(place.session.clone(), inputs));
+            }
+            if !place.open {
+                return Ok(Plan::Fork(place.session.clone(), place.turns, inputs));
+            }
         }
         // A session that a client names goes on where it stands. What the client sends tells where that is, if it is remembered.
         let head = session.and_then(|session| self.heads.get(session));
@@ -137,10 +155,25 @@ impl Memory {
         }
     }
 
-    /// Remembers an answer: the conversation up to it leads to this session.
-    pub fn remember(&mut self, asked: &Chain, text: &str, calls: &[ToolCall], session: &str, turns: u64) {
+    /// Remembers an answer, by its name where it has one: the conversation up to it leads to this session.
+    pub fn remember(
+        &mut self,
+        asked: &Chain,
+        (text, calls): (&str, &[ToolCall]),
+        (session, turns): (&str, u64),
+        name: Option<&str>,
+    ) {
         let hash = asked.answered(text, calls);
         let place = Place { session: session.to_owned(), turns, open: !calls.is_empty() };
+        if let Some(name) = name
+            && self.answers.insert(name.to_owned(), (hash, place.clone())).is_none()
+        {
+            self.answer_order.push_back(name.to_owned());
+            while self.answer_order.len() > REMEMBERED {
+                let oldest = self.answer_order.pop_front();
+                oldest.map(|oldest| self.answers.remove(&oldest));
+            }
+        }
         if self.places.insert(hash, place).is_none() {
             self.order.push_back(hash);
         }
@@ -316,6 +349,9 @@ pub fn setup(session: &str, asked: &Asked, model: Model, models: &Path) -> Setup
 pub fn manner(front: ClientApi, setup: &Setup, asked: &Asked) -> (ClientOptions, Vec<String>) {
     let stream = asked.stream;
     let same = front.is_spoken_in(setup.dialect) && !setup.is_embedded();
+    // The client's limit is this request's; without one it is the model's own.
+    let limit = setup.model.reply_limit;
+    let reply = (!setup.is_embedded()).then(|| asked.reply_tokens.map_or(limit, |tokens| Tokens(tokens.max(1)).min(limit)));
     let (extra, mut ignored) = if setup.is_embedded() {
         (Map::new(), asked.extra.keys().cloned().collect())
     } else {
@@ -328,9 +364,9 @@ pub fn manner(front: ClientApi, setup: &Setup, asked: &Asked) -> (ClientOptions,
     if !same {
         let fields = asked.tool_fields.values().flat_map(Map::keys).collect::<BTreeSet<_>>();
         ignored.extend(fields.into_iter().map(|field| format!("tools.{field}")));
-        return (ClientOptions { extra, stream, ..ClientOptions::default() }, ignored);
+        return (ClientOptions { extra, stream, reply, ..ClientOptions::default() }, ignored);
     }
-    (ClientOptions { extra, stream, marks: asked.marks.clone(), tool_fields: asked.tool_fields.clone() }, ignored)
+    (ClientOptions { extra, stream, reply, marks: asked.marks.clone(), tool_fields: asked.tool_fields.clone() }, ignored)
 }
 
 /// The session that an answer's name tells: `resp_SESSION-REQUEST`. None for an answer that a provider named.
@@ -366,13 +402,13 @@ mod tests {
         let free = |_: &str| true;
         let first = asked(vec![user("a")]);
         assert_eq!(memory.plan(&first, &Chain::of(&first), None, &free), Ok(Plan::Begin(Vec::new(), vec![turn("a")])));
-        memory.remember(&Chain::of(&first), "b", &[], "one", 1);
+        memory.remember(&Chain::of(&first), ("b", &[]), ("one", 1), None);
         let second = asked(vec![user("a"), ai("b"), user("c")]);
         assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(Plan::Continue("one".to_owned(), vec![turn("c")])));
         // While the session is busy, and once it has gone on, another way is a fork.
         let fork = Plan::Fork("one".to_owned(), 1, vec![turn("c")]);
         assert_eq!(memory.plan(&second, &Chain::of(&second), None, &|_| false), Ok(fork.clone()));
-        memory.remember(&Chain::of(&second), "d", &[], "one", 2);
+        memory.remember(&Chain::of(&second), ("d", &[]), ("one", 2), None);
         assert_eq!(memory.plan(&second, &Chain::of(&second), None, &free), Ok(fork));
         // Another system prompt is another conversation.
         let other = Asked { system: "t".to_owned(), ..second };
@@ -385,7 +421,7 @@ mod tests {
         let free = |_: &str| true;
         let first = asked(vec![user("a")]);
         let call = ToolCall { id: "c1".to_owned(), name: "read".to_owned(), arguments: json!({"p": 1}) };
-        memory.remember(&Chain::of(&first), "", std::slice::from_ref(&call), "one", 1);
+        memory.remember(&Chain::of(&first), ("", std::slice::from_ref(&call)), ("one", 1), None);
         let made = ClientMessage::Assistant {
             text: String::new(),
             calls: vec![ClientCall { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() }],
@@ -434,7 +470,7 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut memory = Memory::default();
         for number in 0..REMEMBERED + 100 {
-            memory.remember(&Chain::of(&asked(vec![user(&number.to_string())])), "b", &[], &number.to_string(), 1);
+            memory.remember(&Chain::of(&asked(vec![user(&number.to_string())])), ("b", &[]), (&number.to_string(), 1), None);
         }
         assert_eq!((memory.places.len(), memory.order.len(), memory.heads.len()), (REMEMBERED, REMEMBERED, REMEMBERED));
     }

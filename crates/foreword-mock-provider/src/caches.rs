@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::errors;
 use super::http::{Request, Response};
-use super::prompt;
+use foreword_prompt_cache::body_prompt as prompt;
 use foreword_provider::dialect::Dialect;
 use foreword_provider::model::Model;
 use foreword_provider::stream::PromptStream;

@@ -6,7 +6,6 @@
 mod caches;
 mod errors;
 mod http;
-mod prompt;
 pub mod rules;
 mod script;
 mod thoughts;
@@ -30,7 +29,7 @@ use foreword_provider::stream::PromptStream;
 use foreword_provider::table::ModelTable;
 use foreword_provider::usage::CacheUse;
 
-pub use prompt::read as prompt_of;
+pub use foreword_prompt_cache::body_prompt::read as prompt_of;
 pub use script::{Script, ScriptError, Scripted, ScriptedCall, ScriptedError, ScriptedStop};
 
 use caches::Caches;
@@ -238,7 +237,7 @@ impl State {
         thoughts::check(dialect, &body, self.script.binds_thoughts).map_err(|text| errors::response(dialect, 400, &text))?;
         let prompt = match body["cachedContent"].as_str() {
             Some(name) => self.caches.prompt(name, &body, &model, self.now())?,
-            None => prompt::read(dialect, &body, &model),
+            None => prompt_of(dialect, &body, &model),
         };
         self.next += 1;
         self.serial += 1;

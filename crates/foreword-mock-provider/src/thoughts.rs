@@ -3,7 +3,7 @@
 use foreword_core::hash::Hash;
 use serde_json::Value;
 
-use super::prompt::bare;
+use foreword_prompt_cache::body_prompt::bare;
 use foreword_provider::dialect::Dialect;
 
 /// Signs a thought that came after `messages`.

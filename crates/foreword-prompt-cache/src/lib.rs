@@ -2,6 +2,7 @@
 //!
 //! They answer "what would this have cost", and they are what the cache marks and folds are tested against.
 
+pub mod body_prompt;
 mod breakpoints;
 mod entries;
 pub mod lifetime;

@@ -9,6 +9,7 @@ mod responses;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,7 @@ use crate::dialect::Dialect;
 pub use ask::{Asked, ClientCall, ClientMessage, MAX_TOOLS, NotUnderstood};
 pub use extra::ForwardedFields;
 pub use tell::{End, FinishedAnswer, ResponseWriter};
+pub use translate::{AnswerTranslator, ClientTool, Translation};
 
 /// The API a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -170,6 +170,8 @@ pub enum Capability {
     MaxTokens,
     /// It thinks before it answers, and gives its thoughts encrypted where they are asked for (Responses).
     Reasoning,
+    /// It decides itself how much it thinks, and is told an effort instead of a number of tokens (Messages).
+    AdaptiveThinking,
     /// Its provider says why a prompt was not read from the cache, where it is asked to compare it with an earlier one.
     CacheDiagnostics,
     /// Its thoughts go back as `reasoning_content`, and each of its messages has that field (Chat Completions).

@@ -66,6 +66,9 @@ pub struct BodyOptions {
     /// Extra fields of the client, in the provider's format. Fields set by the engine take precedence.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// The client's limit of this reply, where it is not the session's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<Tokens>,
     /// Cache marks of the client. They keep their places; the engine uses the remaining ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<ClientMark>,
@@ -325,7 +328,7 @@ impl Renderer {
 
     /// The fields before the messages, after them, and after the system message if it is a separate field.
     fn fields(&self, model: &Model, prompt: &Prompt<'_>, options: &BodyOptions, marks: &[Mark]) -> [Vec<u8>; 3] {
-        let reply = prompt.reply_tokens;
+        let reply = options.reply.unwrap_or(prompt.reply_tokens);
         let mut fields = Fields::default();
         let cached = self.dialect == Dialect::Gemini && options.cached_content.is_some();
         let (messages, system) = match self.dialect {

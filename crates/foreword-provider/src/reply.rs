@@ -84,6 +84,8 @@ pub struct CacheMiss {
 pub enum Stop {
     /// The model finished.
     End,
+    /// The model wrote one of the client's stop sequences: which one, where the provider says so.
+    Sequence(Option<String>),
     /// The model waits for the results of its calls.
     Calls,
     /// The reply reached its token limit.

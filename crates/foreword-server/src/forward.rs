@@ -27,7 +27,7 @@ use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, NOT_FROM_HERE, Problem, S
 use foreword_engine::config::Level;
 
 /// Pieces of an answer that wait for a slow client.
-const WAITING: usize = 16;
+pub(crate) const WAITING: usize = 16;
 
 /// How long the last bytes of an answer that broke off have to go out.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_millis(100);
@@ -44,6 +44,12 @@ const LOOKED_AT: usize = 20_000;
 /// Bytes of their bodies.
 const RESTORED_BYTES: usize = 64 << 20;
 
+/// A request that is on its way, and what its client is told of it.
+pub(crate) struct Sent {
+    pub(crate) passing: Passing,
+    pub(crate) told: Vec<(&'static str, String)>,
+}
+
 /// Passes a request on at a level. `why` says why it is not carried by a session, where its client asked for one.
 pub(crate) async fn pass(
     app: &Arc<App>,
@@ -53,6 +59,18 @@ pub(crate) async fn pass(
     level: Level,
     why: Option<&str>,
 ) -> Result<Response, Problem> {
+    Ok(handed_on(send(app, caller, arrival, route, level, why).await?))
+}
+
+/// Sends a request on at a level.
+pub(crate) async fn send(
+    app: &Arc<App>,
+    caller: &Caller,
+    arrival: &Arrival,
+    route: &Route,
+    level: Level,
+    why: Option<&str>,
+) -> Result<Sent, Problem> {
     let endpoint = &arrival.endpoint;
     may_use(app, caller, route)?;
     if let Err(reason) = takes(app, route, endpoint.family) {
@@ -129,17 +147,18 @@ pub(crate) async fn pass(
     };
     let passing = forwarder(app).forward(route, given, at_ms).await?;
     let is_stored = is_recorded.then(|| stored(passing.unrecorded().is_none()));
-    let told = [
-        ("mode", Some("forwarded")),
-        ("level", Some(level.as_str())),
-        ("session", session.as_deref()),
-        ("parent", parent.as_deref()),
-        ("added", Some(words.as_str())),
-        ("reason", reason.as_deref()),
-        ("spending", warning.as_deref()),
-        ("stored", is_stored),
+    let told = vec![
+        ("mode", "forwarded".to_owned()),
+        ("level", level.as_str().to_owned()),
+        ("session", session.unwrap_or_default()),
+        ("parent", parent.unwrap_or_default()),
+        ("added", words),
+        ("reason", reason.unwrap_or_default()),
+        ("spending", warning.unwrap_or_default()),
+        ("stored", is_stored.unwrap_or_default().to_owned()),
+        ("unrecorded", passing.unrecorded().unwrap_or_default().to_owned()),
     ];
-    Ok(handed_on(passing, &told))
+    Ok(Sent { passing, told })
 }
 
 /// The key of its own with which a request goes out; none where ours does.
@@ -187,7 +206,7 @@ fn about(arrival: &Arrival, level: Level, asked: Option<&Conversation>, found: O
 }
 
 /// An answer on its way to the client.
-fn handed_on(passing: Passing, told: &[(&str, Option<&str>)]) -> Response {
+fn handed_on(Sent { passing, told }: Sent) -> Response {
     let (sender, receiver) = mpsc::channel(WAITING);
     let mut response = Response::new(Body::new(Piped(receiver)));
     *response.status_mut() = StatusCode::from_u16(passing.status()).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -195,9 +214,8 @@ fn handed_on(passing: Passing, told: &[(&str, Option<&str>)]) -> Response {
         response.headers_mut().append(name, value);
     }
     for (name, value) in told {
-        tell(response.headers_mut(), name, value.unwrap_or_default());
+        tell(response.headers_mut(), name, &value);
     }
-    tell(response.headers_mut(), "unrecorded", passing.unrecorded().unwrap_or_default());
     tokio::spawn(pump(passing, sender));
     response
 }
@@ -311,7 +329,7 @@ async fn pump(mut passing: Passing, sender: mpsc::Sender<io::Result<Bytes>>) {
 }
 
 /// A body that is written elsewhere and may break off.
-struct Piped(mpsc::Receiver<io::Result<Bytes>>);
+pub(crate) struct Piped(pub(crate) mpsc::Receiver<io::Result<Bytes>>);
 
 impl hyper::body::Body for Piped {
     type Data = Bytes;

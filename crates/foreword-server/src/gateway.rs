@@ -32,7 +32,8 @@ use crate::forward::{self, pass, tell};
 use crate::hub::Running;
 use crate::owners::Owners;
 use crate::problem::{BAD_REQUEST, Hearer, NO_ANSWER, NO_TOKEN, NOT_FOUND, Problem};
-use crate::sse;
+use crate::responses::Responses;
+use crate::{sse, translated};
 use foreword_engine::config::Level;
 
 /// What is known of conversations, and the way on for what is not carried by a session.
@@ -40,6 +41,7 @@ pub(crate) struct Gateway {
     memory: Mutex<Memory>,
     pub(crate) forwarder: Forwarder,
     pub(crate) owners: Owners,
+    responses: Responses,
     /// Set once what was known before the server's start is known again.
     pub(crate) restored: OnceCell<()>,
 }
@@ -48,7 +50,7 @@ impl Gateway {
     /// With a store to record what is passed on.
     pub(crate) fn new(store: &Shared) -> Self {
         let (memory, owners, restored) = (Mutex::default(), Owners::default(), OnceCell::new());
-        Self { memory, forwarder: Forwarder::new(store), owners, restored }
+        Self { memory, forwarder: Forwarder::new(store), owners, responses: Responses::default(), restored }
     }
 }
 
@@ -178,6 +180,9 @@ impl From<StoreError> for Unserved {
 
 async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Response, Problem> {
     let endpoint = &arrival.endpoint;
+    if let Some(found) = app.gateway.responses.answer(caller, &arrival.method, &endpoint.path) {
+        return found;
+    }
     // Who brings a key of its own asks its provider; everyone else has the models of this server.
     if endpoint.kind == Kind::Models
         && endpoint.family != Family::Gemini
@@ -202,6 +207,18 @@ async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Res
     let route = forward::route(app, endpoint.family, named.as_deref().unwrap_or(NO_MODEL))?;
     let wanted = arrival::level(app, arrival, route.level())?;
     let here = forward::takes(app, &route, endpoint.family);
+    // A model of another API: the request is translated, unless a session is asked for.
+    let has_script = app.config.answers.script.is_some();
+    if let (Err(_), false, Ok(named)) = (&here, has_script || wanted.level == Level::Manage, &named) {
+        let counted = if endpoint.family == Family::Anthropic { ClientApi::Messages } else { ClientApi::Responses };
+        let front = endpoint.front().or_else(|| (endpoint.kind == Kind::Count).then_some(counted));
+        if let Some((front, dialect)) = front.and_then(|front| Some((front, translated::dialect(&route, front)?))) {
+            return match endpoint.kind {
+                Kind::Count => translated::count(arrival, (&route, front, dialect)),
+                _ => translated::answer(app, caller, arrival, (&route, front, dialect), (wanted.level, named)).await,
+            };
+        }
+    }
     let Some(front) = endpoint.front().filter(|_| wanted.level == Level::Manage || here.is_err()) else {
         return pass(app, caller, arrival, &route, wanted.level, None).await;
     };
@@ -210,13 +227,14 @@ async fn serve(app: &Arc<App>, caller: &Caller, arrival: &Arrival) -> Result<Res
     let value: Value =
         serde_json::from_str(body).map_err(|error| Problem::new(BAD_REQUEST, format!("the body is not JSON: {error}")))?;
     let observe = |why: String| async move { pass(app, caller, arrival, &route, Level::Observe, Some(&why)).await };
+    let input = (front == ClientApi::Responses && value["store"] != false).then(|| value["input"].clone());
     let served = match front.read(value) {
         // Whoever lays its prompt out in a way that a session would change, or asks for what is not out yet, means this provider: it stays
         // as it is.
         Ok(asked) if !wanted.is_strict && is_laid_out(front, headers, &asked) && here.is_ok() => {
             return observe("the client lays its prompt out itself".to_owned()).await;
         }
-        Ok(asked) => carry(app, front, (caller, headers), asked).await,
+        Ok(asked) => carry(app, front, (caller, headers), (asked, input)).await,
         Err(error) => Err(error.into()),
     };
     match served {
@@ -246,10 +264,10 @@ async fn carry(
     app: &Arc<App>,
     front: ClientApi,
     (caller, headers): (&Caller, &HeaderMap),
-    asked: Asked,
+    (asked, input): (Asked, Option<Value>),
 ) -> Result<Response, Unserved> {
     let chain = Chain::of_owner(&asked, caller.owner());
-    let Prepared { session, begin, inputs, line } = prepare(app, front, (caller, headers), &asked, &chain).await?;
+    let Prepared { session, model, begin, inputs, line } = prepare(app, front, (caller, headers), &asked, &chain).await?;
     app.gateway.owners.add(caller, &session);
     let running = line.begin().ok_or_else(|| crate::hub::answering(&session))?;
     let (start, first) = oneshot::channel();
@@ -264,6 +282,8 @@ async fn carry(
         app: Arc::clone(app),
         front,
         asked,
+        input,
+        model,
         chain,
         session: session.clone(),
         caller: caller.clone(),
@@ -299,6 +319,8 @@ async fn carry(
 /// A session that is ready to be told something.
 struct Prepared {
     session: String,
+    /// The model that was asked for.
+    model: String,
     /// Where it is a new one: how it begins.
     begin: Option<Begin>,
     inputs: Vec<Input>,
@@ -375,7 +397,7 @@ async fn prepare(
         }
     };
     let line = app.hub.line(&session)?;
-    Ok(Prepared { session, begin, inputs, line })
+    Ok(Prepared { session, model: route.model().name.clone(), begin, inputs, line })
 }
 
 /// What becomes of a request of which nothing is known.
@@ -422,6 +444,9 @@ struct Relay {
     app: Arc<App>,
     front: ClientApi,
     asked: Asked,
+    /// What it gave a response to, where that is kept.
+    input: Option<Value>,
+    model: String,
     chain: Chain,
     session: String,
     /// Who asks. A key of its own is used for this answer and nothing else.
@@ -503,11 +528,16 @@ impl Relay {
         told.stopper = desk.stopper().clone();
         told.stopper.reset();
         let agent = foreword_gateway::agent(&self.asked);
+        let model = &desk.kept()?.setup().model.name;
+        if *model != self.model {
+            let what = format!("model: this session goes on with {model}; begin another one for {}", self.model);
+            return Err(Problem::new(BAD_REQUEST, what));
+        }
         let (manner, ignored) = manner(self.front, desk.kept()?.setup(), &self.asked);
         let plain = |name: &&str| name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',');
         let names = ignored.iter().map(String::as_str).filter(plain);
         told.begun.ignored = names.take(IGNORED).collect::<Vec<_>>().join(",");
-        if *desk.kept()?.session().agent() != agent && self.asked.previous.is_none() {
+        if *desk.kept()?.session().agent() != agent {
             inputs.insert(0, Input::Agent(Box::new(agent)));
         }
         Ok(manner)
@@ -533,7 +563,8 @@ impl Relay {
             && reply.requests > 0
         {
             let mut memory = self.app.gateway.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            memory.remember(&self.chain, &reply.text, &reply.calls, &self.session, turns);
+            let name = told.teller.as_ref().map(ResponseWriter::id);
+            memory.remember(&self.chain, (&reply.text, &reply.calls), (&self.session, turns), name);
         }
         let outcome = outcome.map_err(|problem| {
             let is_begun = self.begin.is_none() || problem.status != NO_ANSWER.0.as_u16();
@@ -576,7 +607,14 @@ impl Relay {
             cached: (usage.read, usage.write),
             prompt: usage.read + usage.write + usage.uncached,
             output: usage.output,
+            reasoning: 0,
         };
+        if let Some(input) = &self.input {
+            // In a writer of its own: the other one may be in the middle of a stream.
+            let mut writer =
+                ResponseWriter::new(self.front, teller.id().trim_start_matches("resp_"), &self.asked.model, created_s, true);
+            self.app.gateway.responses.keep(&self.caller, &writer.whole(&answer), input);
+        }
         // Whoever asked may be gone; the answer is kept.
         match self.back {
             Back::Stream(sender) => {

@@ -25,10 +25,12 @@ mod owners;
 mod page;
 mod problem;
 mod rate;
+mod responses;
 mod settings;
 mod sse;
 mod timed;
 mod token;
+mod translated;
 
 pub use config::{Answers, Config, Limits, Reach, Rest};
 pub use foreword_engine::config::Level;

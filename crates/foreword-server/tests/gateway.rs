@@ -202,6 +202,18 @@ fn a_response_is_continued_by_its_name() {
     assert_eq!(second["output"][0]["content"][0]["text"], "Second answer.");
     let sessions = server.get("/api/v1/sessions");
     assert_eq!(sessions.as_array().unwrap().len(), 1, "{sessions}");
+    // From the first response on once more: what came after it is not in that conversation.
+    let id = first["id"].as_str().unwrap();
+    let other = server.post("/v1/responses", json!({"model": "foreword", "input": "Other", "previous_response_id": id}));
+    assert_eq!(other["status"], "completed", "{other}");
+    let sessions = server.get("/api/v1/sessions");
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    // It can be looked at again.
+    assert_eq!(server.get(&format!("/v1/responses/{id}"))["output"], first["output"]);
+    assert_eq!(server.get(&format!("/v1/responses/{id}/input_items"))["data"][0]["content"][0]["text"], "One");
+    assert_eq!(server.call("POST", &format!("/v1/responses/{id}/cancel"), None).status, 400);
+    assert_eq!(server.call("DELETE", &format!("/v1/responses/{id}"), None).json()["deleted"], true);
+    assert_ne!(server.call("GET", &format!("/v1/responses/{id}"), None).status, 200);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use foreword_core::message::ToolCall;
 use foreword_core::prompt::USE_TOOL;
 use foreword_core::session::{Due, Input};
+use foreword_core::tokens::Tokens;
 use foreword_provider::stream::ClientMark;
 use foreword_tools::Output;
 use serde_json::{Map, Value};
@@ -36,6 +37,8 @@ pub struct ClientOptions {
     pub extra: Map<String, Value>,
     /// Whether the client wants a stream; otherwise the provider is asked for the whole answer.
     pub stream: bool,
+    /// The client's limit of this reply, where it has one.
+    pub reply: Option<Tokens>,
     /// The client's cache marks.
     pub marks: Vec<ClientMark>,
     /// Extra fields of its tools in the provider's format, by tool name.

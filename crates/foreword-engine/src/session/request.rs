@@ -272,6 +272,7 @@ impl RecordedSession {
             stream: client.is_none_or(|client| client.stream),
             compare_with: self.last_answer.clone(),
             extra: client.map(|client| client.extra.clone()).unwrap_or_default(),
+            reply: client.and_then(|manner| manner.reply),
             marks: client.map(|client| client.marks.clone()).unwrap_or_default(),
             tool_fields: client.map(|client| client.tool_fields.clone()).unwrap_or_default(),
         }

@@ -14,6 +14,7 @@ pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
             "messages",
             "metadata",
             "model",
+            "output_config",
             "service_tier",
             "stop_sequences",
             "stream",

@@ -12,6 +12,7 @@ pub(super) fn validate(body: &Value, endpoint: Endpoint) -> Result<(), String> {
         &[
             "input",
             "include",
+            "instructions",
             "max_output_tokens",
             "metadata",
             "model",

@@ -221,7 +221,7 @@ fn what_is_told_is_read_as_it_was_meant() {
     ];
     for (front, dialect) in fronts {
         for (text, parts, calls, end, stop) in &cases {
-            let told = FinishedAnswer { text, calls, end: *end, cached: (60, 10), prompt: 100, output: 7 };
+            let told = FinishedAnswer { text, calls, end: end.clone(), cached: (60, 10), prompt: 100, output: 7, reasoning: 0 };
             let mut teller = ResponseWriter::new(front, "s-1", "model", 1_700_000_000, true);
             let mut stream = teller.begin(100);
             for part in *parts {

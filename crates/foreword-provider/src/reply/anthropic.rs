@@ -41,7 +41,7 @@ impl Anthropic {
             "content_block_stop" => self.end(sink, index),
             "message_delta" => {
                 self.count(sink, &value["usage"]);
-                stop(sink, &value["delta"]["stop_reason"]);
+                stop(sink, &value["delta"]["stop_reason"], &value["delta"]["stop_sequence"]);
             }
             "message_stop" => sink.ended = true,
             "error" => return Err(Refusal::in_stream(&value)),
@@ -61,7 +61,7 @@ impl Anthropic {
             self.end(sink, index as u64);
         }
         self.count(sink, &message["usage"]);
-        stop(sink, &message["stop_reason"]);
+        stop(sink, &message["stop_reason"], &message["stop_sequence"]);
         Ok(())
     }
 
@@ -147,10 +147,11 @@ fn set(block: &mut Value, name: &str, value: Value) {
     }
 }
 
-fn stop(sink: &mut Sink, reason: &Value) {
+fn stop(sink: &mut Sink, reason: &Value, sequence: &Value) {
     let Some(reason) = reason.as_str() else { return };
     sink.stop = Some(match reason {
-        "end_turn" | "stop_sequence" => Stop::End,
+        "end_turn" => Stop::End,
+        "stop_sequence" => Stop::Sequence(sequence.as_str().map(str::to_owned)),
         "tool_use" => Stop::Calls,
         "max_tokens" => Stop::Length,
         "model_context_window_exceeded" => Stop::Window,

@@ -2,7 +2,8 @@
 //! `assist`, without a failure, with a provider that has too much to do, and with a stream that is cut. Each is asked the same without the
 //! gateway too: it has to end alike.
 //!
-//! A recorder stands between client and gateway, so that what arrives at the provider is held against what the client sent.
+//! A recorder stands between client and gateway, so that what arrives at the provider is held against what the client sent. What the
+//! requests would cost by the rules of their provider's cache is counted for each level, also for `manage`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 
 mod programs;
@@ -14,6 +15,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use foreword_prompt_cache::{CacheSim, body_prompt};
+use foreword_provider::cost::cost;
+use foreword_provider::dialect::Dialect;
+use foreword_provider::table::ModelTable;
 use programs::{Place, Program};
 use provider::{Failure, Provider};
 use recorder::Recorder;
@@ -35,7 +40,7 @@ fn main() {
 async fn run(wanted: &[String]) -> usize {
     let provider = Provider::start().await;
     let mut failed = 0;
-    println!("{:<14} {:<10} {:<8} {:>9} {:>9}  what", "client", "failure", "level", "requests", "sessions");
+    println!("{:<14} {:<10} {:<8} {:>9} {:>9} {:>10}  what", "client", "failure", "level", "requests", "sessions", "cost");
     for program in programs::all() {
         if !wanted.is_empty() && !wanted.iter().any(|name| name == program.name) {
             continue;
@@ -47,22 +52,53 @@ async fn run(wanted: &[String]) -> usize {
         }
         for failure in Failure::ALL {
             let direct = direct(&program, &provider, failure).await;
-            for level in ["observe", "assist"] {
-                let (requests, sessions, wrong) = through(&program, &provider, failure, level, &direct).await;
+            let row = |level: &str, requests: usize, sessions: usize, cost: f64, what: &str| {
+                let share = if direct.cost > 0.0 { format!("{:.3}", cost / direct.cost) } else { String::new() };
+                println!(
+                    "{:<14} {:<10} {level:<8} {requests:>9} {sessions:>9} {share:>10}  {what}",
+                    program.name,
+                    failure.name()
+                );
+            };
+            row("none", direct.requests, 0, direct.cost, &format!("{:?}", direct.turns));
+            let levels: &[&str] =
+                if failure == Failure::None { &["observe", "assist", "manage"] } else { &["observe", "assist"] };
+            for level in levels {
+                let (seen, sessions, wrong) = through(&program, &provider, failure, level, &direct).await;
                 failed += usize::from(wrong.is_some());
-                let what = wrong.unwrap_or_else(|| "ok".to_owned());
-                println!("{:<14} {:<10} {level:<8} {requests:>9} {sessions:>9}  {what}", program.name, failure.name());
+                row(level, seen.len(), sessions, costs(&seen), &wrong.unwrap_or_else(|| "ok".to_owned()));
             }
         }
     }
     failed
 }
 
-/// How a client ended: whether each turn went well, and how many requests it made.
+/// How a client ended: whether each turn went well, how many requests it made, and what those cost.
 struct Ended {
     turns: Vec<bool>,
     requests: usize,
+    cost: f64,
     words: String,
+}
+
+/// What the prompts of some requests cost by the rules of their provider's cache, two seconds apart.
+fn costs(seen: &[provider::Exchange]) -> f64 {
+    let (table, mut cache, mut sum) = (ModelTable::builtin().unwrap(), CacheSim::new(), 0.0);
+    for (at, exchange) in seen.iter().enumerate().filter(|(_, exchange)| exchange.status == 200) {
+        let path = exchange.path.split('?').next().unwrap_or_default();
+        let dialect = match () {
+            () if path.ends_with("/chat/completions") => Dialect::OpenAiChat,
+            () if path.ends_with("/responses") => Dialect::OpenAiResponses,
+            () if path.ends_with("/messages") => Dialect::Anthropic,
+            () if path.contains("enerateContent") => Dialect::Gemini,
+            () => continue,
+        };
+        let body: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
+        let named = path.rsplit('/').next().and_then(|last| last.split(':').next());
+        let Ok(model) = table.find(body["model"].as_str().or(named).unwrap_or_default()) else { continue };
+        sum += cost(&model, &cache.request(at as u64 * 2, &body_prompt::read(dialect, &body, &model), &model));
+    }
+    sum
 }
 
 /// Three turns of a client at an address.
@@ -76,7 +112,7 @@ async fn turns(program: &Program, port: u16) -> Ended {
         ended.push(is_well);
         words.push_str(&said);
     }
-    Ended { turns: ended, requests: 0, words }
+    Ended { turns: ended, requests: 0, cost: 0.0, words }
 }
 
 fn finish(mut command: Command) -> (bool, String) {
@@ -102,7 +138,8 @@ fn finish(mut command: Command) -> (bool, String) {
 async fn direct(program: &Program, provider: &Provider, failure: Failure) -> Ended {
     provider.begin(failure, &programs::NOTE.to_string_lossy());
     let mut ended = turns(program, provider.port).await;
-    ended.requests = provider.seen().len();
+    let seen = provider.seen();
+    (ended.requests, ended.cost) = (seen.len(), costs(&seen));
     ended
 }
 
@@ -112,7 +149,7 @@ async fn through(
     failure: Failure,
     level: &str,
     direct: &Ended,
-) -> (usize, usize, Option<String>) {
+) -> (Vec<provider::Exchange>, usize, Option<String>) {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Gateway::start(provider.port, folder.path(), level).await;
     let recorder = Recorder::start(gateway.port).await;
@@ -122,25 +159,37 @@ async fn through(
     let seen = provider.seen();
     let sessions = gateway.sessions().await;
     let roots = sessions.iter().filter(|session| session["parent"].is_null()).count();
-    let wrong = wrong(&ended, direct, level, &seen, &recorder, roots);
-    (seen.len(), sessions.len(), wrong)
+    let wrong = if level == "manage" {
+        ended_alike(&ended, direct)
+    } else {
+        wrong(&ended, direct, (program, level), &seen, &recorder, roots)
+    };
+    (seen, sessions.len(), wrong)
+}
+
+/// How a client ended otherwise than without the gateway.
+fn ended_alike(ended: &Ended, direct: &Ended) -> Option<String> {
+    let last: String = ended.words.chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
+    (ended.turns != direct.turns).then(|| format!("it ended {:?}, without the gateway {:?}: {last}", ended.turns, direct.turns))
 }
 
 /// What is not as it should be.
 fn wrong(
     ended: &Ended,
     direct: &Ended,
-    level: &str,
+    (program, level): (&Program, &str),
     seen: &[provider::Exchange],
     recorder: &Recorder,
     sessions: usize,
 ) -> Option<String> {
-    if ended.turns != direct.turns {
-        let last: String = ended.words.chars().rev().take(300).collect::<Vec<_>>().into_iter().rev().collect();
-        return Some(format!("it ended {:?}, without the gateway {:?}: {last}", ended.turns, direct.turns));
+    if let Some(wrong) = ended_alike(ended, direct) {
+        return Some(wrong);
     }
     if seen.len() != direct.requests {
         return Some(format!("{} requests, without the gateway {}", seen.len(), direct.requests));
+    }
+    if program.is_translated {
+        return (sessions != 1).then(|| format!("{sessions} sessions"));
     }
     let (sent, answers) = recorder.posts();
     if sent.len() != seen.len() {

@@ -49,6 +49,8 @@ pub(crate) struct Program {
     file: &'static str,
     /// Whether it makes all turns in one process.
     at_once: bool,
+    /// Whether it asks for a model of another API than its own.
+    pub(crate) is_translated: bool,
     arguments: fn(&Place, usize) -> Vec<String>,
 }
 
@@ -80,6 +82,28 @@ fn codex(place: &Place, turn: usize) -> Vec<String> {
         all.extend(list(&["resume", "--last"]));
     }
     all.push(words(turn));
+    all
+}
+
+fn codex_for_claude(place: &Place, turn: usize) -> Vec<String> {
+    let mut all = codex(place, turn);
+    let model = all.iter().position(|word| word == "gpt-5.4").unwrap();
+    "claude-sonnet-4-6".clone_into(&mut all[model]);
+    // What runs at OpenAI has no equivalent.
+    all.splice(1..1, list(&["-c", "web_search=\"disabled\""]));
+    all
+}
+
+fn claude(model: &str, turn: usize) -> Vec<String> {
+    let session = if turn == 0 { "--session-id" } else { "--resume" };
+    list(&["-p", WORDS[turn], session, SESSION, "--model", model, "--allowedTools", "Read,Bash", "--add-dir", "/tmp"])
+}
+
+fn goose(turn: usize) -> Vec<String> {
+    let mut all = list(&["run", "--name", "talk", "--with-builtin", "developer", "--text", WORDS[turn]]);
+    if turn > 0 {
+        all.push("--resume".to_owned());
+    }
     all
 }
 
@@ -129,25 +153,14 @@ fn aider(model: &str, turn: usize) -> Vec<String> {
 }
 
 pub(crate) fn all() -> Vec<Program> {
-    let one = |name, file, arguments| Program { name, file, at_once: false, arguments };
-    let script = |name, file| Program { name, file, at_once: true, arguments: python };
+    let one = |name, file, arguments| Program { name, file, at_once: false, is_translated: false, arguments };
+    let other = |name, file, arguments| Program { is_translated: true, ..one(name, file, arguments) };
+    let script = |name, file| Program { at_once: true, ..one(name, file, python) };
     vec![
-        one("claude", "npm/node_modules/.bin/claude", |_, turn| {
-            let session = if turn == 0 { "--session-id" } else { "--resume" };
-            list(&[
-                "-p",
-                WORDS[turn],
-                session,
-                SESSION,
-                "--model",
-                "claude-sonnet-4-6",
-                "--allowedTools",
-                "Read,Bash",
-                "--add-dir",
-                "/tmp",
-            ])
-        }),
+        one("claude", "npm/node_modules/.bin/claude", |_, turn| claude("claude-sonnet-4-6", turn)),
+        other("claude-gpt", "npm/node_modules/.bin/claude", |_, turn| claude("gpt-5.4", turn)),
         one("codex", "npm/node_modules/.bin/codex", codex),
+        other("codex-claude", "npm/node_modules/.bin/codex", codex_for_claude),
         one("opencode", "npm/node_modules/.bin/opencode", opencode),
         one("qwen-code", "npm/node_modules/.bin/qwen", |_, turn| {
             let mut all = list(&["--auth-type", "openai", "-y", "-p", WORDS[turn]]);
@@ -156,6 +169,7 @@ pub(crate) fn all() -> Vec<Program> {
             }
             all
         }),
+        one("goose", "npm/node_modules/.bin/goose-binary-linux-x64", |_, turn| goose(turn)),
         one("gemini-cli", "npm/node_modules/.bin/gemini", gemini),
         one("aider", "aider/bin/aider", |_, turn| aider("openai/gpt-4.1", turn)),
         one("aider-claude", "aider/bin/aider", |_, turn| aider("anthropic/claude-sonnet-4-6", turn)),
@@ -206,13 +220,18 @@ impl Program {
             ("OPENAI_API_BASE", format!("{base}/v1")),
             ("OPENAI_API_KEY", "dummy".to_owned()),
             ("OPENAI_MODEL", "gpt-4.1".to_owned()),
+            ("OPENAI_HOST", base.clone()),
+            ("GOOSE_PROVIDER", "openai".to_owned()),
+            ("GOOSE_MODEL", "gpt-4.1".to_owned()),
+            ("GOOSE_MODE", "auto".to_owned()),
+            ("GOOSE_DISABLE_KEYRING", "1".to_owned()),
             ("GEMINI_API_KEY", "dummy".to_owned()),
             ("GOOGLE_GEMINI_BASE_URL", base.clone()),
             ("LLM_USER_PATH", place.home.join("llm").display().to_string()),
             ("CODEX_HOME", place.home.join("codex").display().to_string()),
         ];
         command.envs(variables);
-        if self.name == "codex" {
+        if self.name.starts_with("codex") {
             fs::create_dir_all(place.home.join("codex")).unwrap();
         }
         for quiet in [

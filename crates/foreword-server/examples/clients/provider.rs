@@ -35,7 +35,7 @@ pub(crate) enum Failure {
     None,
     /// The provider has too much to do.
     Overloaded,
-    /// The stream ends in the middle of the answer.
+    /// The connection ends in the middle of the answer.
     Cut,
 }
 
@@ -47,7 +47,7 @@ impl Failure {
         match self {
             Self::None => "no failure",
             Self::Overloaded => "overloaded",
-            Self::Cut => "cut stream",
+            Self::Cut => "cut answer",
         }
     }
 }
@@ -183,16 +183,13 @@ fn reply(told: &mut Told, path: &str, body: &[u8]) -> Reply {
         "messages" => messages(&act, &model),
         _ => gemini(&act),
     };
-    if !stream {
-        return whole(200, &events.1);
-    }
-    let mut bytes = events.0;
+    let (kind, mut bytes) = if stream { ("text/event-stream", events.0) } else { ("application/json", events.1.to_string()) };
     let cut = fails && told.failure == Failure::Cut;
     if cut {
         told.failure = Failure::None;
         bytes.truncate(bytes.len() / 2);
     }
-    Reply { status: 200, kind: "text/event-stream", bytes: bytes.into(), cut }
+    Reply { status: 200, kind, bytes: bytes.into(), cut }
 }
 
 fn tools(body: &Value) -> Vec<(String, Value)> {

@@ -21,7 +21,7 @@ pub fn read(dialect: Dialect, body: &Value, model: &Model) -> PromptStream {
 }
 
 /// The prompt of a request that continues an explicit cache.
-pub(super) fn read_behind(cached: &Value, body: &Value, model: &Model) -> PromptStream {
+pub fn read_behind(cached: &Value, body: &Value, model: &Model) -> PromptStream {
     let mut blocks = head(Dialect::Gemini, cached);
     blocks.extend(messages(Dialect::Gemini, cached));
     let explicit = blocks.len();
@@ -56,7 +56,7 @@ fn mark(block: &Value) -> Option<Ttl> {
 }
 
 /// A block without its mark.
-pub(super) fn bare(block: &Value) -> String {
+pub fn bare(block: &Value) -> String {
     let mut block = block.clone();
     if let Value::Object(map) = &mut block {
         map.retain(|name, _| name != "cache_control" && name != "prompt_cache_breakpoint");
