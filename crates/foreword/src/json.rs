@@ -227,6 +227,7 @@ impl Reply {
     pub fn to_json(&self) -> Value {
         let stop = self.stop.as_ref().map(|stop| match stop {
             Stop::End => "end",
+            Stop::Sequence(_) => "stop_sequence",
             Stop::Calls => "calls",
             Stop::Length => "length",
             Stop::Window => "window",
