@@ -21,6 +21,7 @@ mod kept;
 mod keys;
 mod log;
 mod markdown;
+mod mcp;
 mod model;
 mod models;
 mod paint;
@@ -107,6 +108,10 @@ enum Command {
     #[command(long_about = serve::LONG_ABOUT, after_help = serve::AFTER_HELP)]
     Serve(serve::Args),
 
+    /// Offer a folder of notes to other programs over the Model Context Protocol (MCP)
+    #[command(long_about = mcp::LONG_ABOUT, after_help = mcp::AFTER_HELP)]
+    Mcp(mcp::Args),
+
     /// Run an agent or another program with the gateway between it and its provider, and tell what it used
     #[command(long_about = run::LONG_ABOUT, after_help = run::AFTER_HELP)]
     Run(run::Args),
@@ -184,6 +189,7 @@ fn main() -> ExitCode {
         Command::Chat(args) => chat::main(&args),
         Command::Ask(args) => ask::main(&args),
         Command::Serve(args) => serve::main(&args),
+        Command::Mcp(args) => mcp::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Keys(args) => keys::main(&args),
         Command::Sessions(args) => sessions::main(&args),

@@ -20,6 +20,11 @@ pub use foreword_text::hidden;
 /// The clock for callers of the engine.
 pub use foreword_provider::clock;
 
+/// Counting tokens.
+pub mod tokens {
+    pub use foreword_core::tokens::{OpenAi, Tokenizer, Tokens};
+}
+
 /// The search API.
 pub mod search {
     pub use foreword_core::item::Kind;

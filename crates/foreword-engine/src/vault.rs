@@ -7,8 +7,8 @@ use foreword_vault::agents::{self, OnDisk};
 pub use foreword_core::catalog::{Agent, CatalogBody, Catalogued, Include};
 pub use foreword_core::item::ItemId;
 pub use foreword_vault::attach::Attachment;
-pub use foreword_vault::folder::{OpenError, Problem};
-pub use foreword_vault::index::{Changes, Vault};
+pub use foreword_vault::folder::{FileKind, OpenError, Problem, ReadError, Text};
+pub use foreword_vault::index::{Changes, Listed, Vault};
 pub use foreword_vault::tree::{Show, Tree};
 pub use foreword_vault::watch::{WatchError, Watched, Watcher};
 

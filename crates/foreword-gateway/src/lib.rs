@@ -5,6 +5,7 @@
 
 mod aside;
 mod assist;
+mod client_texts;
 mod conversation;
 mod endpoint;
 mod explain;
@@ -28,7 +29,8 @@ use foreword_vault::transcript::{Context, Role};
 use serde_json::{Map, Value, json};
 
 pub use assist::{Additions, plan as plan_additions, without};
-pub use conversation::{Conversation, is_id};
+pub use client_texts::{SessionMessage, client_messages};
+pub use conversation::{Conversation, Who, is_id};
 pub use endpoint::{Endpoint, Family, Kind};
 pub use explain::{ClientBreak, ClientLayer, ClientRequest, ClientSession, client_diff, client_session, client_sessions};
 pub use foreword_provider::client::Method;

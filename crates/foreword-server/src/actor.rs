@@ -126,6 +126,8 @@ pub(crate) struct Message {
     pub(crate) active: Option<String>,
     /// Whether notes, rules and the project stay as the session took them in.
     pub(crate) frozen: bool,
+    /// Texts and images that are not of the vault.
+    pub(crate) given: Vec<Version>,
 }
 
 /// What a turn is about.
@@ -444,8 +446,9 @@ impl OpenSession {
 
     /// What would be sent, as a question, and why links in it were not followed.
     fn question(&mut self, message: Message) -> Result<(Question, Vec<String>), Problem> {
-        let Message { words, attach: named, active, frozen } = message;
-        let (attached, mut missing) = self.attached(&words, &named)?;
+        let Message { words, attach: named, active, frozen, given } = message;
+        let (mut attached, mut missing) = self.attached(&words, &named)?;
+        attached.extend(given);
         let vault = self.common.vault_now();
         let active = active.map(|name| active_note(&vault, &name, &clock::zoned())).transpose();
         let active = active.map_err(|error| Problem::new(BAD_REQUEST, error))?;

@@ -117,7 +117,7 @@ impl Keys {
     }
 
     /// Whether a text is one of the keys.
-    pub(crate) fn has(&self, text: &str) -> bool {
+    pub fn has(&self, text: &str) -> bool {
         self.name(text).is_some()
     }
 

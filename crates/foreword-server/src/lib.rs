@@ -19,6 +19,7 @@ mod forward;
 mod gateway;
 mod guard;
 mod hub;
+mod in_process;
 mod keys;
 mod listen;
 mod owners;
@@ -34,6 +35,7 @@ mod translated;
 
 pub use config::{Answers, Config, Limits, Reach, Rest};
 pub use foreword_engine::config::Level;
+pub use in_process::{CallError, Events, InProcess};
 pub use keys::{KeyRow, Keys, KeysError};
 pub use listen::{ServeError, Server};
 pub use token::{Token, TokenError};

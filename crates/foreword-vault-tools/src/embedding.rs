@@ -90,6 +90,12 @@ impl EmbeddingModel {
         loaded.as_ref().map(|model| model as &dyn Embedder).map_err(Clone::clone)
     }
 
+    /// The model if it is loaded already. It never waits.
+    pub fn ready(&self) -> Option<&dyn Embedder> {
+        let loaded = self.loaded.get()?.as_ref();
+        loaded.ok().map(|model| model as &dyn Embedder)
+    }
+
     fn open(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Model, NoMeaning> {
         let folder = match (MINILM.present(&self.models), &self.fetch) {
             (Some(folder), _) => folder,

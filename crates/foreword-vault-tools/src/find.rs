@@ -67,8 +67,14 @@ pub struct Source {
     pub heading: String,
     /// The text.
     pub text: String,
+    /// The line of the note at which the matching passage begins, from 1; `None` if the note changed since it was indexed.
+    pub line: Option<usize>,
     /// The relevance, from 0 to 1.
     pub score: f64,
+    /// The embedding similarity, if the passage is embedded.
+    pub semantic: Option<f64>,
+    /// The share of the question's words in the passage, weighted by rarity.
+    pub keyword: Option<f64>,
     /// The meaning of the score.
     pub measure: Measure,
     /// Its item.
@@ -195,12 +201,16 @@ fn source(corpus: &Corpus, most: usize, number: usize, hit: &Hit, measure: Measu
     let title = title.unwrap_or_else(|| hit.id.name().rsplit('/').next().unwrap_or_default().to_owned());
     let heading = hit.chunk.context.strip_prefix(&title).and_then(|rest| rest.strip_prefix(" > ")).unwrap_or_default().to_owned();
     let around = listed.and_then(|listed| around(corpus, most, listed, &hit.chunk.range));
-    let text = around.unwrap_or_else(|| cut(&hit.chunk.text, most).to_owned());
-    Source { number, title, path, heading, text, score: hit.score, measure, item: hit.id.clone() }
+    let (text, line) = match around {
+        Some((text, line)) => (text, Some(line)),
+        None => (cut(&hit.chunk.text, most).to_owned(), None),
+    };
+    let Hit { id, score, semantic, keyword, .. } = hit.clone();
+    Source { number, title, path, heading, text, line, score, semantic, keyword, measure, item: id }
 }
 
-/// The text around a chunk, if the note has not changed since it was indexed.
-fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -> Option<String> {
+/// The text around a chunk and the line of the chunk, if the note has not changed since it was indexed.
+fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -> Option<(String, usize)> {
     let text = corpus.vault().read(&listed.facts.path).ok()?.text;
     if Hash::of(&text) != listed.hash {
         return None;
@@ -215,7 +225,8 @@ fn around(corpus: &Corpus, most: usize, listed: &Listed, chunk: &Range<usize>) -
         Some(part) => text.get(part)?,
         None => cut(text.get(chunk.start..)?, most),
     };
-    Some(shown.trim().to_owned())
+    let line = text.get(..chunk.start)?.matches('\n').count() + 1;
+    Some((shown.trim().to_owned(), line))
 }
 
 /// The start of a text, cut at the end of a line if possible.

@@ -13,7 +13,7 @@ pub mod embedding;
 mod file_tree;
 pub mod find;
 mod local_search;
-mod pages;
+pub mod pages;
 mod read_note;
 pub mod read_output;
 mod time_range;
@@ -26,7 +26,7 @@ mod write_note;
 mod tests;
 
 pub use desk::VaultTools;
-pub use foreword_tools::write::{NoteFolder, is_instruction};
+pub use foreword_tools::write::{Change, Draft, NoteFolder, hidden_character, is_instruction};
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
 };

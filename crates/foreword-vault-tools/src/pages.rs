@@ -2,17 +2,21 @@
 
 /// Some lines of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page {
-    pub(super) text: String,
-    first: usize,
-    last: usize,
-    all: usize,
+pub struct Page {
+    /// The lines.
+    pub text: String,
+    /// The number of the first one, from 1.
+    pub first: usize,
+    /// The number of the last one; `first - 1` if there are none.
+    pub last: usize,
+    /// How many lines the whole text has.
+    pub all: usize,
 }
 
 impl Page {
     /// The lines from `first` on (the first line is 1): `count` of them, or as many as `most` bytes hold. A line of more bytes counts as
     /// several, so that every part of any text stands on some page.
-    pub(super) fn of(text: &str, first: usize, count: usize, most: usize) -> Result<Self, String> {
+    pub fn of(text: &str, first: usize, count: usize, most: usize) -> Result<Self, String> {
         let first = first.max(1);
         let mut page = Self { text: String::new(), first, last: first - 1, all: 0 };
         for line in lines(text, most) {
@@ -36,7 +40,7 @@ impl Page {
     }
 
     /// Which lines these are, and how to go on.
-    pub(super) fn place(&self) -> String {
+    pub fn place(&self) -> String {
         let Self { first, last, all, .. } = self;
         match (*all, *last) {
             (0, _) => "empty".to_owned(),

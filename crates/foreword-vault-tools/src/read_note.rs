@@ -4,9 +4,8 @@ use foreword_core::catalog::Tool;
 use foreword_core::version::Version;
 use foreword_markdown::note::Part;
 use foreword_tools::{Builtin, Output};
-use foreword_vault::attach::{Attached, Attachment, Limits};
+use foreword_vault::attach::Attached;
 use foreword_vault::folder::FileKind;
-use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
 use jiff::Zoned;
 use serde::Deserialize;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::pages::Page;
 use super::{Reach, VaultTools, brief, described, one_line, output, read, said};
+use crate::attach::{NotOneNote, one_note};
 
 /// What could not be shown of a note is said in it too, so a few will do.
 const MOST_REMARKS: usize = 3;
@@ -93,24 +93,12 @@ impl Builtin for ReadNote {
 }
 
 fn attach(vault: &Vault, path: &str, heading: Option<&str>, now: &Zoned) -> Result<Attached, String> {
-    // Prompts name notes by their ids too.
-    let path = path.strip_prefix("note:").unwrap_or(path);
-    let attachment = vault.attachment(path).map_err(|error| error.to_string())?;
-    let attachment = match (attachment, said(heading)) {
-        (Attachment::File { target, part }, Some(heading)) => {
-            // Canvases and PDFs have no sections; they are read from the start.
-            let is_note = vault.resolve(&target, "").path().is_none_or(|path| FileKind::of(path) == FileKind::Note);
-            let names = heading.split(" > ").map(str::to_owned).collect();
-            Attachment::File { part: if is_note { Some(Part::Heading(names)) } else { part }, target }
+    one_note(vault, path, said(heading), now).map_err(|error| match error {
+        NotOneNote::Address => "This is an address, not a note. webFetch reads pages.".to_owned(),
+        NotOneNote::Several => {
+            let path = brief(path);
+            format!("`{path}` names several notes. Give the path of one; getFileTree and localSearch tell paths.")
         }
-        (one @ (Attachment::File { .. } | Attachment::Lines { .. }), _) => one,
-        (Attachment::Url(_), _) => return Err("This is an address, not a note. webFetch reads pages.".to_owned()),
-        (_, _) => {
-            return Err(format!(
-                "`{}` names several notes. Give the path of one; getFileTree and localSearch tell paths.",
-                brief(path)
-            ));
-        }
-    };
-    Ok(vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone())))
+        NotOneNote::NotAName(error) => error.to_string(),
+    })
 }

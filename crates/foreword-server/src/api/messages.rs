@@ -6,7 +6,10 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use foreword_engine::session::Preview;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use foreword_engine::attach::given_image;
+use foreword_engine::session::{Preview, Version};
 use foreword_vault_tools::Decision;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -36,11 +39,47 @@ pub(crate) struct NewMessage {
     /// Leave notes, rules and the project as they were when the session took them in, even if they changed since.
     #[serde(default)]
     frozen: bool,
+    /// Texts from elsewhere that are attached, such as files that are open in an editor.
+    #[serde(default)]
+    resources: Vec<GivenResource>,
+    /// Images that are sent with the message.
+    #[serde(default)]
+    images: Vec<GivenImage>,
+}
+
+/// A text that is given with a message.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GivenResource {
+    /// Where it comes from, for example `file:///home/user/notes.txt`.
+    uri: String,
+    /// Its text.
+    text: String,
+}
+
+/// An image that is given with a message.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GivenImage {
+    /// Its data in base64: PNG, JPEG, GIF or WebP.
+    data: String,
 }
 
 impl NewMessage {
-    fn message(self) -> Message {
-        Message { words: self.words, attach: self.attach, active: self.active_note, frozen: self.frozen }
+    fn message(self) -> Result<Message, Problem> {
+        let NewMessage { words, attach, active_note: active, frozen, resources, images } = self;
+        if resources.len() + images.len() > MAX_ATTACHMENTS {
+            return Err(Problem::new(BAD_REQUEST, format!("more than {MAX_ATTACHMENTS} resources and images")));
+        }
+        let mut given: Vec<Version> =
+            resources.iter().map(|resource| Version::url(&resource.uri, None, &resource.text)).collect();
+        let images = images.iter().zip(1..).map(|(image, number)| {
+            let bytes = BASE64_STANDARD.decode(&image.data);
+            let bytes = bytes.map_err(|_| Problem::new(BAD_REQUEST, format!("image {number} is not base64")))?;
+            given_image(number, &bytes).map_err(|error| Problem::new(BAD_REQUEST, format!("image {number}: {error}")))
+        });
+        given.extend(images.collect::<Result<Vec<_>, _>>()?);
+        Ok(Message { words, attach, active, frozen, given })
     }
 }
 
@@ -93,7 +132,7 @@ pub(super) fn check(words: &str, attach: &[String]) -> Result<(), Problem> {
 #[utoipa::path(post, path = "/sessions/{session}/messages", tag = "messages", params(("session" = String, Path)), request_body = NewMessage, responses((status = 202, body = Begun), (status = 400, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn send(State(app): State<Arc<App>>, Path(session): Path<String>, Given(new): Given<NewMessage>) -> Accepted {
     check(&new.words, &new.attach)?;
-    begin(&app, session, Turn::New(new.message())).await
+    begin(&app, session, Turn::New(new.message()?)).await
 }
 
 /// Previews the next request: layers, items, tokens and expected cost. Nothing is sent or stored.
@@ -105,7 +144,8 @@ pub(crate) async fn preview(
 ) -> Answer<Preview> {
     check(&new.words, &new.attach)?;
     let id = full_name(&app, session).await?;
-    app.hub.ask(&id, move |desk| desk.preview(new.message())).await.map(Json)
+    let message = new.message()?;
+    app.hub.ask(&id, move |desk| desk.preview(message)).await.map(Json)
 }
 
 /// Replaces the message of an earlier turn and answers it again. Later turns are no longer part of the session.
