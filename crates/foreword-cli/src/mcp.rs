@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_engine::embedding::Fetch;
+use foreword_vault_tools::embedding::Fetch;
 use foreword_mcp::{Admit, Config, Writing, serve_http, serve_stdio};
 use foreword_server::Keys;
 

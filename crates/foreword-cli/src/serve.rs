@@ -141,7 +141,7 @@ fn reach(args: &Args, state: &Path) -> Result<Reach> {
 }
 
 /// The agent's tool servers that the user has allowed.
-fn allowed_servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
+pub(crate) fn allowed_servers(vault: &Vault, agent: Option<&str>, servers: Vec<ServerSpec>) -> Vec<ServerConfig> {
     ready(vault, agent, servers, false)
 }
 

@@ -6,12 +6,11 @@ use foreword_core::hash::Hash;
 use foreword_core::item::{ItemId, Kind};
 use foreword_core::tokens::{Chars, Tokenizer as _};
 use foreword_core::version::{Detail, RenderOptions, Version};
-use foreword_markdown::note::Part;
 use foreword_text::fence::Fence;
 use foreword_vault::agents::{self, Loaded, OnDisk};
 pub use foreword_vault::attach::Attachment;
-use foreword_vault::attach::{Limits, NotAnAttachment};
-use foreword_vault::folder::{FileKind, Problem};
+use foreword_vault::attach::Limits;
+use foreword_vault::folder::Problem;
 use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
 pub use foreword_web::WebError;
@@ -146,43 +145,6 @@ pub fn active_note(vault: &Vault, name: &str, now: &Zoned) -> Result<ActiveNote,
         Some(version) => Ok(ActiveNote { version: version.clone(), problems: found.problems.clone() }),
         None => Err(NotActive(said())),
     }
-}
-
-/// Why a name does not lead to one note.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOneNote {
-    /// It is a web address.
-    #[error("it is a web address, not a note")]
-    Address,
-    /// It is a tag, a folder or a pattern.
-    #[error("it names several notes")]
-    Several,
-    /// It is none of these.
-    #[error(transparent)]
-    NotAName(#[from] NotAnAttachment),
-}
-
-/// One note as a model reads it: with its embeds and with its queries answered. `name` is its path, its name, its item ID or a link;
-/// `heading` selects a section of it, with ` > ` between nested headings.
-pub fn one_note(
-    vault: &Vault,
-    name: &str,
-    heading: Option<&str>,
-    now: &Zoned,
-) -> Result<foreword_vault::attach::Attached, NotOneNote> {
-    let name = name.strip_prefix("note:").unwrap_or(name);
-    let attachment = match (vault.attachment(name)?, heading) {
-        (Attachment::File { target, part }, Some(heading)) => {
-            // Canvases and PDFs have no sections; they are read from the start.
-            let is_note = vault.resolve(&target, "").path().is_none_or(|path| FileKind::of(path) == FileKind::Note);
-            let names = heading.split(" > ").map(str::to_owned).collect();
-            Attachment::File { part: if is_note { Some(Part::Heading(names)) } else { part }, target }
-        }
-        (one @ (Attachment::File { .. } | Attachment::Lines { .. }), _) => one,
-        (Attachment::Url(_), _) => return Err(NotOneNote::Address),
-        (_, _) => return Err(NotOneNote::Several),
-    };
-    Ok(vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone())))
 }
 
 /// Shows what attachments would add to a prompt.

@@ -16,6 +16,8 @@ pub mod workbench;
 pub use foreword_core::settings::Layout;
 /// Makes hidden characters visible.
 pub use foreword_text::hidden;
+/// Unified diffs.
+pub use foreword_text::diff;
 
 /// The clock for callers of the engine.
 pub use foreword_provider::clock;

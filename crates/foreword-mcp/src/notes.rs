@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use foreword_engine::corpus::Corpus;
-use foreword_engine::embedding::{EmbeddingModel, Fetch};
-use foreword_engine::places::Places;
+use foreword_vault_tools::corpus::Corpus;
+use foreword_vault_tools::embedding::{EmbeddingModel, Fetch};
+use foreword_trust::places::Places;
 use foreword_engine::session::Sqlite;
-use foreword_engine::templates::Shelf;
-use foreword_engine::tools::NoteFolder;
-use foreword_engine::trust::VaultTrust;
+use foreword_templates::Shelf;
+use foreword_vault_tools::NoteFolder;
+use foreword_trust::VaultTrust;
 use foreword_engine::{clock, search};
 use jiff::Zoned;
 

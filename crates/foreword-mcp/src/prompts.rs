@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foreword_engine::templates::Template;
+use foreword_templates::Template;
 use foreword_engine::vault::{agent, agents};
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage, Role};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{Request, StatusCode, header};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
@@ -59,7 +59,7 @@ impl InProcess {
     }
 
     /// Calls the API: `path` begins behind `/api/v1`. An answer without a body is null.
-    pub async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
+    pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
         let wrong = |error: &dyn std::fmt::Display| CallError::new(StatusCode::INTERNAL_SERVER_ERROR, error);
         let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
         let request = match body {

@@ -30,6 +30,7 @@ pub use foreword_tools::write::{Change, Draft, NoteFolder, hidden_character, is_
 pub use foreword_tools::{
     Approval, Approve, Asking, Decision, PinnedTool, Pins, Sandbox, ServerConfig, SessionPins, Toolbox, Unattended, sandbox,
 };
+pub use read_note::{NotOneNote, one_note};
 pub use read_output::{Outputs, outputs_of};
 
 use foreword_core::catalog::{Include, Permission, Tool};

@@ -4,8 +4,9 @@ use foreword_core::catalog::Tool;
 use foreword_core::version::Version;
 use foreword_markdown::note::Part;
 use foreword_tools::{Builtin, Output};
-use foreword_vault::attach::Attached;
+use foreword_vault::attach::{Attached, Attachment, Limits, NotAnAttachment};
 use foreword_vault::folder::FileKind;
+use foreword_vault::helpers::Own;
 use foreword_vault::index::Vault;
 use jiff::Zoned;
 use serde::Deserialize;
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::pages::Page;
 use super::{Reach, VaultTools, brief, described, one_line, output, read, said};
-use crate::attach::{NotOneNote, one_note};
 
 /// What could not be shown of a note is said in it too, so a few will do.
 const MOST_REMARKS: usize = 3;
@@ -101,4 +101,41 @@ fn attach(vault: &Vault, path: &str, heading: Option<&str>, now: &Zoned) -> Resu
         }
         NotOneNote::NotAName(error) => error.to_string(),
     })
+}
+
+/// Why a name does not lead to one note.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOneNote {
+    /// It is a web address.
+    #[error("it is a web address, not a note")]
+    Address,
+    /// It is a tag, a folder or a pattern.
+    #[error("it names several notes")]
+    Several,
+    /// It is none of these.
+    #[error(transparent)]
+    NotAName(#[from] NotAnAttachment),
+}
+
+/// One note as a model reads it: with its embeds and with its queries answered. `name` is its path, its name, its item ID or a link;
+/// `heading` selects a section of it, with ` > ` between nested headings.
+pub fn one_note(
+    vault: &Vault,
+    name: &str,
+    heading: Option<&str>,
+    now: &Zoned,
+) -> Result<Attached, NotOneNote> {
+    let name = name.strip_prefix("note:").unwrap_or(name);
+    let attachment = match (vault.attachment(name)?, heading) {
+        (Attachment::File { target, part }, Some(heading)) => {
+            // Canvases and PDFs have no sections; they are read from the start.
+            let is_note = vault.resolve(&target, "").path().is_none_or(|path| FileKind::of(path) == FileKind::Note);
+            let names = heading.split(" > ").map(str::to_owned).collect();
+            Attachment::File { part: if is_note { Some(Part::Heading(names)) } else { part }, target }
+        }
+        (one @ (Attachment::File { .. } | Attachment::Lines { .. }), _) => one,
+        (Attachment::Url(_), _) => return Err(NotOneNote::Address),
+        (_, _) => return Err(NotOneNote::Several),
+    };
+    Ok(vault.attach(&attachment, now, Limits::default(), &Own::new(vault, now.clone())))
 }

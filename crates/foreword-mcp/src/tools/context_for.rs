@@ -1,10 +1,10 @@
 //! `context_for`: what Foreword would put into a prompt for a question, within a limit of tokens.
 
-use foreword_engine::attach::one_note;
+use foreword_vault_tools::one_note;
 use foreword_engine::search::Kind;
 use foreword_engine::session::Version;
 use foreword_engine::tokens::{OpenAi, Tokenizer as _, Tokens};
-use foreword_engine::tools::find::{self, Detail, MOST_SOURCES, NOTES, Query, SOURCE_BYTES, Select, find};
+use foreword_vault_tools::find::{self, Detail, MOST_SOURCES, NOTES, Query, SOURCE_BYTES, Select, find};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};

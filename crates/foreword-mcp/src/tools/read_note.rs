@@ -1,8 +1,8 @@
 //! `read_note`: a note in pages, as a model reads it or as it stands in its file.
 
-use foreword_engine::attach::one_note;
+use foreword_vault_tools::one_note;
 use foreword_engine::session::{Hash, Version};
-use foreword_engine::tools::pages::Page;
+use foreword_vault_tools::pages::Page;
 use foreword_engine::vault::{FileKind, Vault};
 use rmcp::model::JsonObject;
 use serde::Deserialize;

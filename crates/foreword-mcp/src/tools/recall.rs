@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use foreword_engine::gateway::{ClientSession, Who, client_messages, client_sessions};
+use foreword_gateway::{ClientSession, Who, client_messages, client_sessions};
 use foreword_engine::session::{Sqlite, Store};
 use jiff::Timestamp;
 use rmcp::model::JsonObject;

@@ -1,7 +1,7 @@
 //! `search_notes`: the best passages for a question, each with its score and why it was found.
 
 use foreword_engine::search::Kind;
-use foreword_engine::tools::find::{self, Detail, MOST_SOURCES, NOTES, Query, SOURCE_BYTES, Select, Source, find};
+use foreword_vault_tools::find::{self, Detail, MOST_SOURCES, NOTES, Query, SOURCE_BYTES, Select, Source, find};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};

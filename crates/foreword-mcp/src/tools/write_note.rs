@@ -1,7 +1,7 @@
 //! `write_note`: makes or changes a note, if nobody else has changed it since it was read.
 
 use foreword_engine::session::Hash;
-use foreword_engine::tools::{Change, Draft, hidden_character, is_instruction};
+use foreword_vault_tools::{Change, Draft, hidden_character, is_instruction};
 use foreword_engine::vault::Text;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
