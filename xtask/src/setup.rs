@@ -14,12 +14,13 @@ use crate::step::Steps;
 
 /// What tests run from npm: tool servers whose answers are tested word by word, clients of MCP and ACP, and a program that counts the
 /// same logs as `foreword audit`.
-const NPM: [(&str, &str); 6] = [
+const NPM: [(&str, &str); 7] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
     ("@modelcontextprotocol/inspector", "0.15.0"),
     ("@agentclientprotocol/sdk", "2.4.0"),
     ("acpx", "0.19.1"),
+    ("@anthropic-ai/claude-code", "2.1.197"),
     ("ccusage", "20.0.24"),
 ];
 

@@ -1,33 +1,22 @@
 //! The agent: which request of the protocol is answered by what.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use agent_client_protocol::schema::ProtocolVersion;
-use agent_client_protocol::v1::ConnectionTo;
-use agent_client_protocol::v1::schema::{
-    AgentCapabilities, AvailableCommandsUpdate, CancelNotification, ClientCapabilities, CloseSessionRequest, CloseSessionResponse,
-    ConfigOptionUpdate, CurrentModeUpdate, DeleteSessionRequest, DeleteSessionResponse, Implementation, InitializeRequest,
-    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-    NewSessionResponse, PermissionOption, PermissionOptionKind, PromptCapabilities, PromptRequest, PromptResponse,
-    ReadTextFileRequest, RequestPermissionOutcome, RequestPermissionRequest, ResumeSessionRequest, ResumeSessionResponse,
-    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionId, SessionInfo, SessionInfoUpdate,
-    SessionListCapabilities, SessionNotification, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
-};
-use agent_client_protocol::{Client, Error};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::backend::{Backend, Failure, Vault, text};
+use crate::connection::{Client, RpcError, Wanted};
 use crate::options::{Options, is_mode};
 use crate::prompt::{Prompt, in_vault};
 use crate::turn::{Step, Turn, chunk, usage};
 use crate::{commands, tool_calls};
 
-pub(crate) type Cx = ConnectionTo<Client>;
+/// The version of the protocol.
+const VERSION: u16 = 1;
 
 /// Sessions per page of a list.
 const PAGE: usize = 50;
@@ -35,10 +24,13 @@ const PAGE: usize = 50;
 /// Sessions of a client that are open at once.
 const MOST_SESSIONS: usize = 256;
 
+type Answer = Result<Value, RpcError>;
+
 /// The agent of one connection.
 pub(crate) struct Agent {
     backend: Backend,
-    client: Mutex<ClientCapabilities>,
+    /// Whether the client reads files for the agent.
+    reads_files: AtomicBool,
     sessions: Mutex<BTreeMap<String, Open>>,
 }
 
@@ -51,320 +43,362 @@ struct Open {
     running: Arc<AtomicBool>,
 }
 
-/// An error for the client.
-fn failed(failure: Failure) -> Error {
-    let error = match failure.status {
-        400 | 404 | 409 | 422 => Error::invalid_params(),
-        401 => Error::auth_required(),
-        _ => Error::internal_error(),
-    };
-    Error::new(error.code, failure.detail)
+/// Ends the turn of a session, however it ends.
+struct Running(Arc<AtomicBool>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
-fn wrong(detail: impl Into<String>) -> Error {
-    Error::new(Error::invalid_params().code, detail)
+fn failed(failure: Failure) -> RpcError {
+    match failure.status {
+        400 | 404 | 409 | 422 => RpcError::invalid_params(failure.detail),
+        401 => RpcError::auth_required(failure.detail),
+        _ => RpcError::internal(failure.detail),
+    }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn wrong(detail: impl Into<String>) -> RpcError {
+    RpcError::invalid_params(detail)
+}
+
+/// A text that a request must have.
+fn needed<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
+    params[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| wrong(format!("`{name}` is missing")))
 }
 
 impl Agent {
     pub(crate) fn new(backend: Backend) -> Self {
-        Self { backend, client: Mutex::default(), sessions: Mutex::default() }
+        Self { backend, reads_files: AtomicBool::new(false), sessions: Mutex::default() }
     }
 
+    /// Stops all turns and stores what came of them.
     pub(crate) async fn close_all(&self) {
         self.backend.close().await;
     }
 
-    pub(crate) fn initialize(&self, request: InitializeRequest) -> InitializeResponse {
-        *locked(&self.client) = request.client_capabilities;
-        let sessions = SessionCapabilities::new()
-            .list(SessionListCapabilities::new())
-            .delete(SessionDeleteCapabilities::new())
-            .resume(SessionResumeCapabilities::new())
-            .close(SessionCloseCapabilities::new());
-        let capabilities = AgentCapabilities::new()
-            .load_session(true)
-            .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-            .session_capabilities(sessions);
-        InitializeResponse::new(ProtocolVersion::V1)
-            .agent_capabilities(capabilities)
-            .agent_info(Implementation::new("foreword", env!("CARGO_PKG_VERSION")).title("Foreword".to_owned()))
+    /// Takes note of what the client wants, in the order in which it comes: a cancellation is meant for the prompt before it, even if the
+    /// task of that has not begun.
+    pub(crate) fn arrived(&self, wanted: &Wanted) {
+        let open = wanted.params["sessionId"].as_str().and_then(|id| self.sessions().get(id).cloned());
+        match (wanted.method.as_str(), open) {
+            ("session/prompt", Some(open)) if !open.running.load(Ordering::Acquire) => {
+                open.cancelled.store(false, Ordering::Release)
+            }
+            ("session/cancel", Some(open)) => open.cancelled.store(true, Ordering::Release),
+            _ => {}
+        }
     }
 
-    fn open(&self, id: &str, vault: &Vault) -> Result<Open, Error> {
-        let mut sessions = locked(&self.sessions);
+    /// Does what the client wants.
+    pub(crate) async fn take(&self, client: Client, wanted: Wanted) {
+        let Wanted { id, method, params } = wanted;
+        let Some(id) = id else {
+            if method == "session/cancel" {
+                self.cancel(&params).await;
+            }
+            return;
+        };
+        let answer = match method.as_str() {
+            "initialize" => Ok(self.initialize(&params)),
+            "authenticate" => Ok(json!({})),
+            "session/new" => self.new_session(&params).await,
+            "session/load" => self.load(&params, &client).await,
+            "session/resume" => self.resume(&params).await,
+            "session/list" => self.list(&params).await,
+            "session/close" => self.close(&params).await,
+            "session/delete" => self.delete(&params).await,
+            "session/set_mode" => self.set_mode(&params, &client).await,
+            "session/set_config_option" => self.set_option(&params, &client).await,
+            "session/prompt" => self.prompt(&params, &client).await,
+            other => Err(RpcError::no_method(other)),
+        };
+        let opened = match (method.as_str(), &answer) {
+            ("session/new", Ok(begun)) => begun["sessionId"].as_str().map(str::to_owned),
+            ("session/load" | "session/resume", Ok(_)) => params["sessionId"].as_str().map(str::to_owned),
+            _ => None,
+        };
+        client.answer(id, answer).await;
+        // A client learns the commands of a session that it knows.
+        if let Some(session) = opened {
+            let update = json!({"sessionUpdate": "available_commands_update", "availableCommands": commands::list()});
+            tell(&client, &session, update).await;
+        }
+    }
+
+    fn initialize(&self, params: &Value) -> Value {
+        let reads = params["clientCapabilities"]["fs"]["readTextFile"] == json!(true);
+        self.reads_files.store(reads, Ordering::Release);
+        json!({
+            "protocolVersion": VERSION,
+            "agentInfo": {"name": "foreword", "title": "Foreword", "version": env!("CARGO_PKG_VERSION")},
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
+                "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
+            },
+            "authMethods": [],
+        })
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, id: &str, vault: &Vault) -> Result<(), RpcError> {
+        let mut sessions = self.sessions();
         if sessions.len() >= MOST_SESSIONS && !sessions.contains_key(id) {
             return Err(wrong(format!("{MOST_SESSIONS} sessions are open; close one")));
         }
         let open = Open { vault: vault.clone(), cancelled: Arc::default(), running: Arc::default() };
-        Ok(sessions.entry(id.to_owned()).or_insert(open).clone())
+        sessions.entry(id.to_owned()).or_insert(open);
+        Ok(())
     }
 
-    fn session(&self, id: &SessionId) -> Result<Open, Error> {
-        let open = locked(&self.sessions).get(&*id.0).cloned();
-        open.ok_or_else(|| wrong(format!("session {} is not open; load or resume it first", id.0)))
+    fn session<'a>(&self, params: &'a Value) -> Result<(Open, &'a str), RpcError> {
+        let id = needed(params, "sessionId")?;
+        let open = self.sessions().get(id).cloned();
+        Ok((open.ok_or_else(|| wrong(format!("session {id} is not open; load or resume it first")))?, id))
     }
 
-    fn vault(&self, folder: &std::path::Path) -> Result<Vault, Error> {
+    fn vault(&self, params: &Value) -> Result<Vault, RpcError> {
+        let folder = Path::new(needed(params, "cwd")?);
         if !folder.is_absolute() {
-            return Err(wrong("cwd must be an absolute path"));
+            return Err(wrong("`cwd` must be an absolute path"));
         }
         self.backend.vault(folder).map_err(failed)
     }
 
-    pub(crate) async fn new_session(&self, request: NewSessionRequest) -> Result<NewSessionResponse, Error> {
-        let vault = self.vault(&request.cwd)?;
+    async fn new_session(&self, params: &Value) -> Answer {
+        let vault = self.vault(params)?;
         let id = vault.begin().await.map_err(failed)?;
         self.open(&id, &vault)?;
-        let options = Options::of(&vault, &id).await.map_err(failed)?;
-        Ok(NewSessionResponse::new(id).modes(options.modes).config_options(options.config))
-    }
-
-    /// What a client is told after a session was opened.
-    pub(crate) fn opened(&self, id: &SessionId, cx: &Cx) -> Result<(), Error> {
-        tell(cx, id, SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands::list())))
+        let Options { modes, config } = Options::of(&vault, &id).await.map_err(failed)?;
+        Ok(json!({"sessionId": id, "modes": modes, "configOptions": config}))
     }
 
     /// Opens a session and tells the client what was said in it.
-    pub(crate) async fn load(&self, request: LoadSessionRequest, cx: &Cx) -> Result<LoadSessionResponse, Error> {
-        let vault = self.vault(&request.cwd)?;
-        let id = request.session_id;
-        let session = vault.session(&id.0).await.map_err(failed)?;
-        self.open(&id.0, &vault)?;
-        let messages = session["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for (at, message) in messages.iter().enumerate() {
+    async fn load(&self, params: &Value, client: &Client) -> Answer {
+        let (vault, id) = (self.vault(params)?, needed(params, "sessionId")?);
+        let session = vault.session(id).await.map_err(failed)?;
+        self.open(id, &vault)?;
+        for (at, message) in session["messages"].as_array().into_iter().flatten().enumerate() {
             for update in replayed(at, message, &vault) {
-                tell(cx, &id, update)?;
+                tell(client, id, update).await;
             }
         }
-        let options = Options::of(&vault, &id.0).await.map_err(failed)?;
-        Ok(LoadSessionResponse::new().modes(options.modes).config_options(options.config))
+        let Options { modes, config } = Options::of(&vault, id).await.map_err(failed)?;
+        Ok(json!({"modes": modes, "configOptions": config}))
     }
 
-    pub(crate) async fn resume(&self, request: ResumeSessionRequest) -> Result<ResumeSessionResponse, Error> {
-        let vault = self.vault(&request.cwd)?;
-        let id = request.session_id;
-        vault.session(&id.0).await.map_err(failed)?;
-        self.open(&id.0, &vault)?;
-        let options = Options::of(&vault, &id.0).await.map_err(failed)?;
-        Ok(ResumeSessionResponse::new().modes(options.modes).config_options(options.config))
+    async fn resume(&self, params: &Value) -> Answer {
+        let (vault, id) = (self.vault(params)?, needed(params, "sessionId")?);
+        vault.session(id).await.map_err(failed)?;
+        self.open(id, &vault)?;
+        let Options { modes, config } = Options::of(&vault, id).await.map_err(failed)?;
+        Ok(json!({"modes": modes, "configOptions": config}))
     }
 
-    pub(crate) async fn list(&self, request: ListSessionsRequest) -> Result<ListSessionsResponse, Error> {
-        let folder = match request.cwd {
-            Some(folder) => folder,
-            None if self.backend.is_fixed() => PathBuf::from("/"),
-            None => std::env::current_dir().map_err(|error| wrong(error.to_string()))?,
-        };
-        let vault = self.vault(&folder)?;
-        let (rows, next) = vault.sessions(PAGE, request.cursor.as_deref()).await.map_err(failed)?;
-        // A client asks for the sessions of its own folder.
-        let folder = if folder.parent().is_none() { vault.root().to_owned() } else { folder };
+    /// The folder whose sessions are meant where the client names none.
+    fn usual_folder(&self) -> Result<PathBuf, RpcError> {
+        match self.backend.fixed() {
+            Some(folder) => Ok(folder.to_owned()),
+            None => std::env::current_dir().map_err(|error| wrong(error.to_string())),
+        }
+    }
+
+    async fn list(&self, params: &Value) -> Answer {
+        let folder = params["cwd"].as_str().map_or_else(|| self.usual_folder(), |folder| Ok(PathBuf::from(folder)))?;
+        let vault = self.backend.vault(&folder).map_err(failed)?;
+        let (rows, next) = vault.sessions(PAGE, params["cursor"].as_str()).await.map_err(failed)?;
         let sessions = rows.iter().map(|row| {
-            let mut info = SessionInfo::new(text(row, "id").to_owned(), folder.clone());
-            info.title = row["title"].as_str().map(str::to_owned);
-            info.updated_at =
-                row["touched_ms"].as_i64().and_then(|at| Some(Timestamp::from_millisecond(at).ok()?.to_string()));
-            info
+            let touched = row["touched_ms"].as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
+            // A client asks for the sessions of its own folder.
+            json!({"sessionId": row["id"], "cwd": folder, "title": row["title"], "updatedAt": touched.map(|at| at.to_string())})
         });
-        let mut response = ListSessionsResponse::new(sessions.collect());
-        response.next_cursor = next;
-        Ok(response)
+        Ok(json!({"sessions": sessions.collect::<Vec<_>>(), "nextCursor": next}))
     }
 
-    pub(crate) async fn close(&self, request: CloseSessionRequest) -> Result<CloseSessionResponse, Error> {
-        let open = self.session(&request.session_id)?;
+    async fn close(&self, params: &Value) -> Answer {
+        let (open, id) = self.session(params)?;
         open.cancelled.store(true, Ordering::Release);
-        open.vault.stop(&request.session_id.0).await.map_err(failed)?;
-        locked(&self.sessions).remove(&*request.session_id.0);
-        Ok(CloseSessionResponse::new())
+        open.vault.stop(id).await.map_err(failed)?;
+        self.sessions().remove(id);
+        Ok(json!({}))
     }
 
-    pub(crate) async fn delete(&self, request: DeleteSessionRequest) -> Result<DeleteSessionResponse, Error> {
-        let id = request.session_id;
-        let open = locked(&self.sessions).get(&*id.0).cloned();
+    async fn delete(&self, params: &Value) -> Answer {
+        let id = needed(params, "sessionId")?;
+        let open = self.sessions().get(id).map(|open| open.vault.clone());
         let vault = match open {
-            Some(open) => open.vault,
-            None => {
-                let folder = std::env::current_dir().map_err(|error| wrong(error.to_string()))?;
-                self.vault(&folder)?
-            }
+            Some(vault) => vault,
+            None => self.backend.vault(&self.usual_folder()?).map_err(failed)?,
         };
-        vault.delete(&id.0).await.map_err(failed)?;
-        locked(&self.sessions).remove(&*id.0);
-        Ok(DeleteSessionResponse::new())
+        vault.delete(id).await.map_err(failed)?;
+        self.sessions().remove(id);
+        Ok(json!({}))
     }
 
-    pub(crate) async fn set_mode(&self, request: SetSessionModeRequest, cx: &Cx) -> Result<SetSessionModeResponse, Error> {
-        let (open, id, mode) = (self.session(&request.session_id)?, request.session_id, request.mode_id);
-        if !is_mode(&mode.0) {
-            return Err(wrong(format!("there is no mode {:?}", mode.0)));
+    async fn set_mode(&self, params: &Value, client: &Client) -> Answer {
+        let ((open, id), mode) = (self.session(params)?, needed(params, "modeId")?);
+        if !is_mode(mode) {
+            return Err(wrong(format!("there is no mode {mode:?}")));
         }
-        Options::set(&open.vault, &id.0, "mode", &mode.0).await.map_err(failed)?;
-        tell(cx, &id, SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(mode)))?;
-        Ok(SetSessionModeResponse::new())
+        Options::set(&open.vault, id, "mode", mode).await.map_err(failed)?;
+        tell(client, id, json!({"sessionUpdate": "current_mode_update", "currentModeId": mode})).await;
+        Ok(json!({}))
     }
 
-    pub(crate) async fn set_option(
-        &self,
-        request: SetSessionConfigOptionRequest,
-        cx: &Cx,
-    ) -> Result<SetSessionConfigOptionResponse, Error> {
-        let (open, id) = (self.session(&request.session_id)?, request.session_id);
-        let value = request.value.as_value_id().ok_or_else(|| wrong("the value must be one of the option's values"))?;
-        let options = Options::set(&open.vault, &id.0, &request.config_id.0, &value.0).await.map_err(failed)?;
-        let options = options.ok_or_else(|| wrong(format!("there is no option {:?}", request.config_id.0)))?;
-        tell(cx, &id, SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(options.config.clone())))?;
-        Ok(SetSessionConfigOptionResponse::new(options.config))
+    async fn set_option(&self, params: &Value, client: &Client) -> Answer {
+        let ((open, id), option, value) = (self.session(params)?, needed(params, "configId")?, needed(params, "value")?);
+        let options = Options::set(&open.vault, id, option, value).await.map_err(failed)?;
+        let Options { config, .. } = options.ok_or_else(|| wrong(format!("there is no option {option:?}")))?;
+        tell(client, id, json!({"sessionUpdate": "config_option_update", "configOptions": config})).await;
+        Ok(json!({"configOptions": config}))
     }
 
     /// Ends the turn that runs.
-    pub(crate) async fn cancel(&self, request: CancelNotification) -> Result<(), Error> {
-        let Ok(open) = self.session(&request.session_id) else { return Ok(()) };
-        open.cancelled.store(true, Ordering::Release);
+    async fn cancel(&self, params: &Value) {
+        let Ok((open, id)) = self.session(params) else { return };
         // A turn that has not begun yet is ended once it has.
-        let _ = open.vault.stop(&request.session_id.0).await;
-        Ok(())
+        let _ = open.vault.stop(id).await;
     }
 
     /// Runs a turn.
-    pub(crate) async fn prompt(&self, request: PromptRequest, cx: &Cx) -> Result<PromptResponse, Error> {
-        let (open, id) = (self.session(&request.session_id)?, request.session_id);
+    async fn prompt(&self, params: &Value, client: &Client) -> Answer {
+        let (open, id) = self.session(params)?;
         if open.running.swap(true, Ordering::AcqRel) {
             return Err(wrong("a turn of this session is running; cancel it or wait"));
         }
-        let ended = self.run(&open, &id, request.prompt, cx).await;
-        open.running.store(false, Ordering::Release);
-        ended.map(PromptResponse::new)
-    }
-
-    async fn run(
-        &self,
-        open: &Open,
-        id: &SessionId,
-        blocks: Vec<agent_client_protocol::v1::schema::ContentBlock>,
-        cx: &Cx,
-    ) -> Result<StopReason, Error> {
-        open.cancelled.store(false, Ordering::Release);
+        let _running = Running(Arc::clone(&open.running));
         let vault = &open.vault;
-        let mut prompt = Prompt::read(blocks, vault.root()).map_err(wrong)?;
-        if let Some(answer) = commands::run(vault, &id.0, &prompt.words).await.map_err(failed)? {
-            tell(cx, id, SessionUpdate::AgentMessageChunk(chunk(&answer)))?;
-            return Ok(StopReason::EndTurn);
+        let mut prompt = Prompt::read(&params["prompt"], vault.root()).map_err(wrong)?;
+        if let Some(answer) = commands::run(vault, id, &prompt.words).await.map_err(failed)? {
+            tell(client, id, chunk("agent_message_chunk", &answer)).await;
+            return Ok(json!({"stopReason": "end_turn"}));
         }
-        self.read_through_client(&mut prompt, vault, id, cx).await;
-        let window = vault.settings(&id.0).await.map_err(failed)?["window"].as_u64().unwrap_or_default();
-        let mut events = vault.events(&id.0).map_err(failed)?;
-        vault.send(&id.0, &prompt.message()).await.map_err(failed)?;
-        if open.cancelled.load(Ordering::Acquire) {
-            vault.stop(&id.0).await.map_err(failed)?;
-        }
-        let mut turn = Turn::new(vault);
-        loop {
-            for (name, data) in events.next().await {
-                for step in turn.take(name, data) {
-                    match step {
-                        Step::Tell(update) => tell(cx, id, update)?,
-                        Step::Ask { approval, call, question } => {
-                            let (vault, id, client) = (vault.clone(), id.clone(), cx.clone());
-                            cx.spawn(async move { ask(&vault, &id, approval, &call, &question, &client).await })?;
-                        }
-                        Step::Done(reason, last) => {
-                            if let Some(update) = usage(vault, &id.0, &last, window).await {
-                                tell(cx, id, update)?;
-                            }
-                            self.tell_title(vault, id, cx).await?;
-                            let cancelled = open.cancelled.load(Ordering::Acquire);
-                            return Ok(if cancelled { StopReason::Cancelled } else { reason });
-                        }
-                        Step::Failed(_) if open.cancelled.load(Ordering::Acquire) => return Ok(StopReason::Cancelled),
-                        Step::Failed(why) => return Err(Error::new(Error::internal_error().code, why)),
-                    }
-                }
-            }
-        }
+        self.read_through_client(&mut prompt, vault, id, client).await;
+        let reason = run(&open, id, prompt, client).await?;
+        Ok(json!({"stopReason": reason}))
     }
 
     /// Reads attached files through the client if it offers that: it knows changes that are not saved yet. Files outside of the vault
     /// are read in no other way.
-    async fn read_through_client(&self, prompt: &mut Prompt, vault: &Vault, id: &SessionId, cx: &Cx) {
-        let offers = locked(&self.client).fs.read_text_file;
-        let notes = std::mem::take(&mut prompt.notes);
-        for note in notes {
-            let path = vault.root().join(&note);
-            if offers && in_vault(&path, vault.root()).is_some() {
-                let disk = vault.note(&note).await.ok();
-                let read = cx.send_request(ReadTextFileRequest::new(id.clone(), path.clone())).block_task().await;
-                if let (Ok(read), Some(disk)) = (read, disk)
-                    && read.content.trim_end() != disk.trim_end()
-                {
-                    prompt.texts.push((format!("file://{} (not saved yet)", path.display()), read.content));
-                    continue;
-                }
-            }
-            prompt.notes.push(note);
+    async fn read_through_client(&self, prompt: &mut Prompt, vault: &Vault, id: &str, client: &Client) {
+        if !self.reads_files.load(Ordering::Acquire) {
+            return;
         }
-        for path in std::mem::take(&mut prompt.files).into_iter().filter(|_| offers) {
-            if let Ok(read) = cx.send_request(ReadTextFileRequest::new(id.clone(), path.clone())).block_task().await {
-                prompt.texts.push((format!("file://{}", path.display()), read.content));
+        for note in std::mem::take(&mut prompt.notes) {
+            let path = vault.root().join(&note);
+            if in_vault(&path, vault.root()).is_some()
+                && let Ok(disk) = vault.note(&note).await
+                && let Some(shown) = read(client, id, &path).await
+                && shown.trim_end() != disk.trim_end()
+            {
+                prompt.texts.push((format!("file://{} (not saved yet)", path.display()), shown));
+            } else {
+                prompt.notes.push(note);
+            }
+        }
+        for path in std::mem::take(&mut prompt.files) {
+            if let Some(text) = read(client, id, &path).await {
+                prompt.texts.push((format!("file://{}", path.display()), text));
             }
         }
     }
+}
 
-    async fn tell_title(&self, vault: &Vault, id: &SessionId, cx: &Cx) -> Result<(), Error> {
-        let Ok(session) = vault.session(&id.0).await else { return Ok(()) };
-        let Some(title) = session["title"].as_str() else { return Ok(()) };
-        tell(cx, id, SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title.to_owned())))
+/// The text of a file as the client has it.
+async fn read(client: &Client, session: &str, path: &Path) -> Option<String> {
+    let read = client.ask("fs/read_text_file", json!({"sessionId": session, "path": path})).await.ok()?;
+    Some(read["content"].as_str()?.to_owned())
+}
+
+/// Sends a message and tells the client what happens, until the turn ends; its stop reason.
+async fn run(open: &Open, id: &str, prompt: Prompt, client: &Client) -> Result<&'static str, RpcError> {
+    let vault = &open.vault;
+    let is_cancelled = || open.cancelled.load(Ordering::Acquire);
+    let window = vault.settings(id).await.map_err(failed)?["window"].as_u64().unwrap_or_default();
+    let mut events = vault.events(id).map_err(failed)?;
+    vault.send(id, &prompt.message()).await.map_err(failed)?;
+    if is_cancelled() {
+        vault.stop(id).await.map_err(failed)?;
+    }
+    let mut turn = Turn::new(vault);
+    loop {
+        for (name, data) in events.next().await {
+            for step in turn.take(name, data) {
+                match step {
+                    Step::Tell(update) => tell(client, id, update).await,
+                    Step::Ask { approval, call, question } => {
+                        let (vault, id, client) = (vault.clone(), id.to_owned(), client.clone());
+                        tokio::spawn(async move { ask(&vault, &id, approval, &call, &question, &client).await });
+                    }
+                    Step::Done(reason, last) => {
+                        if let Some(update) = usage(vault, id, &last, window).await {
+                            tell(client, id, update).await;
+                        }
+                        if let Ok(session) = vault.session(id).await
+                            && let Some(title) = session["title"].as_str()
+                        {
+                            tell(client, id, json!({"sessionUpdate": "session_info_update", "title": title})).await;
+                        }
+                        return Ok(if is_cancelled() { "cancelled" } else { reason });
+                    }
+                    Step::Failed(_) if is_cancelled() => return Ok("cancelled"),
+                    Step::Failed(why) => return Err(RpcError::internal(why)),
+                }
+            }
+        }
     }
 }
 
 /// Sends an update to the client.
-fn tell(cx: &Cx, id: &SessionId, update: SessionUpdate) -> Result<(), Error> {
-    cx.send_notification(SessionNotification::new(id.clone(), update))
+async fn tell(client: &Client, session: &str, update: Value) {
+    client.notify("session/update", json!({"sessionId": session, "update": update})).await;
 }
 
 /// Asks the client whether a tool may run, and passes its answer on.
-async fn ask(vault: &Vault, id: &SessionId, approval: u64, call: &str, question: &Value, cx: &Cx) -> Result<(), Error> {
+async fn ask(vault: &Vault, id: &str, approval: u64, call: &str, question: &Value, client: &Client) {
     let path = text(&question["arguments"], "path");
     let old = if path.is_empty() { None } else { vault.note(path).await.ok() };
-    let asked = tool_calls::asked(call, question, old.as_deref(), vault.root());
-    let options = vec![
-        PermissionOption::new("once", "Allow", PermissionOptionKind::AllowOnce),
-        PermissionOption::new("session", "Allow for this session", PermissionOptionKind::AllowAlways),
-        PermissionOption::new("no", "Reject", PermissionOptionKind::RejectOnce),
-    ];
-    let answered = cx.send_request(RequestPermissionRequest::new(id.clone(), asked, options)).block_task().await;
-    let decision = match answered.map(|answered| answered.outcome) {
-        Ok(RequestPermissionOutcome::Selected(selected)) if &*selected.option_id.0 == "once" => "once",
-        Ok(RequestPermissionOutcome::Selected(selected)) if &*selected.option_id.0 == "session" => "session",
+    let params = json!({
+        "sessionId": id,
+        "toolCall": tool_calls::asked(call, question, old.as_deref(), vault.root()),
+        "options": [
+            {"optionId": "once", "name": "Allow", "kind": "allow_once"},
+            {"optionId": "session", "name": "Allow for this session", "kind": "allow_always"},
+            {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+        ],
+    });
+    let answered = client.ask("session/request_permission", params).await.unwrap_or_default();
+    let outcome = &answered["outcome"];
+    let decision = match (text(outcome, "outcome"), text(outcome, "optionId")) {
+        ("selected", "once") => "once",
+        ("selected", "session") => "session",
         // Whatever else comes is no permission.
         _ => "no",
     };
     // A turn that was stopped no longer waits.
-    let _ = vault.approve(&id.0, approval, decision).await;
-    Ok(())
+    let _ = vault.approve(id, approval, decision).await;
 }
 
 /// A message of the past as updates.
-fn replayed(at: usize, message: &Value, vault: &Vault) -> Vec<SessionUpdate> {
-    let said = chunk(text(message, "text"));
+fn replayed(at: usize, message: &Value, vault: &Vault) -> Vec<Value> {
+    let said = text(message, "text");
     if text(message, "role") == "user" {
-        return vec![SessionUpdate::UserMessageChunk(said)];
+        return vec![chunk("user_message_chunk", said)];
     }
     let mut updates = Vec::new();
-    if !text(message, "text").is_empty() {
-        updates.push(SessionUpdate::AgentMessageChunk(said));
+    if !said.is_empty() {
+        updates.push(chunk("agent_message_chunk", said));
     }
     for (number, call) in message["calls"].as_array().into_iter().flatten().enumerate() {
         let id = format!("past-{at}-{number}");
-        let begun = serde_json::json!({"id": id, "name": call["name"], "arguments": call["arguments"]});
-        updates.push(SessionUpdate::ToolCall(tool_calls::begun(&begun, vault.root())));
-        let output = call["result"].as_str().unwrap_or_default();
-        let ended = serde_json::json!({"id": id, "failed": false, "text": output});
-        updates.push(SessionUpdate::ToolCallUpdate(tool_calls::ended(&ended)));
+        updates.push(tool_calls::begun(&json!({"id": id, "name": call["name"], "arguments": call["arguments"]}), vault.root()));
+        updates.push(tool_calls::ended(&json!({"id": id, "failed": false, "text": call["result"].as_str().unwrap_or_default()})));
     }
     updates
 }

@@ -48,9 +48,9 @@ impl Backend {
         Self { config, open: Mutex::default() }
     }
 
-    /// Whether all sessions are of one vault.
-    pub(crate) fn is_fixed(&self) -> bool {
-        self.config.vault.is_some()
+    /// The vault of all sessions, if there is one.
+    pub(crate) fn fixed(&self) -> Option<&Path> {
+        self.config.vault.as_deref()
     }
 
     /// The vault for a session with this working folder.
@@ -62,7 +62,10 @@ impl Backend {
             return Ok(vault.clone());
         }
         if open.len() >= MOST_VAULTS {
-            return Err(failure(429, format!("{MOST_VAULTS} vaults are open already; start another agent for {}", root.display())));
+            return Err(failure(
+                429,
+                format!("{MOST_VAULTS} vaults are open already; start another agent for {}", root.display()),
+            ));
         }
         let config = (self.config.prepare)(&root).map_err(|error| failure(500, error))?;
         let api = InProcess::start(config).map_err(|error| failure(500, error.to_string()))?;

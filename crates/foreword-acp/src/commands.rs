@@ -1,6 +1,6 @@
 //! Slash commands: what a user can ask for that is not a message to the model.
 
-use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandInput, UnstructuredCommandInput};
+use serde_json::{Value, json};
 
 use crate::backend::{Failure, Vault, text};
 
@@ -13,11 +13,10 @@ const COMMANDS: [(&str, &str, Option<&str>); 4] = [
 ];
 
 /// The list of commands.
-pub(crate) fn list() -> Vec<AvailableCommand> {
+pub(crate) fn list() -> Value {
     let command = |(name, description, hint): (&str, &str, Option<&str>)| {
-        let mut command = AvailableCommand::new(name, description);
-        command.input = hint.map(|hint| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(hint)));
-        command
+        let input = hint.map(|hint| json!({"hint": hint}));
+        json!({"name": name, "description": description, "input": input})
     };
     COMMANDS.into_iter().map(command).collect()
 }

@@ -1,8 +1,5 @@
 //! The modes and options of a session, as a client shows them.
 
-use agent_client_protocol::v1::schema::{
-    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode, SessionModeState,
-};
 use serde_json::{Value, json};
 
 use crate::backend::{Failure, Vault, text};
@@ -20,10 +17,8 @@ const NO_TEMPLATE: &str = "none";
 
 /// What a client is told about a session.
 pub(crate) struct Options {
-    pub(crate) modes: SessionModeState,
-    pub(crate) config: Vec<SessionConfigOption>,
-    /// The context window of the model in tokens.
-    pub(crate) window: u64,
+    pub(crate) modes: Value,
+    pub(crate) config: Value,
 }
 
 impl Options {
@@ -41,19 +36,18 @@ impl Options {
         let template = settings["template"].as_str().unwrap_or(NO_TEMPLATE).to_owned();
         let templates: Vec<String> = std::iter::once(NO_TEMPLATE.to_owned()).chain(templates).collect();
         let layouts = ["log", "library"].map(str::to_owned);
-        let select = |id: &'static str, name: &'static str, current: String, all: &[String], description: &'static str| {
-            let all: Vec<SessionConfigSelectOption> =
-                all.iter().map(|value| SessionConfigSelectOption::new(value.as_str(), value.as_str())).collect();
-            SessionConfigOption::select(id, name, current, all).description(description.to_owned())
+        let select = |id: &str, name: &str, category: &str, current: &str, all: &[String]| {
+            let all: Vec<Value> = all.iter().map(|value| json!({"value": value, "name": value})).collect();
+            json!({"id": id, "name": name, "category": category, "type": "select", "currentValue": current, "options": all})
         };
-        let config = vec![
-            select("model", "Model", model, &models, "The model that answers").category(SessionConfigOptionCategory::Model),
-            select("template", "Summary", template, &templates, "The template for summaries of older messages"),
-            select("layout", "Layout", text(settings, "layout").to_owned(), &layouts, "How the prompt is laid out"),
-        ];
-        let modes = MODES.map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
-        let modes = SessionModeState::new(text(settings, "mode").to_owned(), modes.to_vec());
-        Ok(Self { modes, config, window: settings["window"].as_u64().unwrap_or_default() })
+        let config = json!([
+            select("model", "Model", "model", &model, &models),
+            select("template", "Template for summaries", "_template", &template, &templates),
+            select("layout", "Layout of the prompt", "_layout", text(settings, "layout"), &layouts),
+        ]);
+        let modes = MODES.map(|(id, name, description)| json!({"id": id, "name": name, "description": description}));
+        let modes = json!({"currentModeId": text(settings, "mode"), "availableModes": modes});
+        Ok(Self { modes, config })
     }
 
     /// Changes an option; `None` if there is no such option.

@@ -2,8 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ResourceLink};
 use serde_json::{Value, json};
+
+use crate::backend::text;
 
 /// The largest number of blocks that are read.
 const MOST_BLOCKS: usize = 200;
@@ -25,48 +26,49 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     /// Reads the blocks of a prompt. `root` is the vault.
-    pub(crate) fn read(blocks: Vec<ContentBlock>, root: &Path) -> Result<Self, String> {
+    pub(crate) fn read(blocks: &Value, root: &Path) -> Result<Self, String> {
+        let blocks = blocks.as_array().ok_or("`prompt` must be a list of content blocks")?;
         if blocks.len() > MOST_BLOCKS {
             return Err(format!("a prompt may have {MOST_BLOCKS} blocks, not {}", blocks.len()));
         }
         let mut prompt = Self::default();
         for block in blocks {
-            match block {
-                ContentBlock::Text(text) => prompt.words.push_str(&text.text),
-                ContentBlock::Image(image) => prompt.images.push(image.data),
-                ContentBlock::ResourceLink(link) => prompt.link(&link, root),
-                ContentBlock::Resource(resource) => match resource.resource {
-                    EmbeddedResourceResource::TextResourceContents(text) => {
-                        prompt.mention(&text.uri, root);
-                        prompt.texts.push((text.uri, text.text));
-                    }
-                    _ => return Err("binary resources are not supported; send text or an image".to_owned()),
-                },
-                _ => return Err("this kind of content is not supported; send text, images, links or text resources".to_owned()),
+            match text(block, "type") {
+                "text" => prompt.words.push_str(text(block, "text")),
+                "image" => prompt.images.push(text(block, "data").to_owned()),
+                "resource_link" => prompt.link(text(block, "uri"), root),
+                "resource" => {
+                    let resource = &block["resource"];
+                    let Some(content) = resource["text"].as_str() else {
+                        return Err("binary resources are not supported; send text or an image".to_owned());
+                    };
+                    prompt.mention(text(resource, "uri"), root);
+                    prompt.texts.push((text(resource, "uri").to_owned(), content.to_owned()));
+                }
+                other => return Err(format!("content of the type {other:?} is not supported")),
             }
         }
         Ok(prompt)
     }
 
     /// A link names a note of the vault, a file that the client may read, or an address.
-    fn link(&mut self, link: &ResourceLink, root: &Path) {
-        self.mention(&link.uri, root);
-        match local(&link.uri) {
+    fn link(&mut self, uri: &str, root: &Path) {
+        self.mention(uri, root);
+        match local(uri) {
             Some(path) => match in_vault(&path, root) {
                 Some(note) => self.notes.push(note),
                 None => self.files.push(path),
             },
-            None if link.uri.starts_with("http://") || link.uri.starts_with("https://") => self.notes.push(link.uri.clone()),
+            None if uri.starts_with("http://") || uri.starts_with("https://") => self.notes.push(uri.to_owned()),
             None => {}
         }
     }
 
     /// Keeps a mention at its place in the words.
     fn mention(&mut self, uri: &str, root: &Path) {
-        let name = local(uri).map_or_else(|| uri.to_owned(), |path| {
-            in_vault(&path, root).unwrap_or_else(|| path.display().to_string())
-        });
-        self.words.push_str(&format!("`{name}`"));
+        let shown = |path: PathBuf| in_vault(&path, root).unwrap_or_else(|| path.display().to_string());
+        let name = local(uri).map_or_else(|| uri.to_owned(), shown);
+        self.words.extend(["`", &name, "`"]);
     }
 
     /// The message of the session.
@@ -110,25 +112,23 @@ pub(crate) fn in_vault(path: &Path, root: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use agent_client_protocol::v1::schema::{EmbeddedResource, ImageContent, TextContent, TextResourceContents};
-
     use super::*;
 
     #[test]
     fn blocks_become_one_message() {
         let root = Path::new("/vault");
-        let link = |uri: &str| ContentBlock::ResourceLink(ResourceLink::new("name", uri));
-        let resource = EmbeddedResourceResource::TextResourceContents(TextResourceContents::new("let x = 1;", "file:///src/main.rs"));
-        let blocks = vec![
-            ContentBlock::Text(TextContent::new("Compare ")),
+        let words = |text: &str| json!({"type": "text", "text": text});
+        let link = |uri: &str| json!({"type": "resource_link", "name": "name", "uri": uri});
+        let blocks = json!([
+            words("Compare "),
             link("file:///vault/Kitchen/Rye%20bread.md"),
-            ContentBlock::Text(TextContent::new(" with ")),
+            words(" with "),
             link("file:///vault/../etc/passwd"),
-            ContentBlock::Resource(EmbeddedResource::new(resource)),
+            {"type": "resource", "resource": {"uri": "file:///src/main.rs", "text": "let x = 1;"}},
             link("https://example.org/a"),
-            ContentBlock::Image(ImageContent::new("AAAA", "image/png")),
-        ];
-        let prompt = Prompt::read(blocks, root).unwrap();
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        ]);
+        let prompt = Prompt::read(&blocks, root).unwrap();
         assert_eq!(
             prompt.words,
             "Compare `Kitchen/Rye bread.md` with `/vault/../etc/passwd``/src/main.rs``https://example.org/a`"
@@ -137,6 +137,20 @@ mod tests {
         assert_eq!(prompt.files, [PathBuf::from("/vault/../etc/passwd")]);
         assert_eq!(prompt.texts, [("file:///src/main.rs".to_owned(), "let x = 1;".to_owned())]);
         assert_eq!(prompt.images, ["AAAA"]);
+    }
+
+    #[test]
+    fn what_is_no_prompt() {
+        let root = Path::new("/vault");
+        for wrong in [
+            json!(null),
+            json!("x"),
+            json!([{"type": "audio"}]),
+            json!([7]),
+            json!([{"type": "resource", "resource": {"blob": ""}}]),
+        ] {
+            assert!(Prompt::read(&wrong, root).is_err(), "{wrong}");
+        }
     }
 
     #[test]

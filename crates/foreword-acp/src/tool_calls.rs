@@ -2,11 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use agent_client_protocol::v1::schema::{
-    Content, ContentBlock, Diff, TextContent, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
-    ToolCallUpdateFields, ToolKind,
-};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::backend::text;
 
@@ -14,51 +10,42 @@ use crate::backend::text;
 const MOST_TITLE: usize = 120;
 
 /// A tool call that begins.
-pub(crate) fn begun(call: &Value, root: &Path) -> ToolCall {
+pub(crate) fn begun(call: &Value, root: &Path) -> Value {
     let (name, arguments) = (text(call, "name"), &call["arguments"]);
-    let mut begun = ToolCall::new(text(call, "id"), title(name, arguments));
-    begun.name = Some(name.to_owned());
-    begun.kind = kind(name);
-    begun.status = ToolCallStatus::InProgress;
-    begun.locations = locations(arguments, root);
-    begun.raw_input = Some(arguments.clone());
-    begun
+    json!({
+        "sessionUpdate": "tool_call", "toolCallId": text(call, "id"), "title": title(name, arguments), "kind": kind(name),
+        "status": "in_progress", "locations": locations(arguments, root), "rawInput": arguments,
+    })
 }
 
 /// A tool call that has ended.
-pub(crate) fn ended(result: &Value) -> ToolCallUpdate {
-    let mut fields = ToolCallUpdateFields::default();
-    let failed = result["failed"] == Value::Bool(true);
-    fields.status = Some(if failed { ToolCallStatus::Failed } else { ToolCallStatus::Completed });
-    fields.content = Some(vec![shown(text(result, "text"))]);
-    ToolCallUpdate::new(text(result, "id"), fields)
+pub(crate) fn ended(result: &Value) -> Value {
+    let status = if result["failed"] == json!(true) { "failed" } else { "completed" };
+    json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": text(result, "id"), "status": status, "content": [shown(text(result, "text"))],
+    })
 }
 
 /// The notes that a search found.
-pub(crate) fn found(id: &str, sources: &Value, root: &Path) -> ToolCall {
+pub(crate) fn found(id: &str, sources: &Value, root: &Path) -> Value {
     let sources = sources.as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut call = ToolCall::new(id, format!("Found {} passages in the notes", sources.len()));
-    call.kind = ToolKind::Search;
-    call.status = ToolCallStatus::Completed;
-    call.locations = sources.iter().filter_map(|source| location(text(source, "path"), root)).collect();
-    let lines = sources.iter().map(|source| format!("[{}] {} {}", source["number"], text(source, "path"), text(source, "heading")));
-    call.content = vec![shown(&lines.collect::<Vec<_>>().join("\n"))];
-    call
+    let locations: Vec<Value> =
+        sources.iter().filter_map(|source| location(text(source, "path"), root)).map(|path| json!({"path": path})).collect();
+    let lines =
+        sources.iter().map(|source| format!("[{}] {} {}", source["number"], text(source, "path"), text(source, "heading")));
+    json!({
+        "sessionUpdate": "tool_call", "toolCallId": id, "title": format!("Found {} passages in the notes", sources.len()), "kind": "search",
+        "status": "completed", "locations": locations, "content": [shown(&lines.collect::<Vec<_>>().join("\n"))],
+    })
 }
 
 /// A tool call that waits for permission, with the change it would make. `old` is the text of the note as it is.
-pub(crate) fn asked(id: &str, question: &Value, old: Option<&str>, root: &Path) -> ToolCallUpdate {
+pub(crate) fn asked(id: &str, question: &Value, old: Option<&str>, root: &Path) -> Value {
     let arguments = &question["arguments"];
     let name = text(question, "tool").rsplit('/').next().unwrap_or_default();
-    let mut fields = ToolCallUpdateFields::default();
-    fields.title = Some(title(name, arguments));
-    fields.kind = Some(kind(name));
-    fields.status = Some(ToolCallStatus::Pending);
-    fields.locations = Some(locations(arguments, root));
-    fields.raw_input = Some(arguments.clone());
     let preview = text(question, "preview");
     let diff = (name == "writeNote").then(|| diff(text(arguments, "path"), old, preview, root)).flatten();
-    let mut content: Vec<ToolCallContent> = diff.map(ToolCallContent::Diff).into_iter().collect();
+    let mut content: Vec<Value> = diff.into_iter().collect();
     if content.is_empty() && !preview.is_empty() {
         content.push(shown(&format!("```diff\n{preview}\n```")));
     }
@@ -66,12 +53,14 @@ pub(crate) fn asked(id: &str, question: &Value, old: Option<&str>, root: &Path) 
     if !change.is_empty() {
         content.push(shown(&format!("This tool has changed since you allowed it:\n```diff\n{change}\n```")));
     }
-    fields.content = Some(content);
-    ToolCallUpdate::new(id, fields)
+    json!({
+        "toolCallId": id, "title": title(name, arguments), "kind": kind(name), "status": "pending",
+        "locations": locations(arguments, root), "rawInput": arguments, "content": content,
+    })
 }
 
-fn shown(text: &str) -> ToolCallContent {
-    ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
+fn shown(text: &str) -> Value {
+    json!({"type": "content", "content": {"type": "text", "text": text}})
 }
 
 /// A title that says what a call does.
@@ -95,33 +84,31 @@ fn plain(name: &str) -> &str {
     name.rsplit(['/', '.']).next().unwrap_or(name).rsplit("__").next().unwrap_or(name)
 }
 
-fn kind(name: &str) -> ToolKind {
+fn kind(name: &str) -> &'static str {
     match plain(name) {
-        "readNote" | "readOutput" | "getFileTree" => ToolKind::Read,
-        "localSearch" | "recall" => ToolKind::Search,
-        "writeNote" => ToolKind::Edit,
-        "webFetch" => ToolKind::Fetch,
-        _ => ToolKind::Other,
+        "readNote" | "readOutput" | "getFileTree" => "read",
+        "localSearch" | "recall" => "search",
+        "writeNote" => "edit",
+        "webFetch" => "fetch",
+        _ => "other",
     }
 }
 
-fn locations(arguments: &Value, root: &Path) -> Vec<ToolCallLocation> {
-    location(text(arguments, "path"), root).into_iter().collect()
+fn locations(arguments: &Value, root: &Path) -> Vec<Value> {
+    location(text(arguments, "path"), root).into_iter().map(|path| json!({"path": path})).collect()
 }
 
 /// A file of the vault. Names that are not paths below the vault have no location.
-fn location(path: &str, root: &Path) -> Option<ToolCallLocation> {
+fn location(path: &str, root: &Path) -> Option<PathBuf> {
     let path = Path::new(path);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_))) && path.extension().is_some();
-    is_below.then(|| ToolCallLocation::new(root.join(path)))
+    is_below.then(|| root.join(path))
 }
 
 /// The change of a note, from the unified diff that is asked about.
-fn diff(path: &str, old: Option<&str>, unified: &str, root: &Path) -> Option<Diff> {
-    let path: PathBuf = location(path, root)?.path;
-    let mut diff = Diff::new(path, applied(old.unwrap_or_default(), unified)?);
-    diff.old_text = old.map(str::to_owned);
-    Some(diff)
+fn diff(path: &str, old: Option<&str>, unified: &str, root: &Path) -> Option<Value> {
+    let new = applied(old.unwrap_or_default(), unified)?;
+    Some(json!({"type": "diff", "path": location(path, root)?, "oldText": old, "newText": new}))
 }
 
 /// Applies a unified diff; `None` if it does not fit the text.
@@ -182,7 +169,7 @@ mod tests {
     fn locations_stay_in_the_vault() {
         let root = Path::new("/vault");
         let check = |path: &str, expect: Option<&str>| {
-            assert_eq!(location(path, root).map(|location| location.path), expect.map(PathBuf::from), "{path}");
+            assert_eq!(location(path, root), expect.map(PathBuf::from), "{path}");
         };
         check("Kitchen/Bread.md", Some("/vault/Kitchen/Bread.md"));
         check("../etc/passwd.md", None);

@@ -1,10 +1,6 @@
 //! A turn: the events of a session become updates for the client, until the turn ends.
 
-use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, Cost, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, SessionUpdate, StopReason, TextContent,
-    UsageUpdate,
-};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::backend::{Vault, text};
 use crate::tool_calls;
@@ -15,7 +11,7 @@ const MOST_STEPS: usize = 100;
 /// What follows from an event.
 pub(crate) enum Step {
     /// The client is told.
-    Tell(SessionUpdate),
+    Tell(Value),
     /// The client is asked whether a tool may run.
     Ask {
         /// The number of the question.
@@ -25,8 +21,8 @@ pub(crate) enum Step {
         /// The question.
         question: Value,
     },
-    /// The turn ended; with the usage of its last request.
-    Done(StopReason, Value),
+    /// The turn ended, with its stop reason and the usage of its last request.
+    Done(&'static str, Value),
     /// The turn failed.
     Failed(String),
 }
@@ -34,14 +30,21 @@ pub(crate) enum Step {
 /// What is known of the turn that runs.
 pub(crate) struct Turn {
     vault: Vault,
-    /// The calls of this turn and whether they have ended.
-    steps: Vec<(String, PlanEntry)>,
+    /// The calls of this turn.
+    steps: Vec<Call>,
     searches: usize,
 }
 
-/// A text of the agent.
-pub(crate) fn chunk(text: &str) -> ContentChunk {
-    ContentChunk::new(ContentBlock::Text(TextContent::new(text)))
+/// A tool call of the turn, as a step of its plan.
+struct Call {
+    id: String,
+    title: String,
+    ended: bool,
+}
+
+/// A part of a message: `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
+pub(crate) fn chunk(kind: &str, text: &str) -> Value {
+    json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 }
 
 impl Turn {
@@ -53,39 +56,33 @@ impl Turn {
     pub(crate) fn take(&mut self, name: &str, data: Value) -> Vec<Step> {
         let root = self.vault.root();
         match name {
-            "part" => vec![Step::Tell(SessionUpdate::AgentMessageChunk(chunk(text(&data, "text"))))],
-            "note" => vec![Step::Tell(SessionUpdate::AgentThoughtChunk(chunk(&format!("{}\n", text(&data, "text")))))],
-            "cache_cold" => vec![Step::Tell(SessionUpdate::AgentThoughtChunk(chunk(&format!("{}\n", text(&data, "text")))))],
+            "part" => vec![Step::Tell(chunk("agent_message_chunk", text(&data, "text")))],
+            "note" | "cache_cold" => vec![Step::Tell(chunk("agent_thought_chunk", &format!("{}\n", text(&data, "text"))))],
             "sources" => {
                 self.searches += 1;
-                let call = tool_calls::found(&format!("sources-{}", self.searches), &data["sources"], root);
-                vec![Step::Tell(SessionUpdate::ToolCall(call))]
+                vec![Step::Tell(tool_calls::found(&format!("sources-{}", self.searches), &data["sources"], root))]
             }
             "call" => {
                 let call = tool_calls::begun(&data, root);
                 if self.steps.len() < MOST_STEPS {
-                    let entry = PlanEntry::new(call.title.clone(), PlanEntryPriority::Medium, PlanEntryStatus::InProgress);
-                    self.steps.push((text(&data, "id").to_owned(), entry));
+                    let (id, title) = (text(&data, "id").to_owned(), text(&call, "title").to_owned());
+                    self.steps.push(Call { id, title, ended: false });
                 }
-                vec![Step::Tell(SessionUpdate::ToolCall(call)), Step::Tell(self.plan())]
+                vec![Step::Tell(call), Step::Tell(self.plan())]
             }
             "result" => {
                 let id = text(&data, "id");
-                for (_, entry) in self.steps.iter_mut().filter(|(call, _)| call == id) {
-                    entry.status = PlanEntryStatus::Completed;
-                }
-                vec![Step::Tell(SessionUpdate::ToolCallUpdate(tool_calls::ended(&data))), Step::Tell(self.plan())]
+                self.steps.iter_mut().filter(|call| call.id == id).for_each(|call| call.ended = true);
+                vec![Step::Tell(tool_calls::ended(&data)), Step::Tell(self.plan())]
             }
             "approval" => {
-                let waits = |(_, entry): &&(String, PlanEntry)| entry.status == PlanEntryStatus::InProgress;
-                let call = self.steps.iter().rev().find(waits).map(|(call, _)| call.clone());
                 let approval = data["approval"].as_u64().unwrap_or_default();
-                let call = call.unwrap_or_else(|| format!("approval-{approval}"));
+                let waits = self.steps.iter().rev().find(|call| !call.ended);
+                let call = waits.map_or_else(|| format!("approval-{approval}"), |call| call.id.clone());
                 vec![Step::Ask { approval, call, question: data }]
             }
             "done" => {
-                let reason =
-                    if data["out_of_steps"] == Value::Bool(true) { StopReason::MaxTurnRequests } else { StopReason::EndTurn };
+                let reason = if data["out_of_steps"] == json!(true) { "max_turn_requests" } else { "end_turn" };
                 vec![Step::Done(reason, data["usage"].clone())]
             }
             "problem" => vec![Step::Failed(text(&data, "detail").to_owned())],
@@ -94,26 +91,26 @@ impl Turn {
         }
     }
 
-    fn plan(&self) -> SessionUpdate {
-        SessionUpdate::Plan(Plan::new(self.steps.iter().map(|(_, entry)| entry.clone()).collect()))
+    fn plan(&self) -> Value {
+        let entries = self.steps.iter().map(|call| {
+            let status = if call.ended { "completed" } else { "in_progress" };
+            json!({"content": call.title, "priority": "medium", "status": status})
+        });
+        json!({"sessionUpdate": "plan", "entries": entries.collect::<Vec<_>>()})
     }
 }
 
 /// The size of the context, the cost of the session and the share of the prompt that came from the cache.
-pub(crate) async fn usage(vault: &Vault, session: &str, last: &Value, window: u64) -> Option<SessionUpdate> {
+pub(crate) async fn usage(vault: &Vault, session: &str, last: &Value, window: u64) -> Option<Value> {
     let tokens = |name: &str| last[name].as_u64().unwrap_or_default();
     let prompt = tokens("read") + tokens("write") + tokens("uncached");
-    let mut update = UsageUpdate::new(prompt + tokens("output"), window);
     let sum = vault.ledger(session).await.ok()?;
-    update.cost = Some(Cost::new(sum["cost"].as_f64().unwrap_or_default(), "USD"));
     let share = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
     let read = sum["read"].as_u64().unwrap_or_default();
     let all = read + sum["fresh"].as_u64().unwrap_or_default();
-    let mut meta = Map::new();
-    meta.insert(
-        "foreword".to_owned(),
-        json!({"cachedShare": share(tokens("read"), prompt), "sessionCachedShare": share(read, all)}),
-    );
-    update.meta = Some(meta);
-    Some(SessionUpdate::UsageUpdate(update))
+    Some(json!({
+        "sessionUpdate": "usage_update", "used": prompt + tokens("output"), "size": window,
+        "cost": {"amount": sum["cost"].as_f64().unwrap_or_default(), "currency": "USD"},
+        "_meta": {"foreword": {"cachedShare": share(tokens("read"), prompt), "sessionCachedShare": share(read, all)}},
+    }))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_vault_tools::embedding::Fetch;
 use foreword_server::{Answers, Limits, Reach};
+use foreword_vault_tools::embedding::Fetch;
 
 use crate::config;
 use crate::model::ModelArgs;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
-use foreword_vault_tools::embedding::Fetch;
 use foreword_mcp::{Admit, Config, Writing, serve_http, serve_stdio};
 use foreword_server::Keys;
+use foreword_vault_tools::embedding::Fetch;
 
 use crate::config;
 use crate::paint::{note, shown};
@@ -70,7 +70,8 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode> {
     match args.http {
         None => runtime.block_on(serve_stdio(config))?,
         Some(port) => {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("Failed to listen on port {port}"))?;
+            let listener =
+                TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("Failed to listen on port {port}"))?;
             note(format!("MCP server at http://{}/mcp; Ctrl-C ends it", listener.local_addr()?));
             let admit: Option<Admit> = (!args.no_auth).then(|| Arc::new(move |key: &str| keys.has(key)) as Admit);
             runtime.block_on(serve_http(config, listener, admit))?;

@@ -14,10 +14,10 @@ pub mod vault;
 pub mod workbench;
 
 pub use foreword_core::settings::Layout;
-/// Makes hidden characters visible.
-pub use foreword_text::hidden;
 /// Unified diffs.
 pub use foreword_text::diff;
+/// Makes hidden characters visible.
+pub use foreword_text::hidden;
 
 /// The clock for callers of the engine.
 pub use foreword_provider::clock;

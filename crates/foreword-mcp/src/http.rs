@@ -64,7 +64,8 @@ async fn answer(service: Service, admit: Option<Admit>, request: Request<Incomin
     }
     let key = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     if !admit.is_none_or(|admit| key.is_some_and(|key| admit(key.trim()))) {
-        let mut response = refused(StatusCode::UNAUTHORIZED, "send a key as `Authorization: Bearer KEY`; `foreword keys new` makes one");
+        let mut response =
+            refused(StatusCode::UNAUTHORIZED, "send a key as `Authorization: Bearer KEY`; `foreword keys new` makes one");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
         return Ok(response);
     }

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use foreword_engine::session::Sqlite;
+use foreword_engine::{clock, search};
+use foreword_templates::Shelf;
+use foreword_trust::VaultTrust;
+use foreword_trust::places::Places;
+use foreword_vault_tools::NoteFolder;
 use foreword_vault_tools::corpus::Corpus;
 use foreword_vault_tools::embedding::{EmbeddingModel, Fetch};
-use foreword_trust::places::Places;
-use foreword_engine::session::Sqlite;
-use foreword_templates::Shelf;
-use foreword_vault_tools::NoteFolder;
-use foreword_trust::VaultTrust;
-use foreword_engine::{clock, search};
 use jiff::Zoned;
 
 /// How long the indexer works before others get their turn.
@@ -98,7 +98,7 @@ impl Notes {
     }
 
     /// The current time.
-    pub(crate) fn now(&self) -> Zoned {
+    pub(crate) fn now() -> Zoned {
         clock::zoned()
     }
 

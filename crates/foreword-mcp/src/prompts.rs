@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use foreword_templates::Template;
 use foreword_engine::vault::{agent, agents};
+use foreword_templates::Template;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, ListPromptsResult, Prompt, PromptMessage, Role};
 
@@ -57,7 +57,7 @@ fn instructions(template: &Template) -> String {
     for (name, part) in parts.chain(steps) {
         text.push_str("\n\n");
         if let Some(name) = name {
-            text.push_str(&format!("## {name}\n\n"));
+            text.extend(["## ", name, "\n\n"]);
         }
         text.push_str(part.trim());
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use foreword_engine::vault::Vault;
 use rmcp::ErrorData;
 use rmcp::model::{
-    CompletionInfo, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
+    CompletionInfo, ListResourceTemplatesResult, ListResourcesResult, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate,
 };
 
 use crate::notes::Notes;
@@ -26,7 +27,10 @@ fn uri(path: &str) -> String {
     for byte in path.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => uri.push(char::from(byte)),
-            _ => uri.push_str(&format!("%{byte:02X}")),
+            _ => {
+                const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+                uri.extend(['%', char::from(DIGITS[usize::from(byte >> 4)]), char::from(DIGITS[usize::from(byte & 15)])]);
+            }
         }
     }
     uri
@@ -87,14 +91,20 @@ pub(crate) fn read(notes: &Notes, wanted: &str) -> Result<ReadResourceResult, Er
     } else {
         let tag = wanted.strip_prefix(TAG).and_then(decoded).ok_or_else(missing)?.to_lowercase();
         let tagged = |listed: &&foreword_engine::vault::Listed| listed.note.tags.iter().any(|own| own.to_lowercase() == tag);
-        let lines: String = corpus.vault().notes().filter(tagged).map(|listed| format!("- [[{}]]\n", listed.facts.path)).collect();
+        let mut lines = String::new();
+        for listed in corpus.vault().notes().filter(tagged) {
+            lines.extend(["- [[", &listed.facts.path, "]]\n"]);
+        }
         if lines.is_empty() {
             return Err(missing());
         }
         lines
     };
     if text.len() > MOST_BYTES {
-        return Err(ErrorData::invalid_params(format!("{wanted:?} is too large for a resource; read_note reads it in pages"), None));
+        return Err(ErrorData::invalid_params(
+            format!("{wanted:?} is too large for a resource; read_note reads it in pages"),
+            None,
+        ));
     }
     Ok(ReadResourceResult::new(vec![ResourceContents::text(text, wanted).with_mime_type(MARKDOWN)]))
 }

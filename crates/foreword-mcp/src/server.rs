@@ -86,11 +86,7 @@ impl ServerHandler for Server {
         tools::find(self.notes.config().writing, name)
     }
 
-    async fn call_tool(
-        &self,
-        call: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+    async fn call_tool(&self, call: CallToolRequestParams, _: RequestContext<RoleServer>) -> Result<CallToolResponse, ErrorData> {
         let result = self.work(move |notes| {
             let called = tools::call(notes, &call.name, call.arguments.unwrap_or_default());
             called.ok_or_else(|| ErrorData::invalid_params(format!("there is no tool {:?}", call.name), None))
@@ -138,11 +134,7 @@ impl ServerHandler for Server {
         Ok(GetPromptResponse::from(self.work(move |notes| prompts::get(notes, &wanted.name)).await?))
     }
 
-    async fn complete(
-        &self,
-        begun: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
+    async fn complete(&self, begun: CompleteRequestParams, _: RequestContext<RoleServer>) -> Result<CompleteResult, ErrorData> {
         let Reference::Resource(template) = begun.r#ref else {
             return Err(ErrorData::invalid_params("prompts have no arguments to complete", None));
         };

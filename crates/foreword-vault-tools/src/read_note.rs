@@ -119,12 +119,7 @@ pub enum NotOneNote {
 
 /// One note as a model reads it: with its embeds and with its queries answered. `name` is its path, its name, its item ID or a link;
 /// `heading` selects a section of it, with ` > ` between nested headings.
-pub fn one_note(
-    vault: &Vault,
-    name: &str,
-    heading: Option<&str>,
-    now: &Zoned,
-) -> Result<Attached, NotOneNote> {
+pub fn one_note(vault: &Vault, name: &str, heading: Option<&str>, now: &Zoned) -> Result<Attached, NotOneNote> {
     let name = name.strip_prefix("note:").unwrap_or(name);
     let attachment = match (vault.attachment(name)?, heading) {
         (Attachment::File { target, part }, Some(heading)) => {

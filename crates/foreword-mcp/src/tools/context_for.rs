@@ -1,10 +1,10 @@
 //! `context_for`: what Foreword would put into a prompt for a question, within a limit of tokens.
 
-use foreword_vault_tools::one_note;
 use foreword_engine::search::Kind;
 use foreword_engine::session::Version;
 use foreword_engine::tokens::{OpenAi, Tokenizer as _, Tokens};
 use foreword_vault_tools::find::{self, Detail, MOST_SOURCES, NOTES, Query, SOURCE_BYTES, Select, find};
+use foreword_vault_tools::one_note;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     let corpus = notes.corpus()?;
     let (mut context, mut sources, mut left_out) = (String::new(), Vec::new(), Vec::new());
     for link in links(&question) {
-        let found = match one_note(corpus.vault(), &link, None, &notes.now()) {
+        let found = match one_note(corpus.vault(), &link, None, &Notes::now()) {
             Ok(found) => found,
             Err(error) => {
                 left_out.push(format!("{}: {error}", one_line(&link)));
@@ -90,14 +90,18 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
             left_out.push(format!("{}: too long for the limit", one_line(version.id.name())));
         }
     }
-    let found = find(&corpus, notes.model(), &Query {
-        text: &question,
-        period: None,
-        today: notes.now().date(),
-        select: Select { top_n: MOST_SOURCES, ..NOTES },
-        kinds: &[Kind::Note],
-        source_bytes: SOURCE_BYTES,
-    });
+    let found = find(
+        &corpus,
+        notes.model(),
+        &Query {
+            text: &question,
+            period: None,
+            today: Notes::now().date(),
+            select: Select { top_n: MOST_SOURCES, ..NOTES },
+            kinds: &[Kind::Note],
+            source_bytes: SOURCE_BYTES,
+        },
+    );
     drop(corpus);
     for source in found.sources {
         let mut block = String::new();
@@ -111,7 +115,8 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     }
     let context = context.trim_end().to_owned();
     let tokens = OpenAi::O200K.count(&context).0;
-    let text = if context.is_empty() { "Nothing in the notes fits the question within the limit.".to_owned() } else { context.clone() };
+    let text =
+        if context.is_empty() { "Nothing in the notes fits the question within the limit.".to_owned() } else { context.clone() };
     Ok(Answer { text, structured: json!({"context": context, "tokens": tokens, "sources": sources, "left_out": left_out}) })
 }
 

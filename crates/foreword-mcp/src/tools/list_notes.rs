@@ -65,7 +65,7 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     let Arguments { folder, tag, changed_since, limit, cursor } = read(arguments)?;
     let folder = folder.map(|folder| folder.trim().trim_matches('/').to_owned()).filter(|folder| !folder.is_empty());
     let tag = tag.map(|tag| tag.trim().trim_start_matches('#').to_lowercase()).filter(|tag| !tag.is_empty());
-    let since = changed_since.as_deref().map(|text| moment(text, &notes.now())).transpose()?;
+    let since = changed_since.as_deref().map(|text| moment(text, &Notes::now())).transpose()?;
     let start: usize = match cursor.as_deref() {
         None => 0,
         Some(cursor) => cursor.parse().map_err(|_| format!("{:?} is not a cursor of this list", one_line(cursor)))?,
@@ -88,12 +88,16 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     let next = (next < total && !page.is_empty()).then(|| next.to_string());
 
     let mut text = format!("{} of {total} notes", page.len());
-    text.push_str(&next.as_ref().map_or("\n".to_owned(), |next| format!("; the next page has the cursor {next}\n")));
+    if let Some(next) = &next {
+        text.extend(["; the next page has the cursor ", next]);
+    }
+    text.push('\n');
     let mut rows = Vec::new();
     for listed in page {
         let changed = changed(listed);
-        let tags: String = listed.note.tags.iter().take(8).map(|tag| format!(" #{}", one_line(tag))).collect();
-        text.push_str(&format!("{}  {}{tags}\n", one_line(&listed.facts.path), changed.get(..10).unwrap_or_default()));
+        text.extend([one_line(&listed.facts.path).as_str(), "  ", changed.get(..10).unwrap_or_default()]);
+        listed.note.tags.iter().take(8).for_each(|tag| text.extend([" #", &one_line(tag)]));
+        text.push('\n');
         rows.push(json!({
             "path": listed.facts.path, "title": listed.given_title().unwrap_or(&listed.title), "bytes": listed.facts.size,
             "changed": changed, "tags": listed.note.tags,
@@ -120,7 +124,10 @@ fn moment(text: &str, now: &Zoned) -> Result<Timestamp, String> {
     let ago = || Some(now.checked_sub(days()?.days()).ok()?.timestamp());
     let exact = || text.parse::<Timestamp>().ok();
     ago().or_else(exact).or_else(date).ok_or_else(|| {
-        format!("{:?} is not a time: use a date (2026-03-01), a time in RFC 3339 (2026-03-01T12:00:00Z) or days ago (7d)", one_line(text))
+        format!(
+            "{:?} is not a time: use a date (2026-03-01), a time in RFC 3339 (2026-03-01T12:00:00Z) or days ago (7d)",
+            one_line(text)
+        )
     })
 }
 

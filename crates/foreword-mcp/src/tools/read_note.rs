@@ -1,9 +1,9 @@
 //! `read_note`: a note in pages, as a model reads it or as it stands in its file.
 
-use foreword_vault_tools::one_note;
 use foreword_engine::session::{Hash, Version};
-use foreword_vault_tools::pages::Page;
 use foreword_engine::vault::{FileKind, Vault};
+use foreword_vault_tools::one_note;
+use foreword_vault_tools::pages::Page;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,8 +81,9 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
         let text = vault.read(&path).map_err(|error| error.to_string())?;
         (path, text.text, text.fault.into_iter().map(str::to_owned).collect::<Vec<String>>())
     } else {
-        let found = one_note(vault, &path, heading, &notes.now())
-            .map_err(|error| format!("cannot read {:?}: {error}; find paths with list_notes and search_notes", one_line(&path)))?;
+        let found = one_note(vault, &path, heading, &Notes::now()).map_err(|error| {
+            format!("cannot read {:?}: {error}; find paths with list_notes and search_notes", one_line(&path))
+        })?;
         let remarks: Vec<String> = found.problems.iter().map(|problem| one_line(&problem.to_string())).collect();
         let Some(Version { id, content, .. }) = found.versions.first() else {
             return Err(format!("nothing was read: {}", remarks.join("; ")));
@@ -95,19 +96,21 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
         (path, content.to_string(), remarks)
     };
     remarks.truncate(MOST_SHOWN);
-    let page = Page::of(&content, from_line.unwrap_or(1), lines.unwrap_or(usize::MAX).max(1), MOST_BYTES)?;
+    let page = Page::of(&content, from_line.unwrap_or(1), lines.unwrap_or(usize::MAX).max(1), MOST_BYTES);
+    let page = page.map_err(|error| error.replace("fromLine", "from_line"))?;
     let listed = vault.get(&path);
     let hash = listed.and_then(|_| Some(Hash::of(vault.read(&path).ok()?.text).to_string()));
     let tags: Vec<&String> = listed.map(|listed| listed.note.tags.iter().take(MOST_LINKS).collect()).unwrap_or_default();
-    let headings: Vec<&String> =
-        listed.map(|listed| listed.note.headings.iter().map(|heading| &heading.text).take(MOST_LINKS).collect()).unwrap_or_default();
+    let headings: Vec<&String> = listed
+        .map(|listed| listed.note.headings.iter().map(|heading| &heading.text).take(MOST_LINKS).collect())
+        .unwrap_or_default();
     let links: Vec<&str> = vault.outgoing(&path).take(MOST_LINKS).collect();
     let backlinks: Vec<&str> = vault.incoming(&path).take(MOST_LINKS).collect();
 
     let mut text = format!("{}, {}\n", one_line(&path), page.place().replace("fromLine", "from_line"));
     let mut line = |name: &str, what: Vec<String>| {
         if !what.is_empty() {
-            text.push_str(&format!("{name}: {}\n", what.join(", ")));
+            text.extend([name, ": ", &what.join(", "), "\n"]);
         }
     };
     line("links to", links.iter().take(MOST_SHOWN).map(|path| one_line(path)).collect());

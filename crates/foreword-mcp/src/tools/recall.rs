@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use foreword_gateway::{ClientSession, Who, client_messages, client_sessions};
 use foreword_engine::session::{Sqlite, Store};
+use foreword_gateway::{ClientSession, Who, client_messages, client_sessions};
 use jiff::Timestamp;
 use rmcp::model::JsonObject;
 use serde::Deserialize;

@@ -80,14 +80,18 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     let limit = limit.unwrap_or(NOTES.top_n).clamp(1, MOST_SOURCES);
     let corpus = notes.corpus()?;
     let model = notes.model();
-    let found = find(&corpus, model, &Query {
-        text: &query,
-        period: None,
-        today: notes.now().date(),
-        select: Select { top_n: limit, ..NOTES },
-        kinds: if kinds.is_empty() { &[Kind::Note] } else { &kinds },
-        source_bytes: SOURCE_BYTES.min(MOST_BYTES / limit),
-    });
+    let found = find(
+        &corpus,
+        model,
+        &Query {
+            text: &query,
+            period: None,
+            today: Notes::now().date(),
+            select: Select { top_n: limit, ..NOTES },
+            kinds: if kinds.is_empty() { &[Kind::Note] } else { &kinds },
+            source_bytes: SOURCE_BYTES.min(MOST_BYTES / limit),
+        },
+    );
     drop(corpus);
     let mut remarks = found.remarks;
     if model.is_none() {

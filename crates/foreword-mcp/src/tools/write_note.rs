@@ -1,8 +1,8 @@
 //! `write_note`: makes or changes a note, if nobody else has changed it since it was read.
 
 use foreword_engine::session::Hash;
-use foreword_vault_tools::{Change, Draft, hidden_character, is_instruction};
 use foreword_engine::vault::Text;
+use foreword_vault_tools::{Change, Draft, hidden_character, is_instruction};
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -62,7 +62,10 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
         return Err(format!("the path has the invisible character U+{:04X}; give it without", u32::from(character)));
     }
     if is_instruction(path) {
-        return Err(format!("{:?} is read as instructions or as a chat by programs; such files are not written here", one_line(path)));
+        return Err(format!(
+            "{:?} is read as instructions or as a chat by programs; such files are not written here",
+            one_line(path)
+        ));
     }
     let change = match (&content, &append, &find, &replace, &hash) {
         (Some(text), None, None, None, Some(_)) => Change::Replace(text),
@@ -78,7 +81,8 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     let mut corpus = notes.corpus()?;
     let draft = notes.note_folder()?.prepare(path, &change).map_err(|error| error.to_string())?;
     if let Some(expected) = &hash {
-        let before = draft.before().ok_or_else(|| format!("there is no note {:?}; leave out the hash to create it", one_line(path)))?;
+        let before =
+            draft.before().ok_or_else(|| format!("there is no note {:?}; leave out the hash to create it", one_line(path)))?;
         if hash_of(before) != *expected {
             let path = one_line(path);
             return Err(format!("{path:?} has changed since you read it, so nothing was written; read it again with read_note"));

@@ -50,7 +50,8 @@ async fn apart<T: Send + 'static>(
 pub(crate) async fn preview(State(app): State<Arc<App>>, Given(first): Given<FirstMessage>) -> Answer<Preview> {
     super::messages::check(&first.words, &first.attach)?;
     let begin = first.session.read(&app)?;
-    let message = Message { words: first.words, attach: first.attach, active: first.active_note, frozen: false, given: Vec::new() };
+    let message =
+        Message { words: first.words, attach: first.attach, active: first.active_note, frozen: false, given: Vec::new() };
     apart(&app, move |desk| desk.preview_first(begin, message)).await.map(Json)
 }
 
