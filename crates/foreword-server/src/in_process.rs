@@ -37,12 +37,6 @@ pub struct CallError {
     pub detail: String,
 }
 
-impl CallError {
-    fn new(status: StatusCode, detail: impl ToString) -> Self {
-        Self { status: status.as_u16(), detail: detail.to_string() }
-    }
-}
-
 impl From<Problem> for CallError {
     fn from(problem: Problem) -> Self {
         Self { status: problem.status, detail: problem.detail }
@@ -60,7 +54,10 @@ impl InProcess {
 
     /// Calls the API: `path` begins behind `/api/v1`. An answer without a body is null.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, CallError> {
-        let wrong = |error: &dyn std::fmt::Display| CallError::new(StatusCode::INTERNAL_SERVER_ERROR, error);
+        let wrong = |error: &dyn std::fmt::Display| CallError {
+            status: StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+            detail: error.to_string(),
+        };
         let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
         let request = match body {
             Some(body) => request.header(header::CONTENT_TYPE, "application/json").body(Body::from(body.to_string())),
@@ -75,7 +72,7 @@ impl InProcess {
             return Ok(value);
         }
         let detail = value.get("detail").and_then(Value::as_str).unwrap_or_else(|| status.as_str());
-        Err(CallError::new(status, detail))
+        Err(CallError { status: status.as_u16(), detail: detail.to_owned() })
     }
 
     /// The events of a session from now on.

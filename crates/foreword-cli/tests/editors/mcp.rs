@@ -28,11 +28,23 @@ fn the_python_client_over_http_needs_a_key() {
     let mut line = String::new();
     BufReader::new(server.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
     let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect(&line).trim_end_matches(';').to_owned();
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let status = |origin: &str, key: &str| {
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let head = format!("POST /mcp HTTP/1.1\r\nHost: {address}\r\n{origin}Authorization: Bearer {key}\r\n");
+        let body = r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#;
+        let about = format!("Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n", body.len());
+        write!(stream, "{head}Accept: application/json, text/event-stream\r\n{about}\r\n{body}").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap().to_owned()
+    };
+    let key = key.lines().last().unwrap().trim();
+    assert_eq!(status("", "fw-wrong"), "401");
+    assert_eq!(status("Origin: https://elsewhere.example\r\n", key), "403");
     let client =
-        |key: &str| world.of(python()).arg(script("mcp_client.py")).arg("http").arg(world.vault()).args([&url, key]).output();
-    let refused = client("fw-wrong").unwrap();
-    assert!(!refused.status.success(), "a wrong key was accepted");
-    succeeded(&client(key.lines().last().unwrap().trim()).unwrap());
+        world.of(python()).arg(script("mcp_client.py")).arg("http").arg(world.vault()).args([url.as_str(), key]).output();
+    succeeded(&client.unwrap());
 }
 
 /// A client that writes lines.
@@ -136,7 +148,7 @@ fn the_inspector() {
     let node = installed("FOREWORD_NPM", "npm").join("node_modules/@modelcontextprotocol/inspector/cli/build/cli.js");
     let inspect = |arguments: &[&str]| {
         let mut inspector = world.of("node");
-        inspector.arg(&node).arg(python()).arg(script("record.py")).arg(world.log());
+        inspector.arg(&node).arg("--cli").arg(python()).arg(script("record.py")).arg(world.log());
         let ran = inspector.arg(FOREWORD).arg("mcp").arg(world.vault()).arg("--offline").args(arguments).output().unwrap();
         serde_json::from_str::<Value>(&succeeded(&ran)).unwrap()
     };

@@ -96,7 +96,9 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     for listed in page {
         let changed = changed(listed);
         text.extend([one_line(&listed.facts.path).as_str(), "  ", changed.get(..10).unwrap_or_default()]);
-        listed.note.tags.iter().take(8).for_each(|tag| text.extend([" #", &one_line(tag)]));
+        for tag in listed.note.tags.iter().take(8) {
+            text.extend([" #", &one_line(tag)]);
+        }
         text.push('\n');
         rows.push(json!({
             "path": listed.facts.path, "title": listed.given_title().unwrap_or(&listed.title), "bytes": listed.facts.size,

@@ -117,7 +117,9 @@ fn search(store: Option<&Sqlite>, query: &str, limit: usize) -> Result<Answer, S
     for message in found {
         let excerpt = around(&message.text, &words);
         text.push_str(&head(&message));
-        excerpt.lines().for_each(|line| text.extend(["> ", line, "\n"]));
+        for line in excerpt.lines() {
+            text.extend(["> ", line, "\n"]);
+        }
         rows.push(row(&message, &excerpt));
     }
     Ok(Answer { text, structured: json!({"messages": rows, "next_offset": null}) })
@@ -197,29 +199,26 @@ fn whole(store: Option<&Sqlite>, id: &str, offset: usize) -> Result<Answer, Stri
     let store = store.ok_or_else(missing)?;
     let (session, number) = id.rsplit_once('#').ok_or_else(missing)?;
     let number: u64 = number.parse().map_err(|_| missing())?;
-    let message = match store.session(session) {
-        Ok(session) => {
-            let log = store.log(&session.id, number).map_err(|error| error.to_string())?;
-            let entry = log.into_iter().find(|entry| entry.number == number).ok_or_else(missing)?;
-            Message {
-                id: id.to_owned(),
-                session: session.id,
-                title: session.title,
-                source: if entry.kind == "imported" { "import" } else { "chat" },
-                role: role(&entry.kind),
-                at_ms: Some(entry.at_ms),
-                text: said(&entry.body),
-                score: 1.0,
-            }
+    let message = if let Ok(session) = store.session(session) {
+        let log = store.log(&session.id, number).map_err(|error| error.to_string())?;
+        let entry = log.into_iter().find(|entry| entry.number == number).ok_or_else(missing)?;
+        Message {
+            id: id.to_owned(),
+            session: session.id,
+            title: session.title,
+            source: if entry.kind == "imported" { "import" } else { "chat" },
+            role: role(&entry.kind),
+            at_ms: Some(entry.at_ms),
+            text: said(&entry.body),
+            score: 1.0,
         }
-        Err(_) => {
-            let clients = client_sessions(store).map_err(|error| error.to_string())?;
-            let client = clients.into_iter().find(|client| client.id == session).ok_or_else(missing)?;
-            let messages = client_messages(store, &client.id).map_err(|error| error.to_string())?;
-            let at = usize::try_from(number).map_err(|_| missing())?;
-            let message = messages.into_iter().nth(at).ok_or_else(missing)?;
-            of_client(&client, at, message.who, message.text, 1.0)
-        }
+    } else {
+        let clients = client_sessions(store).map_err(|error| error.to_string())?;
+        let client = clients.into_iter().find(|client| client.id == session).ok_or_else(missing)?;
+        let messages = client_messages(store, &client.id).map_err(|error| error.to_string())?;
+        let at = usize::try_from(number).map_err(|_| missing())?;
+        let message = messages.into_iter().nth(at).ok_or_else(missing)?;
+        of_client(&client, at, message.who, message.text, 1.0)
     };
     let total = message.text.chars().count();
     let page: String = message.text.chars().skip(offset).take(PAGE).collect();

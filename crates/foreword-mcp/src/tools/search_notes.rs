@@ -99,7 +99,9 @@ fn run(notes: &Notes, arguments: JsonObject) -> Result<Answer, String> {
     }
     let words = words(&query);
     let mut text = String::new();
-    remarks.iter().for_each(|remark| text.extend(["(", remark, ")\n"]));
+    for remark in &remarks {
+        text.extend(["(", remark, ")\n"]);
+    }
     let shown = find::render(&mut text, &found.sources, Detail::All, MOST_BYTES).len();
     if found.sources.is_empty() {
         text.push_str("Nothing fits. Try other words, or list_notes.");
