@@ -85,7 +85,7 @@ impl Agent {
         let open = wanted.params["sessionId"].as_str().and_then(|id| self.sessions().get(id).cloned());
         match (wanted.method.as_str(), open) {
             ("session/prompt", Some(open)) if !open.running.load(Ordering::Acquire) => {
-                open.cancelled.store(false, Ordering::Release)
+                open.cancelled.store(false, Ordering::Release);
             }
             ("session/cancel", Some(open)) => open.cancelled.store(true, Ordering::Release),
             _ => {}
