@@ -39,7 +39,7 @@ fn other_programs_keep_what_they_have() {
     let vault = vault.to_str().unwrap();
 
     let shown = succeeded(&setup(&world, &["--vault", vault, "--dry-run"]));
-    assert!(shown.contains("+") && shown.contains("\"foreword\": {"), "{shown}");
+    assert!(shown.contains('+') && shown.contains("\"foreword\": {"), "{shown}");
     assert_eq!(texts(home), before, "a dry run writes nothing");
     let asked = setup(&world, &["--vault", vault]);
     assert_eq!(asked.status.code(), Some(1), "without a terminal nothing is written");
