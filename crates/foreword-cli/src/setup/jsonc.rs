@@ -282,7 +282,7 @@ mod tests {
         check(
             "{\"servers\": {\"foreword\": {\"old\": true}, \"other\": {}}}",
             &["servers", "foreword"],
-            "{\"servers\": {\"foreword\": {\n    \"command\": \"foreword\"\n  }, \"other\": {}}}",
+            "{\"servers\": {\"foreword\": {\n      \"command\": \"foreword\"\n    }, \"other\": {}}}",
         );
     }
 
