@@ -214,7 +214,12 @@ impl History {
         if is_late || !is_closed || new.iter().filter(is_user).count() > 1 {
             return false;
         }
-        new.iter().all(|message| self.session.apply(input(message)).is_ok())
+        let last = new.len().saturating_sub(1);
+        new.iter().enumerate().all(|(at, message)| {
+            let applied = self.session.apply(input(message));
+            // A request that the program made without asking here was made all the same: what follows it stands behind it.
+            applied.is_ok_and(|is_due| at == last || !is_due || self.session.request().is_ok())
+        })
     }
 
     /// Whether the last request has no reply yet.

@@ -207,6 +207,19 @@ fn a_long_history_keeps_its_pairs() {
 }
 
 #[test]
+fn messages_that_come_in_bunches_keep_their_order() {
+    let mut history = History::new(Session::builder("claude-sonnet-5")).unwrap();
+    let mut messages = Vec::new();
+    for turn in 0..4 {
+        messages.extend([user(&format!("question {turn}")), called(&format!("c{turn}")), result(&format!("c{turn}"), "output")]);
+        let managed = history.manage(&messages).unwrap();
+        let sources: Vec<_> = managed.messages.iter().map(|message| message.source).collect();
+        assert_eq!(sources, (0..messages.len()).map(Some).collect::<Vec<_>>());
+        messages.push(said(&format!("answer {turn}")));
+    }
+}
+
+#[test]
 fn a_summary_takes_the_place_of_older_turns() {
     let policy = HistoryPolicy::Managed { summary: None, passthrough_runs: 1, token_threshold: Tokens(200) };
     let mut history = History::new(Session::builder("claude-sonnet-5").history(policy)).unwrap();

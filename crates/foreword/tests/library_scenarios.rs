@@ -211,7 +211,7 @@ fn turn(session: &mut Session, earlier: &[Value], event: &Value) -> Result<(), E
             attached.push(json!({"kind": "note", "path": path, "content": note["content"]}));
         }
     }
-    for image in attached.iter_mut().filter_map(|attach| attach["images"].as_array_mut()).flatten() {
+    for image in attached.iter_mut().filter_map(|attach| attach.get_mut("images")?.as_array_mut()).flatten() {
         let pixels = image["data"].as_str().and_then(png_pixels);
         image["pixels"] = json!(pixels);
     }
