@@ -4,7 +4,7 @@
 #![no_main]
 
 use foreword_core::message::ToolCall;
-use foreword_provider::front::{Asked, End, ClientApi, ClientMessage, ResponseWriter, FinishedAnswer};
+use foreword_provider::front::{Asked, ClientApi, ClientMessage, End, FinishedAnswer, ResponseWriter};
 use foreword_provider::reply::{Form, Reader, Reply};
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn tell(front: ClientApi, asked: &Asked) {
         }
     }
     let end = if calls.is_empty() { End::Done } else { End::Calls };
-    let told = FinishedAnswer { text: &text, calls: &calls, end, cached: (1, 1), prompt: 9, output: 3 };
+    let told = FinishedAnswer { text: &text, calls: &calls, end, cached: (1, 1), prompt: 9, output: 3, reasoning: 0 };
     let mut teller = ResponseWriter::new(front, "s-1", &asked.model, 1, true);
     let mut stream = teller.begin(9);
     let (first, rest) = text.split_at(text.floor_char_boundary(text.len() / 2));

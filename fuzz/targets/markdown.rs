@@ -4,11 +4,10 @@
 
 use std::ops::Range;
 
-use foreword_markdown;
 use foreword_markdown::note::Part;
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let note = markdown::read(text);
+    let note = foreword_markdown::read(text);
     let holds = |range: &Range<usize>| assert!(range.start <= range.end && text.get(range.clone()).is_some(), "{range:?}");
     holds(&note.frontmatter.range);
     note.headings.iter().for_each(|heading| holds(&heading.section));
@@ -38,5 +37,5 @@ libfuzzer_sys::fuzz_target!(|text: &str| {
     for field in note.fields.iter().chain(note.items.iter().flat_map(|item| &item.fields)) {
         assert!(!field.key.is_empty() && (1..=lines).contains(&(field.line as usize)));
     }
-    assert_eq!(note, markdown::read(text), "the same text is read the same way");
+    assert_eq!(note, foreword_markdown::read(text), "the same text is read the same way");
 });

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use foreword_markdown;
+use foreword_dataview::{Limit, PageRef, Pages};
 use foreword_markdown::note::{FileFacts, Note};
-use foreword_dataview::{self, Limit, PageRef, Pages};
 
 const NOTES: [(&str, &str); 3] = [
     ("A.md", "---\ntags: [x, y/z]\ndate: 2026-11-15\nn: 3\n---\n# A\nkey:: [[B]]\n- [ ] open 📅 2026-12-01\n- [x] done\n"),
@@ -39,11 +38,12 @@ impl Pages for Vault {
 }
 
 libfuzzer_sys::fuzz_target!(|data: &str| {
-    let facts = |path: &str| FileFacts { path: path.to_owned(), size: 9, modified: 1_763_164_800_000, created: 1_763_164_800_000 };
-    let vault = Vault(NOTES.iter().map(|(path, text)| (facts(path), markdown::read(text))).collect());
+    let facts =
+        |path: &str| FileFacts { path: path.to_owned(), size: 9, modified: 1_763_164_800_000, created: 1_763_164_800_000 };
+    let vault = Vault(NOTES.iter().map(|(path, text)| (facts(path), foreword_markdown::read(text))).collect());
     let limit = Limit { time: Duration::from_secs(1), steps: 200_000, rows: 1_000, bytes: 16 * 1024 };
     let now = "2026-11-15T12:00:00+00:00[UTC]".parse().expect("a moment");
-    if let Ok(answer) = query::answer(data, "A.md", &vault, &now, limit) {
+    if let Ok(answer) = foreword_dataview::answer(data, "A.md", &vault, &now, limit) {
         assert!(answer.markdown.len() <= limit.bytes + 1_024, "an answer stays within its limit");
         assert!(answer.read.is_sorted());
     }
