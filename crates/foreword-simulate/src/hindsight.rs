@@ -89,6 +89,9 @@ impl Request {
     /// The size of a prompt that grew by what is new in the log since `before`. Another model counts its old part otherwise.
     fn grown(&self, size: u64, before: Option<&Self>) -> u64 {
         let Some(before) = before else { return self.log.total() };
+        if self.prices == before.prices {
+            return size + self.log.total().saturating_sub(before.log.total());
+        }
         let old = self.log.tokens.get(before.log.tokens.len() - 1).copied().unwrap_or_else(|| self.log.total());
         let size = match before.log.total() {
             same if same == old => size,

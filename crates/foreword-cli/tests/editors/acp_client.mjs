@@ -20,8 +20,12 @@ async function connected(part) {
   const app = acp
     .client({ name: "test" })
     .onNotification(local.session.update, ({ params }) => void seen.updates.push(params.update))
-    .onRequest(local.session.requestPermission, ({ params }) => {
+    .onRequest(local.session.requestPermission, async ({ params }) => {
       seen.permissions.push(params);
+      if (seen.answer === "wait") {
+        await new Promise((resolve) => (seen.release = resolve));
+        return { outcome: { outcome: "cancelled" } };
+      }
       return { outcome: { outcome: "selected", optionId: seen.answer } };
     })
     .onRequest(local.fs.readTextFile, ({ params }) => {
@@ -103,9 +107,11 @@ const sessionId = await connected(async (ask, context, seen) => {
   assert.match(spoken(seen.updates), /Kitchen\/Bread\.md/);
 
   // A cancel while the turn waits for a permission.
+  seen.answer = "wait";
   const cancelled = prompt(text("Write again."));
-  while (seen.permissions.length < 3) await new Promise((resolve) => setTimeout(resolve, 20));
+  while (!seen.release) await new Promise((resolve) => setTimeout(resolve, 20));
   await context.notify(remote.session.cancel, { sessionId });
+  seen.release();
   assert.equal((await cancelled).stopReason, "cancelled");
 
   const listed = await ask(remote.session.list, { cwd: vault });

@@ -16,9 +16,12 @@ mod to_anthropic;
 mod to_chat;
 mod to_responses;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 pub use answer::AnswerTranslator;
+
+use serde_json::value::RawValue;
 
 use super::ask::NotUnderstood;
 use super::{ClientApi, MAX_TOOLS};
@@ -188,6 +191,18 @@ impl Tool {
     fn schema(&self) -> &str {
         let usual = r#"{"type":"object","properties":{}}"#;
         if self.client.is_custom { TEXT_SCHEMA } else { self.schema.as_deref().unwrap_or(usual) }
+    }
+
+    /// The schema as OpenAI takes it: it refuses an object without `properties`, which Anthropic accepts.
+    fn schema_with_properties(&self) -> Cow<'_, str> {
+        let schema = self.schema();
+        let members: Result<BTreeMap<String, &RawValue>, _> = serde_json::from_str(schema);
+        match (members, schema.trim_end().strip_suffix('}')) {
+            (Ok(members), Some(begun)) if !members.is_empty() && !members.contains_key("properties") => {
+                Cow::Owned(format!("{begun},\"properties\":{{}}}}"))
+            }
+            _ => Cow::Borrowed(schema),
+        }
     }
 }
 

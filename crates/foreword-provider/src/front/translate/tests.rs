@@ -83,7 +83,7 @@ fn claude_code_for_gpt() {
     let expect = json!({
         "model": "gpt-5.4", "stream": true, "store": false, "instructions": "You code.", "max_output_tokens": 32000,
         "reasoning": {"effort": "medium", "summary": "auto"}, "include": ["reasoning.encrypted_content"],
-        "tools": [{"type": "function", "name": "Read", "description": "Reads.", "parameters": {"type": "object"}, "strict": false}],
+        "tools": [{"type": "function", "name": "Read", "description": "Reads.", "parameters": {"type": "object", "properties": {}}, "strict": false}],
         "input": [
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
             {"type": "reasoning", "id": "rs_1", "encrypted_content": "e", "summary": []},

@@ -50,7 +50,7 @@ pub(super) fn write(request: &mut Request, model: &Model, wire: &str, to: Dialec
                 let function = Object::new()
                     .put("name", &*wire_name(to, &tool.full_name()))
                     .maybe("description", tool.description.as_ref())
-                    .raw("parameters", tool.schema())
+                    .raw("parameters", &tool.schema_with_properties())
                     .maybe("strict", tool.strict)
                     .end();
                 Object::new().put("type", "function").raw("function", &function).end()

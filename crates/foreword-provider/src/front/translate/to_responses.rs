@@ -48,7 +48,7 @@ pub(super) fn write(request: &mut Request, model: &Model, wire: &str) -> Result<
                     .put("type", "function")
                     .put("name", &*wire_name(DIALECT, &tool.full_name()))
                     .maybe("description", tool.description.as_ref())
-                    .raw("parameters", tool.schema())
+                    .raw("parameters", &tool.schema_with_properties())
                     .put("strict", &tool.strict.unwrap_or(false))
                     .end()
             })
