@@ -29,10 +29,28 @@ pub mod what_if;
 use std::path::{Path, PathBuf};
 
 use foreword_provider::table::{ModelTable, TableError};
+use foreword_store::{Store, StoreError};
 use jiff::tz::TimeZone;
 
 use crate::report::Report;
 use crate::sessions::{Filter, Sessions};
+
+/// The report on the sessions in a store of Foreword's own.
+pub fn audit_store(store: &impl Store, tz: &TimeZone) -> Result<Report, AuditError> {
+    let logs = agents::foreword::read(store, "")?;
+    Ok(report::report(&Sessions::join(logs, &Filter::default()), &ModelTable::builtin()?, tz))
+}
+
+/// A report that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum AuditError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There are no prices.
+    #[error(transparent)]
+    Prices(#[from] TableError),
+}
 
 /// Reads the logs at and below `paths` and says what they cost, at the prices of the built-in table.
 pub fn audit(

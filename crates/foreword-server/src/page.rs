@@ -4,6 +4,7 @@ use axum::Router;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::response::Response;
 use axum::routing::get;
+use foreword_audit::page as report;
 
 use crate::problem::{Hearer, NOT_FOUND, Problem, WRONG_METHOD};
 
@@ -11,7 +12,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Each file: where it is served, what it is, and its text.
-const FILES: [(&str, &str, &str); 32] = [
+const FILES: [(&str, &str, &str); 35] = [
     ("/", HTML, include_str!("../web/index.html")),
     ("/api.html", HTML, include_str!("../web/api.html")),
     ("/style.css", "text/css; charset=utf-8", include_str!("../web/style.css")),
@@ -34,6 +35,9 @@ const FILES: [(&str, &str, &str); 32] = [
     ("/note.js", SCRIPT, include_str!("../web/note.js")),
     ("/picture.js", SCRIPT, include_str!("../web/picture.js")),
     ("/preview.js", SCRIPT, include_str!("../web/preview.js")),
+    ("/report.css", "text/css; charset=utf-8", report::STYLE),
+    ("/report.js", SCRIPT, report::SCRIPT),
+    ("/reportsheet.js", SCRIPT, include_str!("../web/reportsheet.js")),
     ("/request.js", SCRIPT, include_str!("../web/request.js")),
     ("/sessions.js", SCRIPT, include_str!("../web/sessions.js")),
     ("/settings.js", SCRIPT, include_str!("../web/settings.js")),

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use foreword_audit::AuditError;
 use foreword_engine::attach::WebError;
 use foreword_engine::prepare::PrepareError;
 use foreword_engine::session::{
@@ -144,6 +145,15 @@ impl From<StoreError> for Problem {
             _ => INTERNAL,
         };
         Self::new(kind, error)
+    }
+}
+
+impl From<AuditError> for Problem {
+    fn from(error: AuditError) -> Self {
+        match error {
+            AuditError::Store(error) => error.into(),
+            error @ AuditError::Prices(_) => Self::new(INTERNAL, error),
+        }
     }
 }
 

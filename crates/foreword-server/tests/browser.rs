@@ -385,6 +385,16 @@ fn money_and_sessions(page: &Page) {
     page.wait("the ledger", "return document.querySelector('dialog .sums.large')");
     page.shows("dialog", &["saved by caches", "folds", "paid"]);
     page.seen("cost");
+    page.press("dialog button", "Every request, breaks and what-if");
+    let report = "document.querySelector('dialog .report')?.shadowRoot";
+    page.wait("the report", &format!("return {report}?.querySelectorAll('svg g').length > 0"));
+    let words = page.run(&format!("return {report}.textContent"));
+    for heading in ["read from the cache", "What if", "Breaks", "Requests", "as logged"] {
+        assert!(words.as_str().is_some_and(|words| words.contains(heading)), "{heading}: {words}");
+    }
+    let styled = page.run(&format!("return getComputedStyle({report}.querySelector('td.bar div')).backgroundColor"));
+    assert_ne!(styled, json!("rgba(0, 0, 0, 0)"), "the style was not loaded");
+    page.seen("report");
     page.close_sheet();
     page.type_into(".side-search input", "slugs");
     page.wait("what was found", "return document.querySelector('.session-open.hit')");

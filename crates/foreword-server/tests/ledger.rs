@@ -57,6 +57,11 @@ fn a_plan_is_paid_for() {
     assert_eq!((&plain["requests"], &plain["asides"], &plain["asides_cost"]), (&json!(1), &json!(0), &json!(0.0)));
     assert_eq!((&planned["requests"], &planned["asides"]), (&json!(1), &json!(1)), "{planned}");
     let dollars = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    // The report is about requests; what plans cost is only in the ledger.
+    let report = server.get("/api/v1/ledger/report");
+    assert_eq!((&report["calls"], report["drawn"].as_array().map(Vec::len)), (&json!(2), Some(2)), "{report}");
+    let requests = dollars(&ledger["all"], "cost") - dollars(&ledger["all"], "asides_cost");
+    assert!((dollars(&report, "cost") - requests).abs() < 1e-9, "{report}");
     assert!(dollars(&planned, "asides_cost") > 0.0 && dollars(&planned, "cost") > dollars(&planned, "asides_cost"), "{planned}");
     assert!(planned["fresh"].as_u64() > plain["fresh"].as_u64() && planned["output"].as_u64() > plain["output"].as_u64());
 }

@@ -3,6 +3,7 @@
 import { at, get } from "./api.js";
 import { h, toast } from "./dom.js";
 import { amount, money, share } from "./figures.js";
+import { showReport } from "./reportsheet.js";
 import { sheet } from "./sheet.js";
 
 const PAGE = 100;
@@ -39,6 +40,7 @@ export async function showLedger(open) {
   const passed = ledger.forwarded.requests > 0 && h("tr.passed", {}, h("td", {}, plain("forwarded by the gateway", showForwarded)), cells(ledger.forwarded));
   const dialog = sheet("Cost and cache", { wide: true },
     h("div.sheet-body", {}, !all.requests && h("p.empty", {}, "No requests yet. This page shows the tokens, cache hits and cost of each request."), h("dl.sums.large", {}, sums.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
+      h("p", {}, h("button", { type: "button", onclick: () => { dialog.close(); showReport(); } }, "Every request, breaks and what-if")),
       h("h3", {}, "Prompt tokens by day"), h("div.days", { role: "img", "aria-label": "Prompt tokens by day" }, days), h("ul.legend", {}, h("li", {}, h("i.fresh"), "not cached"), h("li", {}, h("i.read"), "from the cache")),
       h("h3", {}, "Sessions"), h("div.table", {}, h("table", {}, heading(["session", "requests", "plans, summaries", "prompt tokens", "cached", "reply tokens", "cost", "saved", "folds"]), h("tbody", {}, rows, passed), h("tfoot", {}, h("tr", {}, h("th", { scope: "row" }, "all"), cells(all)))))));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use foreword_store::{Sqlite, Store};
+use foreword_store::Sqlite;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use super::opencode;
 use super::rename_main;
 use crate::database::{has, open, or_null};
 use crate::lenient::{Num, Obj, Text};
-use crate::log::{Agent, Call, FileLog, Signs, Tokens, hash, time_ms};
+use crate::log::{Agent, Call, FileLog, Tokens, hash, time_ms};
 
 /// No column that is read is longer.
 const LONGEST: usize = 64 << 20;
@@ -295,62 +295,5 @@ fn read_llm(connection: &Connection, file: &str) -> rusqlite::Result<Vec<FileLog
 
 /// Foreword's own store, through the crate that keeps it.
 pub(crate) fn read_own(path: &Path, file: &str) -> Result<Vec<FileLog>, String> {
-    let store = Sqlite::open_existing(path).map_err(|error| error.to_string())?;
-    let mut found = Vec::new();
-    for row in store.sessions().map_err(|error| error.to_string())? {
-        let ledger: BTreeMap<u64, _> = store.ledger(&row.id).map_err(|error| error.to_string())?.into_iter().collect();
-        if ledger.is_empty() {
-            continue;
-        }
-        let mut log = FileLog::new(Agent::Foreword, &row.id, file);
-        let chain = log.intern(MAIN);
-        log.project = row.title.unwrap_or_default();
-        let mut builder = Builder::new(log);
-        for request in store.requests(&row.id).map_err(|error| error.to_string())? {
-            builder.log.lines.read += 1;
-            let Some(usage) = ledger.get(&request.number) else { continue };
-            // What a fork took over is the other session's.
-            let copied = request.number < row.taken.requests;
-            let tokens = Tokens {
-                input: usage.uncached,
-                cache_read: usage.read,
-                cache_write_5m: usage.write,
-                cache_write_1h: 0,
-                output: usage.output,
-            };
-            let line = u32::try_from(request.number).unwrap_or(u32::MAX).saturating_add(1);
-            if let Some(began) = &request.began {
-                builder.sign(chain, line, own_sign(began));
-            }
-            let model = builder.log.intern(&usage.model);
-            let took = usage.total_ms.and_then(|took| i64::try_from(took).ok()).unwrap_or_default();
-            builder.call(Call {
-                id: hash(&format!("{} {}", row.id, request.number)),
-                line,
-                chain,
-                model,
-                start_ms: request.at_ms,
-                end_ms: request.at_ms.saturating_add(took),
-                tokens,
-                copied,
-                ..Call::default()
-            });
-        }
-        if !builder.log.calls.is_empty() {
-            found.push(builder.log);
-        }
-    }
-    Ok(found)
-}
-
-/// What began an epoch, as a sign.
-fn own_sign(began: &str) -> Signs {
-    match began {
-        // The names of the models tell that.
-        "model_changed" => Signs::default(),
-        "forked" => Signs::REWOUND,
-        "tools_changed" => Signs::TOOLS,
-        "agent_changed" | "rules_changed" | "layout_changed" => Signs::SYSTEM,
-        _ => Signs::COMPACTED,
-    }
+    Sqlite::open_existing(path).and_then(|store| super::foreword::read(&store, file)).map_err(|error| error.to_string())
 }

@@ -6,6 +6,7 @@ mod claude;
 mod codex;
 mod copilot;
 mod databases;
+pub(crate) mod foreword;
 mod gemini;
 mod opencode;
 mod pi;

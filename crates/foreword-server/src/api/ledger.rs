@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use foreword_audit::{audit_store, page};
 use foreword_engine::session::{PaidFor, Payment, Store as _, Usage, all_payments, bars, is_fold, payments};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Answer;
@@ -133,6 +135,17 @@ pub(crate) async fn show(State(app): State<Arc<App>>) -> Answer<Ledger> {
         Ok(Ledger { all, forwarded, sessions, days })
     });
     ledger.await.map(Json)
+}
+
+/// Returns the figures of `foreword audit` for the sessions of this vault and for clients of the gateway: each request, cache breaks with
+/// their causes, and what other settings would have cost. The page draws its report from them; fields may be added.
+#[utoipa::path(get, path = "/ledger/report", tag = "ledger", responses((status = 200, body = Object)))]
+pub(crate) async fn report(State(app): State<Arc<App>>) -> Answer<Value> {
+    let report = app.common.with_store(|store| {
+        let report = audit_store(store, &TimeZone::system())?;
+        Ok(page::data(&report))
+    });
+    report.await.map(Json)
 }
 
 /// Usage, cache hits and cost of a session.

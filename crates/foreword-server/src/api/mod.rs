@@ -121,6 +121,7 @@ fn routes() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(requests::wire))
         .routes(routes!(requests::diff))
         .routes(routes!(ledger::show))
+        .routes(routes!(ledger::report))
         .routes(routes!(ledger::of_session))
         .routes(routes!(clients::list))
         .routes(routes!(clients::show))
