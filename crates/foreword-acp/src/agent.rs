@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::backend::{Backend, Failure, Vault, text};
-use crate::connection::{Client, RpcError, Wanted};
+use crate::connection::{Client, IncomingMessage, RpcError};
 use crate::options::{Options, is_mode};
 use crate::prompt::{Prompt, in_vault};
 use crate::turn::{Step, Turn, chunk, usage};
@@ -81,7 +81,7 @@ impl Agent {
 
     /// Takes note of what the client wants, in the order in which it comes: a cancellation is meant for the prompt before it, even if the
     /// task of that has not begun.
-    pub(crate) fn arrived(&self, wanted: &Wanted) {
+    pub(crate) fn arrived(&self, wanted: &IncomingMessage) {
         let open = wanted.params["sessionId"].as_str().and_then(|id| self.sessions().get(id).cloned());
         match (wanted.method.as_str(), open) {
             ("session/prompt", Some(open)) if !open.running.load(Ordering::Acquire) => {
@@ -93,8 +93,8 @@ impl Agent {
     }
 
     /// Does what the client wants.
-    pub(crate) async fn take(&self, client: Client, wanted: Wanted) {
-        let Wanted { id, method, params } = wanted;
+    pub(crate) async fn take(&self, client: Client, wanted: IncomingMessage) {
+        let IncomingMessage { id, method, params } = wanted;
         let Some(id) = id else {
             if method == "session/cancel" {
                 self.cancel(&params).await;

@@ -104,14 +104,14 @@ impl Client {
             None => Ok(message["result"].clone()),
         };
         if let Some(waiting) = waiting {
-            // Whoever asked may have given up.
+            // The caller may have given up waiting.
             let _ = waiting.send(answer);
         }
     }
 }
 
-/// Something that the client wants.
-pub(crate) struct Wanted {
+/// A request or a notification of the client.
+pub(crate) struct IncomingMessage {
     /// The ID of a request; `None` for a notification.
     pub(crate) id: Option<Value>,
     pub(crate) method: String,
@@ -119,7 +119,7 @@ pub(crate) struct Wanted {
 }
 
 /// Reads messages until the client closes its side. `each` gets requests and notifications in order.
-pub(crate) async fn serve<R, W>(mut reader: R, mut writer: W, each: impl Fn(Client, Wanted)) -> std::io::Result<()>
+pub(crate) async fn serve<R, W>(mut reader: R, mut writer: W, each: impl Fn(Client, IncomingMessage)) -> std::io::Result<()>
 where
     R: AsyncBufRead + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -160,12 +160,12 @@ where
     Ok(())
 }
 
-async fn handle(client: &Client, message: &Value, each: &impl Fn(Client, Wanted)) {
+async fn handle(client: &Client, message: &Value, each: &impl Fn(Client, IncomingMessage)) {
     let is_message = message["jsonrpc"] == "2.0";
     let id = message.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
     match (message["method"].as_str(), id) {
         (Some(method), id) if is_message && message.get("id").is_none() == id.is_none() => {
-            each(client.clone(), Wanted { id, method: method.to_owned(), params: message["params"].clone() });
+            each(client.clone(), IncomingMessage { id, method: method.to_owned(), params: message["params"].clone() });
         }
         (None, Some(_)) if is_message && (message.get("result").is_some() || message.get("error").is_some()) => {
             client.take(message);
@@ -187,7 +187,7 @@ mod tests {
     async fn talk(lines: &str, answers: usize) -> Vec<Value> {
         let (mut client, server) = tokio::io::duplex(1 << 16);
         let (reader, writer) = tokio::io::split(server);
-        let each = |client: Client, wanted: Wanted| {
+        let each = |client: Client, wanted: IncomingMessage| {
             tokio::spawn(async move {
                 if let Some(id) = wanted.id {
                     client.answer(id, Ok(json!({"method": wanted.method}))).await;

@@ -113,7 +113,7 @@ proptest! {
         let (ours, _) = cost(&rounds, prices, &prices);
         let (unfolded, _) = cost(&rounds, NEVER, &prices);
         let best = hindsight(&rounds, &prices);
-        // The bounds that docs/decisions/folds.md derives. Every token is written once, whoever folds; prefixes are read in whole steps.
+        // The bounds that docs/decisions/folds.md derives. Every policy writes each token once; prefixes are read in whole steps.
         let written = cost(&rounds, NEVER, &CachePrices { read: 0.0, minimum: 0, step: 0, ..prices }).0;
         let rounding = (rounds.len() as u64 * prices.step.max(1) + prices.minimum) as f64 * prices.write;
         prop_assert!(ours <= unfolded + (unfolded - written) / EAGERNESS + rounding, "{} {} {}", ours, unfolded, written);

@@ -146,7 +146,7 @@ impl Shared {
             let more = self.index_files() | self.index_meaning();
             let ends = match more {
                 Rest::Now => {
-                    // A mutex is not fair: whoever waits for it gets it first.
+                    // A mutex is not fair: give waiting threads a chance to take it.
                     while self.waiting.load(Ordering::Acquire) > 0 {
                         thread::sleep(Duration::from_millis(1));
                     }

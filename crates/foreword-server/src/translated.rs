@@ -22,7 +22,7 @@ use crate::forward::{Piped, Sent, WAITING, send, tell};
 use crate::problem::{BAD_REQUEST, NO_ANSWER, NO_TOKEN, Problem};
 use foreword_engine::config::Level;
 
-/// After so long without a byte a client is told that the answer is on its way.
+/// How long a stream may be silent before the client gets a ping.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// Bytes of a refusal that are read.
